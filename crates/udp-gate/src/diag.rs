@@ -1,5 +1,5 @@
-//! UDP sockets as the kernel lists them to anybody who asks (sock_diag(7)): no privilege, no BPF,
-//! but a system call each time.
+//! Lists UDP sockets by sock_diag(7). It needs neither privileges nor BPF, but a system call each
+//! time.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -20,10 +20,10 @@ const BY_FAMILY: u16 = 20;
 const MEMORY: u16 = 7;
 const V6_ONLY: u16 = 11;
 
-/// The loopback device's index: what is bound to it hears nobody from outside.
+/// The index of the loopback interface. A socket that is bound to it receives nothing from outside.
 const LOOPBACK: u32 = 1;
 
-/// A connection to the kernel's lists, in the namespace of the thread that made it.
+/// A netlink socket in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct Diag {
     socket: Socket,
@@ -41,14 +41,14 @@ struct Request {
     port: u32,
     family: u8,
     protocol: u8,
-    /// A bit for each attribute that is wanted.
+    /// A bit for each requested attribute.
     extensions: u8,
     padding: u8,
     states: u32,
     id: [u8; 48],
 }
 
-/// `struct inet_diag_msg`, as far as it is read.
+/// The beginning of `struct inet_diag_msg`.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Entry {
@@ -75,7 +75,7 @@ impl Diag {
         Ok(Self { socket, answer: Vec::with_capacity(64 << 10) })
     }
 
-    /// Adds all of the namespace's UDP sockets that may hear anybody from outside.
+    /// Appends the namespace's UDP sockets that can receive from outside.
     pub fn list(&mut self, sockets: &mut Vec<Watched>) -> io::Result<()> {
         for family in [libc::AF_INET, libc::AF_INET6] {
             self.list_family(family as u8, sockets)?;
@@ -122,7 +122,7 @@ impl Diag {
     }
 }
 
-/// One socket; `None` if it hears nobody from outside.
+/// Parses one socket; `None` if it cannot receive from outside.
 fn read(message: &[u8]) -> Option<Watched> {
     let (entry, attributes) = Entry::ref_from_prefix(message).ok()?;
     let v6 = i32::from(entry.family) == libc::AF_INET6;

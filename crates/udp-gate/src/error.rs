@@ -16,21 +16,21 @@ pub enum GateUnavailable {
         "not allowed while {step}; run as root, or with CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and CAP_SYS_ADMIN"
     )]
     NoPrivilege {
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
     },
-    /// Nobody would tell when a socket is closed.
+    /// Without cgroup v2, closed sockets are not noticed.
     #[error("no cgroup v2 hierarchy is mounted; mount one, for example on /sys/fs/cgroup")]
     NoCgroup,
-    /// An old kernel, or one built without what is needed.
+    /// The kernel is too old, or lacks a feature.
     #[error("the kernel refused {step}: {}; Linux 6.3 or newer has what is needed", chain(.source.as_ref()))]
     Refused {
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// What the loader said.
+        /// The loader's error.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The embedded programs are not those that this was written for: our defect.
+    /// The embedded programs do not match this code: our defect.
     #[error("the BPF object lacks {0}; report this")]
     Incomplete(&'static str),
 }
@@ -38,26 +38,26 @@ pub enum GateUnavailable {
 /// Why a namespace's sockets cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Too many of them, as a rule.
+    /// Usually because there are too many.
     #[error("cannot note that namespace {namespace} is served: {source}; serve fewer")]
     Map {
-        /// Its inode number.
+        /// The namespace's inode number.
         namespace: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: aya::maps::MapError,
     },
     /// The sockets that exist could not be listed.
     #[error("cannot survey the UDP sockets of {namespace}: {}", chain(.source.as_ref()))]
     Survey {
-        /// Where it was opened.
+        /// The path by which it was opened.
         namespace: PathBuf,
-        /// What failed.
+        /// The error.
         source: Box<dyn Error + Send + Sync>,
     },
 }
 
-/// An error and its causes, in one line: the first of each, since some bring the verifier's whole
-/// log.
+/// An error and its causes in one line. Of each only the first line, because some contain the
+/// verifier's whole log.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let first_line =
         |error: &dyn Error| error.to_string().lines().next().unwrap_or_default().to_owned();

@@ -1,20 +1,21 @@
-//! Datagrams whose fragments are on their way.
+//! Reservations for datagrams that arrive in fragments.
 //!
-//! The kernel queues a fragmented datagram at its socket when the last fragment has come, so its
-//! place must be set aside when the first one goes: only that names the port and the length.
+//! The kernel queues a fragmented datagram at its socket when its last fragment has arrived. Only
+//! the first fragment names the port and the length, so room must be reserved when the first one is
+//! sent.
 //!
 //! ```text
 //! first ─▶ place set aside ─▶ later ─▶ later ─▶ last: the datagram is queued, the place is free again
 //! ```
 //!
-//! First fragments wait for room with everybody else who sends to their socket. The later ones wait
-//! for their own first one only: behind another datagram, that waits until this one is whole, they
-//! would wait for ever.
+//! First fragments wait for room like all datagrams for their socket. Later fragments wait only for
+//! their own first one. If they waited behind another datagram, and that for this one's
+//! reservation, neither would ever be sent.
 //!
-//! A datagram whose last fragment does not come keeps its place for [`PATIENCE`] only, since
-//! everybody else who sends to the socket waits meanwhile. The kernel keeps the rest for 30 s (RFC
-//! 8200 §4.5: 60 s at most; `net.ipv4.ipfrag_time`), and for so long its source is set no further
-//! place aside: what it sends in fragments goes, but may find no room.
+//! If the last fragment does not arrive, the reservation ends after [`PATIENCE`], because all other
+//! senders to the socket wait for it. The kernel keeps the fragments for 30 s (RFC 8200 §4.5: at
+//! most 60 s; `net.ipv4.ipfrag_time`). During that time no room is reserved for other fragmented
+//! datagrams of that source: they are sent, but may find the socket full.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -22,17 +23,17 @@ use std::time::{Duration, Instant};
 
 use super::sockets::Mixer;
 
-/// How long a place waits for the last fragment: much less than a held flow waits for its socket,
-/// and enough for 64 KiB at a megabit a second.
+/// How long a reservation waits for the last fragment: much less than a held flow waits for its
+/// socket, and enough for 64 KiB at 1 Mbit/s.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the kernel waits for the last fragment.
 const REASSEMBLY: Duration = Duration::from_secs(30);
 
-/// How many of the latest datagrams are remembered; each takes some 150 bytes.
+/// The number of datagrams that are remembered, about 150 bytes each.
 const MOST: usize = 8192;
 
-/// Which datagram a fragment is of (RFC 791 §3.2, RFC 8200 §4.5).
+/// Identifies the datagram of a fragment (RFC 791 §3.2, RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Whole {
     pub namespace: u32,
@@ -43,12 +44,12 @@ pub struct Whole {
 
 #[derive(Clone, Copy, Debug)]
 struct Underway {
-    /// Tells a datagram from an earlier one with the same identification.
+    /// Distinguishes a datagram from an earlier one with the same identification.
     serial: u64,
     place: Option<Place>,
 }
 
-/// Set aside since the first fragment went.
+/// When the first fragment was sent.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     slot: u32,
@@ -56,28 +57,28 @@ struct Place {
     since: Instant,
 }
 
-/// What is set aside.
+/// The reservations of all slots.
 #[derive(Debug)]
 struct Aside {
     places: usize,
-    /// Bytes, by slot.
+    /// Reserved bytes, by slot.
     bytes: Vec<u32>,
 }
 
-/// The datagrams under way.
+/// The fragmented datagrams in progress.
 #[derive(Debug)]
 pub struct Fragments {
     underway: HashMap<Whole, Underway, BuildHasherDefault<Mixer>>,
-    /// The latest, oldest first; some have ended.
+    /// The latest datagrams, oldest first. Some are complete.
     latest: VecDeque<(Whole, u64)>,
     serial: u64,
     aside: Aside,
-    /// Sources, each in its namespace, that left a place unused, and since when.
+    /// Sources, each in its namespace, with an expired reservation, and since when.
     lapsed: HashMap<(u32, u128), Instant, BuildHasherDefault<Mixer>>,
 }
 
 impl Fragments {
-    /// For so many slots.
+    /// For this many slots.
     pub fn new(slots: usize) -> Self {
         Self {
             underway: HashMap::default(),
@@ -88,17 +89,17 @@ impl Fragments {
         }
     }
 
-    /// Whether nothing is set aside.
+    /// Whether nothing is reserved.
     pub fn is_empty(&self) -> bool {
         self.aside.places == 0
     }
 
-    /// Whether a place may be set aside for a datagram: its source has left none unused lately.
+    /// Whether room may be reserved for a datagram: its source has no recently expired reservation.
     pub fn may_begin(&self, whole: Whole) -> bool {
         self.lapsed.is_empty() || !self.lapsed.contains_key(&(whole.namespace, whole.source))
     }
 
-    /// Takes note of a datagram by its first fragment, which may still be held.
+    /// Records a datagram by its first fragment, which may still be held.
     pub fn note(&mut self, whole: Whole) {
         if self.underway.contains_key(&whole) {
             return;
@@ -114,13 +115,13 @@ impl Fragments {
         self.underway.insert(whole, Underway { serial: self.serial, place: None });
     }
 
-    /// The number of a datagram whose first fragment was seen, and whether that has gone. Of two
-    /// datagrams, the later has the higher number.
+    /// The number of a datagram whose first fragment was seen, and whether that was sent. Later
+    /// datagrams have higher numbers.
     pub fn find(&self, whole: Whole) -> Option<(u64, bool)> {
         self.underway.get(&whole).map(|underway| (underway.serial, underway.place.is_some()))
     }
 
-    /// A first fragment has gone: sets `bytes` aside at its socket.
+    /// The first fragment was sent: reserves `bytes` at its socket.
     pub fn begin(&mut self, now: Instant, whole: Whole, slot: u32, bytes: u32) {
         if let Some(underway) = self.underway.get_mut(&whole) {
             let place = Place { slot, bytes, since: now };
@@ -129,21 +130,21 @@ impl Fragments {
         }
     }
 
-    /// A last fragment has gone: the datagram is queued. Its slot, and the bytes that were set
-    /// aside there until now.
+    /// The last fragment was sent, so the datagram is queued. Returns its slot and the bytes that
+    /// were reserved there.
     pub fn end(&mut self, whole: Whole) -> Option<(u32, u32)> {
         let place = self.underway.remove(&whole)?.place?;
         self.aside.free(Some(place));
         Some((place.slot, place.bytes))
     }
 
-    /// Bytes set aside at a socket.
+    /// The bytes reserved at a socket.
     #[inline]
     pub fn set_aside(&self, slot: u32) -> u32 {
         self.aside.bytes[slot as usize]
     }
 
-    /// Frees the places that have waited too long, and pardons the sources that have.
+    /// Ends reservations and exclusions of sources whose time has passed.
     pub fn expire(&mut self, now: Instant) {
         let Self { underway, aside, lapsed, .. } = self;
         lapsed.retain(|_, since| now.saturating_duration_since(*since) < REASSEMBLY);
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_set_aside_from_the_first_fragment_to_the_last() {
+    fn room_is_reserved_from_the_first_fragment_to_the_last() {
         let (mut fragments, now) = (Fragments::new(8), Instant::now());
         fragments.note(whole(1));
         assert_eq!((fragments.find(whole(1)), fragments.find(whole(2))), (Some((1, false)), None));
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_not_used_in_time_lapses_and_its_source_gets_no_other_for_a_while() {
+    fn an_unused_reservation_expires_and_excludes_its_source_for_a_while() {
         let (mut fragments, now) = (Fragments::new(8), Instant::now());
         fragments.note(whole(1));
         fragments.begin(now, whole(1), 5, 3000);
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_makes_room_for_the_next() {
+    fn the_oldest_datagram_is_evicted_for_the_next() {
         let mut fragments = Fragments::new(8);
         (0..=MOST as u32).for_each(|identification| fragments.note(whole(identification)));
         assert_eq!((fragments.find(whole(0)), fragments.find(whole(1))), (None, Some((2, false))));

@@ -20,7 +20,7 @@ use super::sockets::{Sockets, tightest};
 use super::state::{Share, SocketState};
 use super::verdict::{FlowKey, Verdict};
 
-/// Says of each datagram whether its socket has room.
+/// Says for each datagram whether its socket has room.
 ///
 /// One thread asks it; a decision takes some tens of nanoseconds and no system call. Dropping it
 /// detaches all programs.
@@ -28,25 +28,25 @@ pub struct UdpGate {
     kernel: Kernel,
     sockets: Sockets,
     fragments: Fragments,
-    /// Full sockets that were met, and the bytes that they shall have free.
+    /// Full sockets that hold somebody up, and the bytes that must become free.
     full: Vec<(u32, u32)>,
-    /// In which round a slot that is in `full` was last asked about; 0: it is not.
+    /// By slot: the round in which a slot in `full` was last asked about; 0 if it is not in `full`.
     asked: Vec<u32>,
     round: u32,
-    /// What the verdict on the last frame rests on, for `passed`.
+    /// The datagram of the last verdict, for `passed`.
     last: Option<Passing>,
-    /// When the next round is.
+    /// The time of the next round.
     round_at: Instant,
     served: HashMap<u32, Arc<Namespace>>,
     /// Looks at full sockets.
     surveyor: Option<JoinHandle<()>>,
 }
 
-/// How many places there are for fragments to sockets without a slot. Those that share one wait for
+/// The number of reservation slots for fragments to unknown sockets. Flows that share one wait for
 /// each other.
 const NOBODYS: usize = 4096;
 
-/// How often the gate looks at what time has changed.
+/// The interval of rounds.
 const ROUND: Duration = Duration::from_secs(1);
 
 impl UdpGate {
@@ -55,7 +55,7 @@ impl UdpGate {
     ///
     /// # Errors
     ///
-    /// [`GateUnavailable`]: go on without; UDP sockets that are full lose what they are sent.
+    /// [`GateUnavailable`]: continue without a gate. Full UDP sockets then lose datagrams.
     pub fn load() -> Result<Self, GateUnavailable> {
         Ok(Self {
             kernel: Kernel::load()?,
@@ -71,8 +71,7 @@ impl UdpGate {
         })
     }
 
-    /// Watches the sockets of a namespace, those that exist and those to come, and returns the
-    /// namespace's inode number.
+    /// Watches all present and future sockets of a namespace. Returns the namespace's inode number.
     ///
     /// # Errors
     ///
@@ -90,11 +89,11 @@ impl UdpGate {
         Ok(inode)
     }
 
-    /// Takes no more sockets of a namespace under watch. Those that are watched stay so until they
-    /// are closed.
+    /// Stops watching new sockets of a namespace. Those already watched stay watched until they are
+    /// closed.
     pub fn unserve(&mut self, namespace: u64) {
         self.served.remove(&short(namespace));
-        // An error says that it was not served.
+        // An error means that it was not served.
         let _ = self.kernel.serve(short(namespace), false);
     }
 
@@ -124,14 +123,13 @@ impl UdpGate {
                 }
                 Verdict::Hold(flow)
             }
-            // A socket that is not known is empty, but several fragmented datagrams may be too many
-            // for it.
+            // An unknown socket is empty, but may have no room for several fragmented datagrams.
             None if question.begins && self.fragments.set_aside(slot) > 0 => Verdict::Hold(flow),
             _ => Verdict::Go(flow),
         }
     }
 
-    /// The frame that the last verdict was about has been transmitted.
+    /// The frame of the last verdict was transmitted.
     #[inline]
     pub fn passed(&mut self) {
         match self.last.take() {
@@ -143,8 +141,8 @@ impl UdpGate {
         }
     }
 
-    /// Does what time asks for; to be called often, also while there is work. Whether it did
-    /// something: then held flows are to be asked about again.
+    /// Runs a round if one is due. To be called often, even while there is work. Returns whether it
+    /// did: then held flows must be asked about again.
     pub fn tick(&mut self) -> bool {
         let now = Instant::now();
         let due = now >= self.round_at;
@@ -156,14 +154,13 @@ impl UdpGate {
         due
     }
 
-    /// Has the sockets that hold somebody up looked at anew: a reader can free room in ways that
-    /// nobody tells of (a larger SO_RCVBUF, a bad checksum found by `poll`). If it did, the bell
-    /// rings.
+    /// Looks again at the sockets that hold somebody up. Room can become free without an event (a
+    /// larger SO_RCVBUF, a bad checksum found by `poll`). If it did, the bell rings.
     fn look_again(&mut self) {
         let Self { kernel, fragments, full, asked, round, served, surveyor, .. } = self;
         full.retain(|(index, need)| {
             let asked = &mut asked[*index as usize];
-            // In this round or the last: otherwise nobody waits any more.
+            // Asked about in this round or the last; otherwise nobody waits any more.
             let waits = *asked + 1 >= *round
                 && !has_room(kernel.slot(*index), fragments.set_aside(*index), *need);
             if !waits {
@@ -189,18 +186,18 @@ impl UdpGate {
         if surveys.is_empty() {
             return;
         }
-        // A walk over a namespace's sockets takes long, so it has a thread of its own. What fails
-        // is done again in the next round.
+        // Walking over a namespace's sockets takes long, so another thread does it. The next round
+        // repeats what fails.
         let look =
             || surveys.into_iter().for_each(|(survey, namespace)| drop(survey.take(&namespace)));
         *surveyor = thread::Builder::new().name("udp-survey".into()).spawn(look).ok();
     }
 
-    /// Asks for the bell: to be called before sleeping, once every held flow has been asked about.
+    /// Arms the bell. To be called before sleeping, once every held flow has been asked about.
     ///
-    /// Returns how long to sleep at most before the next [tick](Self::tick): zero if some flow may
-    /// go already, `None` if nothing is held. The bell (the gate's file descriptor, readable) rings
-    /// when a held flow may go. After waking, [drain](Self::drain) it.
+    /// Returns the longest time to sleep before the next [tick](Self::tick): zero if a flow may go
+    /// already, `None` if nothing is held. The bell rings when a held flow may go: the gate's file
+    /// descriptor becomes readable. After waking, [drain](Self::drain) it.
     pub fn arm(&mut self) -> Option<Duration> {
         if self.full.is_empty() && self.fragments.is_empty() {
             return None;
@@ -212,8 +209,8 @@ impl UdpGate {
         for (index, need) in &self.full {
             kernel.slot(*index).awaited.store(*need, Ordering::Relaxed);
         }
-        // Either the reader sees that we wait, or we see what it read: the programs store, fence
-        // and load likewise.
+        // Either the reader sees that we wait, or we see what it has read: the BPF programs also
+        // store, fence and load in this order.
         fence(Ordering::SeqCst);
         let before = self.full.len();
         self.full.retain(|(index, need)| {
@@ -231,12 +228,12 @@ impl UdpGate {
         })
     }
 
-    /// Silences the bell.
+    /// Resets the bell.
     pub fn drain(&mut self) {
         self.kernel.drain();
     }
 
-    /// The sockets under watch, in no order.
+    /// The watched sockets, in no order.
     pub fn sockets(&self) -> impl Iterator<Item = SocketState> {
         (1..=self.kernel.taken()).filter_map(|index| {
             let slot = self.kernel.slot(index as u32);
@@ -255,7 +252,7 @@ impl UdpGate {
         })
     }
 
-    /// How the namespace with this inode number fares; `None` if it is not served.
+    /// The status of the namespace with this inode number; `None` if it is not served.
     pub fn share(&self, namespace: u64) -> Option<Share> {
         self.kernel.share(short(namespace))
     }
@@ -278,11 +275,11 @@ impl fmt::Debug for UdpGate {
     }
 }
 
-/// What the kernel charges for a frame of `len` bytes, at most.
+/// The most that the kernel charges a socket's buffer for a frame of `len` bytes.
 ///
-/// It charges what it allocates: for the bytes, some headroom and a `skb_shared_info` (386 bytes on
-/// x86-64) at worst the next power of two, less than twice as much; and 256 for the `sk_buff`. That
-/// is 2 × len + 1026, and we allow for architectures that pad more.
+/// It charges what it allocates. The data, some headroom and a `skb_shared_info` (386 bytes on
+/// x86-64) take at worst the next power of two, less than twice their size; the `sk_buff` takes
+/// 256. The sum is 2 × len + 1026; the rest is for architectures that pad more.
 #[inline]
 const fn charge(len: usize) -> usize {
     2 * len + 1280
@@ -297,7 +294,7 @@ fn has_room(slot: &Slot, set_aside: u32, need: u32) -> bool {
     taken == 0 || taken + u64::from(need) <= u64::from(limit)
 }
 
-/// In place of a slot's number for a flow whose socket has none.
+/// The slot number of flows whose socket has no slot.
 fn nobodys(flow: FlowKey) -> u32 {
     (SLOTS + flow.0 as usize % NOBODYS) as u32
 }

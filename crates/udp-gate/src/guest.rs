@@ -1,8 +1,8 @@
-//! The gate before a guest, whose sockets only the guest's own kernel sees.
+//! The gate before a guest, whose sockets only the guest's kernel sees.
 //!
-//! A program in the guest tells what room they have (`wire::room`). Between us and them is a queue,
-//! the guest's receive ring, so a socket's room is what was told last, less what may still be on
-//! its way there:
+//! A program in the guest reports how much room they have (`wire::room`). Between the gate and the
+//! sockets is a queue, the guest's receive ring. So a socket's room is what was last reported, less
+//! the bytes that may still be in that queue:
 //!
 //! ```text
 //!   gate ─▶ datagrams ─▶ Ask 2 ─▶ datagrams ─▶ Ask 1 ─▶ datagrams ─▶ sockets
@@ -10,24 +10,24 @@
 //!    └──────────────── Tell: Ask 1 was heard, these sockets are so full ◀────┘
 //! ```
 //!
-//! An Ask goes through the same queue as the datagrams. Whoever has heard it finds everything that
-//! went before in the sockets, read already, or gone; so what is on its way is what went after the
-//! last Ask that was heard. This needs no agreement of what a datagram is charged, and no count of
-//! those that arrive: what the guest's firewall drops or what nobody listens to is forgotten with
-//! the next Ask.
+//! An Ask passes through the same queue as the datagrams. When the program receives it, all earlier
+//! datagrams are in the sockets, already read, or dropped. So only datagrams that were sent after
+//! the last received Ask are in flight. Both sides need not agree on what a datagram is charged,
+//! nor count arrivals: datagrams that the guest's firewall drops, or that have no socket, are
+//! forgotten with the next Ask.
 //!
 //! # What it relies on
 //!
-//! The guest's kernel handles frames in the order in which they went: one receive queue, and no
-//! receive packet steering (`rps_cpus`). What a frame is charged is bounded by [`charge`].
+//! The guest's kernel handles frames in order: one receive queue, and no receive packet steering
+//! (`rps_cpus`). [`charge`] bounds what a frame is charged.
 //!
 //! # What is not known
 //!
-//! To a port of which nothing was told, one datagram goes at a time: the kernel's own rule is that
-//! an empty socket takes anything. It is lost if the socket was filled before the gate was on, or
-//! before its port was forgotten for others. Where nobody listens, or nobody who would get the
-//! datagram, as much as [`ALLOWANCE`] may be on its way: the guest may be a router, and a socket
-//! that is opened meanwhile has room for that.
+//! To a port without a report, one datagram is sent at a time, because the kernel lets an empty
+//! socket take any datagram. It is lost if the socket was filled before the gate was on, or before
+//! its port was evicted for others. To a port where no socket would receive the datagram, up to
+//! [`ALLOWANCE`] may be in flight: the guest may be a router, and a socket that is opened meanwhile
+//! has room for that.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -44,64 +44,64 @@ use super::sockets::{Datagram, Fit, Mixer, Tightest, fit, tightest};
 use super::verdict::Verdict;
 use port::FrameView;
 
-/// After so long without a word from the guest's program, or a sign that it hears us, it is taken
-/// for dead, and nothing is held any more. As long as a receiver may take nothing before it counts
-/// as stalled.
+/// The guest's program counts as dead after this time without a message, or without a sign that it
+/// receives ours. Then nothing is held any more. It is also the time after which a receiver that
+/// takes nothing is stalled.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// After so long an Ask is given up, and whoever still waits asks again.
+/// The time after which an Ask is given up. Whoever still waits asks again.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// How often the gate looks at what time has changed.
+/// The interval at which time limits are checked.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// What may be on its way where nobody is known to listen, in bytes of a socket's buffer. A third
-/// of what a socket has unless it asks for another (`net.core.rmem_default`: 212,992).
+/// The most that may be in flight to a port without a listener, in bytes of a socket's buffer: a
+/// third of the default buffer (`net.core.rmem_default`: 212,992).
 const ALLOWANCE: u64 = 64 << 10;
 
-/// How many ports' sockets are known at a time.
+/// The number of ports whose state is kept.
 const MOST_PORTS: usize = 4096;
 
 /// The most ports in one Ask.
 const MOST_WANTS: usize = 128;
 
-/// Says of each datagram to a guest whether its socket has room. It knows nothing until it
-/// [hears](Self::hear) a program in the guest, and says [`Verdict::Free`] until then.
+/// Says for each datagram to a guest whether its socket has room. Until it [hears](Self::hear) a
+/// program in the guest, it answers [`Verdict::Free`].
 ///
-/// It is told the time and makes no system call.
+/// It is passed the time and makes no system call.
 #[derive(Debug)]
 pub struct GuestGate {
-    /// Tells its Asks from those of others, before it, at the same port.
+    /// Distinguishes its Asks from those of earlier gates at the same port.
     life: NonZeroU32,
     now: Instant,
     round_at: Instant,
     guest: Option<Guest>,
-    /// How many Asks have gone, ever.
+    /// The number of Asks sent.
     asks: u64,
-    /// The last of them that was heard.
+    /// The last Ask that was received.
     heard: u64,
-    /// The last of them that is not waited for any more.
+    /// The last Ask that is no longer waited for.
     given_up: u64,
     asked_at: Instant,
-    /// Since when Asks have gone and none was heard.
+    /// Since when Asks were sent and none was received.
     unheard_since: Option<Instant>,
-    /// Who speaks another version of the protocol has not been answered.
+    /// A program with another version of the protocol is to be answered.
     is_misread: bool,
-    /// When such a one was answered last. Perhaps it answers, too.
+    /// When such a program was last answered. It may answer in turn.
     answered_at: Option<Instant>,
-    /// Ports to ask about, each once.
+    /// Ports to ask about, without duplicates.
     wanted: Vec<u16>,
     ports: HashMap<u16, Port, BuildHasherDefault<Mixer>>,
-    /// As of which Ask there was nothing to forget of `ports`.
+    /// The Ask at which no port could be evicted.
     crowded: Option<u64>,
     fragments: Fragments,
-    /// What the verdict on the last frame rests on, for `passed`.
+    /// The datagram of the last verdict, for `passed`.
     last: Option<(Passing, u64)>,
-    /// Somebody was held since the last look at the clock.
+    /// A flow was held since the last tick.
     holds: bool,
     /// An Ask was given up.
     is_late: bool,
-    /// Why nothing is held although somebody in the guest has spoken.
+    /// Why nothing is held although a program in the guest has sent messages.
     fault: Option<Fault>,
 }
 
@@ -109,12 +109,12 @@ pub struct GuestGate {
 #[derive(Clone, Copy, Debug)]
 struct Guest {
     session: u64,
-    /// The latest of its messages.
+    /// The number of its latest message.
     number: u64,
     spoke_at: Instant,
-    /// It has not been answered.
+    /// It is to be answered.
     is_owed: bool,
-    /// The Ask with which the gate's books begin: until it is heard, nothing is held.
+    /// The first Ask of the gate's accounts. Nothing is held until it was received.
     from: u64,
     page: u32,
     lost: u32,
@@ -127,25 +127,25 @@ enum Fault {
     Version(u8),
 }
 
-/// A port, and what is known of its sockets.
+/// A port and the state of its sockets.
 #[derive(Debug, Default)]
 struct Port {
-    /// What was told of its sockets, if anything was.
+    /// The last report about its sockets, if any.
     sockets: Option<Vec<Known>>,
-    /// They were another program's, perhaps before the guest began anew: to be told of before
-    /// anything goes.
+    /// The report came from an earlier program, perhaps before the guest restarted. A new report is
+    /// needed before anything is sent.
     is_doubted: bool,
-    /// When the guest said that it would tell again once there is room.
+    /// When the guest promised another report once there is room.
     follows: Option<Instant>,
-    /// Bytes that may be on their way: those sent before the `epoch`-th Ask, and those since. No
-    /// other Ask went between the latter.
+    /// Bytes that may be in flight: those sent before the `epoch`-th Ask, and those sent after it
+    /// and before the next.
     earlier: u64,
     later: u64,
     epoch: u64,
     /// The last Ask about it.
     asked: u64,
     is_wanted: bool,
-    /// How many bytes somebody waits for; 0: nobody.
+    /// The number of bytes that a held flow waits for; 0 if none waits.
     awaited: u32,
 }
 
@@ -157,7 +157,8 @@ struct Known {
 }
 
 impl GuestGate {
-    /// A gate before a guest that has not spoken yet. No other gate there has had this `life`.
+    /// A gate before a guest from which nothing was received. `life` must differ from all earlier
+    /// gates there.
     pub fn new(now: Instant, life: NonZeroU32) -> Self {
         Self {
             life,
@@ -182,7 +183,7 @@ impl GuestGate {
         }
     }
 
-    /// Takes in a frame that the guest has sent to [`wire::room::DESTINATION`].
+    /// Handles a frame that the guest has sent to [`wire::room::DESTINATION`].
     pub fn hear(&mut self, now: Instant, frame: &[u8]) {
         self.now = now;
         let message = match Message::parse(frame) {
@@ -244,15 +245,15 @@ impl GuestGate {
             port.awaited = 0;
             return Verdict::Go(flow);
         }
-        // A quarter at once: told of each datagram that was read, we would tell of each that we
-        // send.
+        // Ask for a quarter of the buffer at once: otherwise there would be a message for each
+        // datagram that is read.
         port.awaited = question.need.max(u32::try_from(limit / 4).unwrap_or(u32::MAX));
         self.holds = true;
         self.want_if_unsure(number);
         Verdict::Hold(flow)
     }
 
-    /// The frame that the last verdict was about has been transmitted.
+    /// The frame of the last verdict was transmitted.
     pub fn passed(&mut self) {
         let Some((passing, limit)) = self.last.take() else { return };
         let (number, bytes) = match passing {
@@ -269,14 +270,14 @@ impl GuestGate {
         let number = number as u16;
         let port = self.ports.entry(number).or_default();
         port.send(self.asks, bytes);
-        // Early enough for an answer while there is still room.
+        // Early enough that the answer arrives while there is still room.
         if port.on_its_way() > limit / 4 && !self.is_asked(number) {
             self.want(number);
         }
     }
 
-    /// What is to be said to the guest next, behind all that was transmitted until now;
-    /// [`asked`](Self::asked) once it is.
+    /// The next message to the guest. It must be transmitted behind all frames so far; call
+    /// [`asked`](Self::asked) afterwards.
     pub fn ask(&self) -> Option<Draft> {
         let life = self.life.get();
         if self.is_misread {
@@ -307,7 +308,7 @@ impl GuestGate {
         Some(draft)
     }
 
-    /// What [`ask`](Self::ask) returned was transmitted.
+    /// The message of [`ask`](Self::ask) was transmitted.
     pub fn asked(&mut self, now: Instant) {
         self.now = now;
         if std::mem::take(&mut self.is_misread) {
@@ -327,7 +328,7 @@ impl GuestGate {
         }
     }
 
-    /// Does what time asks for.
+    /// Handles expired time limits.
     pub fn tick(&mut self, now: Instant) {
         self.now = now;
         let Some(guest) = &mut self.guest else { return };
@@ -343,29 +344,29 @@ impl GuestGate {
         if now >= self.round_at {
             self.round_at = now + ROUND;
             self.fragments.expire(now);
-            // Whoever still waits says so again; some are gone.
+            // Flows that still wait ask again; some are gone.
             self.ports.values_mut().for_each(|port| port.awaited = 0);
         }
     }
 
-    /// To be called before sleeping: how long at most, before the next [tick](Self::tick), although
-    /// the guest says nothing. `None`: nobody is held.
+    /// To be called before sleeping. Returns the longest time before the next [tick](Self::tick) if
+    /// the guest sends nothing; `None` if nothing is held.
     pub fn wait(&mut self) -> Option<Duration> {
         (std::mem::take(&mut self.holds) || self.asks > self.settled()).then_some(RETRY)
     }
 
-    /// Whether the guest should have answered since this was asked last. Perhaps it cannot: its
-    /// transmit ring is full of frames for another guest, which waits for this one.
+    /// Whether an answer of the guest is overdue since the last call. The guest may be unable to
+    /// answer: its transmit ring may be full of frames for another guest, which waits for this one.
     pub fn is_late(&mut self) -> bool {
         std::mem::take(&mut self.is_late)
     }
 
-    /// Whether a program in the guest is heard, and hears us.
+    /// Whether a program in the guest and the gate receive each other's messages.
     pub fn is_on(&self) -> bool {
         self.guest.is_some_and(|guest| self.heard >= guest.from)
     }
 
-    /// What the guest's operator ought to know, in sentences; nothing if all is well.
+    /// Notes for the guest's operator, in sentences; empty if all is well.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         match self.fault {
@@ -390,7 +391,7 @@ impl GuestGate {
         notes
     }
 
-    /// A program begins to speak.
+    /// A program has sent its first message.
     fn meet(&mut self, common: &Common) {
         self.ports.values_mut().for_each(|port| port.is_doubted = port.sockets.is_some());
         if self.guest.is_none() {
@@ -417,12 +418,12 @@ impl GuestGate {
         let Common { kind, life, heard, lost, .. } = message.common;
         (guest.number, guest.spoke_at, guest.lost) = (number, self.now, lost);
         guest.is_owed |= kind == Kind::Hello;
-        // Who has heard an Ask of another life, or none, does not say what of ours has arrived.
+        // A program that has received no Ask of this life says nothing about what has arrived.
         if life != self.life.get() {
             return;
         }
         let (from, heard) = (guest.from, heard.min(self.asks));
-        // What was told before may be older than what has gone since, and is in no books.
+        // Earlier reports may be older than what was sent since, for which there are no accounts.
         if heard < from.max(self.heard) {
             return;
         }
@@ -438,7 +439,7 @@ impl GuestGate {
         }
     }
 
-    /// A program speaks no more.
+    /// A program has stopped.
     fn part(&mut self, fault: Option<Fault>) {
         (self.guest, self.unheard_since, self.fault) = (None, None, fault);
         self.ports.clear();
@@ -446,8 +447,8 @@ impl GuestGate {
         self.fragments = Fragments::new(1 << 16);
     }
 
-    /// Before it is on, it has met more ports than it has places for: what has gone is what went
-    /// before the next Ask, and is in no books.
+    /// Before the gate is on, it may meet more ports than it can keep. What was sent to them is
+    /// covered by the next Ask and needs no account.
     fn begin_anew(&mut self) {
         self.ports.clear();
         self.wanted.clear();
@@ -456,12 +457,12 @@ impl GuestGate {
         }
     }
 
-    /// The last Ask that is not waited for: it was heard, or took too long.
+    /// The last Ask that is no longer waited for: it was received, or took too long.
     fn settled(&self) -> u64 {
         self.heard.max(self.given_up)
     }
 
-    /// Whether an Ask about a port is on its way.
+    /// Whether an Ask about a port is in flight.
     fn is_asked(&self, number: u16) -> bool {
         self.ports.get(&number).is_some_and(|port| port.asked > self.settled())
     }
@@ -473,7 +474,7 @@ impl GuestGate {
         }
     }
 
-    /// Asks about a port where somebody is held, unless the guest is about to tell.
+    /// Asks about a port with a held flow, unless the guest has promised a report.
     fn want_if_unsure(&mut self, number: u16) {
         let (now, asked) = (self.now, self.is_asked(number));
         let port = &self.ports[&number];
@@ -485,8 +486,7 @@ impl GuestGate {
         }
     }
 
-    /// Whether the books have a place for a port. Of others, those are forgotten of which nothing
-    /// is on its way.
+    /// Whether the state of a port can be kept. Evicts ports to which nothing is in flight.
     fn has_place(&mut self, number: u16) -> bool {
         if self.ports.len() < MOST_PORTS || self.ports.contains_key(&number) {
             return true;
@@ -499,7 +499,7 @@ impl GuestGate {
         if self.crowded.is_some()
             && let Some(guest) = &mut self.guest
         {
-            // An answer settles what is on its way.
+            // An answer settles what is in flight.
             guest.is_owed |= self.asks <= self.heard.max(self.given_up);
         }
         self.crowded.is_none()
@@ -518,8 +518,8 @@ impl Port {
         self.later += u64::from(bytes);
     }
 
-    /// What is told of its sockets takes the place of what was told, and counts all that went
-    /// before the `heard`-th Ask.
+    /// Replaces the report about its sockets. The new one includes everything that was sent before
+    /// the `heard`-th Ask.
     fn learn(&mut self, now: Instant, heard: u64, group: &Group<'_>) {
         if heard >= self.epoch {
             self.earlier = 0;
@@ -547,7 +547,7 @@ impl Port {
         (self.follows, self.is_doubted) = (group.follows.then_some(now), false);
     }
 
-    /// Whether it can be forgotten: all that was sent there has arrived, and nobody waits.
+    /// Whether the port can be evicted: everything sent there has arrived, and nothing waits.
     fn is_idle(&self, heard: u64) -> bool {
         let arrived = self.on_its_way() == 0 || heard > self.epoch;
         arrived && !self.is_wanted && self.awaited == 0
@@ -572,12 +572,12 @@ impl Port {
     }
 }
 
-/// What a guest's kernel charges for a frame of `len` bytes, at most.
+/// The most that a guest's kernel charges a socket's buffer for a frame of `len` bytes.
 ///
-/// Its driver fills buffers that it has made beforehand, and charges all of a buffer. Linux's
-/// virtio_net has whole pages for them at worst (`add_recvbuf_big`, and `add_recvbuf_mergeable`
-/// after large frames), and the head of a `sk_buff` of its own beside them: 256 bytes, and 512 for
-/// what it holds. Elsewhere it may be twice the frame, as in our own gate.
+/// Its driver allocates buffers beforehand and charges each one whole. Linux's virtio_net uses
+/// whole pages at worst (`add_recvbuf_big`, and `add_recvbuf_mergeable` after large frames), and a
+/// separate `sk_buff` head: 256 bytes, and 512 for its data. Other drivers may charge twice the
+/// frame, as in our own gate.
 fn charge(len: usize, page: u32) -> usize {
     (2 * len).max(len.next_multiple_of(page as usize)) + 1280
 }

@@ -1,6 +1,6 @@
-//! The BPF programs (bpf/udp_occupancy.bpf.c): loaded, attached, and their memory mapped.
+//! Loads and attaches the BPF programs (bpf/udp_occupancy.bpf.c), and maps their memory.
 //!
-//! The kernel writes and we read, at the same time: everything that is shared is an atomic.
+//! The kernel writes while we read, so all shared values are atomics.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -29,7 +29,7 @@ pub const JOURNAL: usize = 4096;
 static PROGRAMS: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/udp_occupancy.bpf.o"));
 
-/// One socket's place in the shared memory; the C source says what is in it.
+/// One socket's slot in the shared memory. The C source documents the fields.
 #[repr(C, align(64))]
 pub struct Slot {
     pub occupied: AtomicU32,
@@ -45,19 +45,19 @@ pub struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 128);
 
-/// Which datagrams a socket is for.
+/// The addresses that a socket receives for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Name {
-    /// IPv4 as ::ffff:a.b.c.d, here and in `remote`.
+    /// IPv4 addresses are mapped (::ffff:a.b.c.d), here and in `remote`.
     pub local: u128,
     pub remote: u128,
     pub local_port: u16,
-    /// 0: not connected.
+    /// 0 if it is not connected.
     pub remote_port: u16,
-    /// It is an AF_INET6 socket.
+    /// Whether it is an AF_INET6 socket.
     pub v6: bool,
     pub v6_only: bool,
-    /// The device that it is bound to, by index; 0: none.
+    /// The index of the interface that it is bound to; 0 if none.
     pub device: u32,
     pub namespace: u32,
 }
@@ -68,7 +68,7 @@ struct Counters {
     taken: AtomicU64,
 }
 
-/// The programs at work. They are detached when this is dropped.
+/// The attached programs. Dropping this detaches them.
 pub struct Kernel {
     programs: Ebpf,
     namespaces: HashMap<MapData, u32, [u64; 3]>,
@@ -90,7 +90,7 @@ impl Kernel {
 
         attach(&mut programs, &types, &cgroup)?;
 
-        // The programs hold the maps open from here on.
+        // From here on the programs keep the maps open.
         Ok(Self {
             namespaces: map(&mut programs, "namespaces")?
                 .try_into()
@@ -109,17 +109,17 @@ impl Kernel {
         self.slots.get(index as usize)
     }
 
-    /// How many changes the journal has seen.
+    /// The number of entries ever written to the journal.
     pub fn changes(&self) -> u64 {
         self.counters.get(0).changes.load(Ordering::Acquire)
     }
 
-    /// How many of the slots may be in use: those from 1 on.
+    /// The end of the slots that may be in use; they start at 1.
     pub fn taken(&self) -> u64 {
         self.counters.get(0).taken.load(Ordering::Acquire).min(SLOTS as u64 - 1)
     }
 
-    /// How a served namespace fares.
+    /// The status of a served namespace.
     pub fn share(&self, namespace: u32) -> Option<Share> {
         let [watched, untracked, lost] = self.namespaces.get(&namespace, 0).ok()?;
         Some(Share { watched, untracked, lost })
@@ -142,7 +142,7 @@ impl Kernel {
         done.map_err(|source| ServeError::Map { namespace, source })
     }
 
-    /// A look at all sockets of a namespace.
+    /// Opens a survey of all sockets of a namespace.
     pub fn survey(&mut self) -> Result<Survey, ProgramError> {
         let survey = self.programs.program_mut("udp_survey").expect("it was attached");
         let survey: &mut Iter = survey.try_into()?;
@@ -150,17 +150,17 @@ impl Kernel {
         Ok(Survey(survey.take_link(link)?))
     }
 
-    /// Takes the bell's strokes off the ring.
+    /// Empties the ring buffer of the bell.
     pub fn drain(&mut self) {
         while self.bell.next().is_some() {}
     }
 }
 
-/// A look to be taken, by whatever thread.
+/// A survey of a namespace's sockets. Any thread may run it.
 pub struct Survey(IterLink);
 
 impl Survey {
-    /// Gives the sockets of a namespace their slots, and publishes all of them anew.
+    /// Assigns slots to the sockets of a namespace, and publishes all of them again.
     pub fn take(self, namespace: &Namespace) -> Result<(), Box<dyn Error + Send + Sync>> {
         // An iterator walks the sockets of the namespace that it is opened in.
         namespace.run(|| {
@@ -178,8 +178,8 @@ impl AsFd for Kernel {
 }
 
 impl Slot {
-    /// Whose slot it is; `None`: nobody's. Torn if it changes hands meanwhile, but then the journal
-    /// tells of it.
+    /// The socket that owns the slot; `None` if it is free. The value may be torn if the owner
+    /// changes meanwhile; then the journal has an entry.
     pub fn name(&self) -> Option<Name> {
         let word = |at: usize| self.name[at].load(Ordering::Relaxed);
         let address = |at: usize| {
@@ -207,11 +207,11 @@ impl Slot {
     }
 }
 
-/// Puts the programs to work: first the one that frees slots, last the one that takes them.
+/// Attaches the programs: first the one that frees slots, last the one that takes them.
 fn attach(programs: &mut Ebpf, types: &Btf, cgroup: &File) -> Result<(), GateUnavailable> {
     let closed: &mut CgroupSock = program(programs, "udp_closed")?;
     closed.load().map_err(|error| refused("loading the program that sees sockets close", error))?;
-    // A link never replaces others' programs, and takes no flag that says so.
+    // A link never replaces other programs, so it needs no flag for that.
     closed
         .attach(cgroup, CgroupAttachMode::Single)
         .map_err(|error| refused("attaching to the closing of sockets", error))?;

@@ -1,4 +1,4 @@
-//! What a frame asks of a gate, whoever's sockets are behind it.
+//! Parses frames for both gates: which socket a frame is for, and how much room it needs.
 
 use wire::ip::Part;
 use wire::udp::Packet;
@@ -8,15 +8,15 @@ use super::sockets::{Datagram, Mixer, is_v4};
 use super::verdict::{FlowKey, Verdict};
 use port::FrameView;
 
-/// A datagram, or its first fragment, that would go.
+/// A datagram, or its first fragment, that is to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     pub datagram: Datagram,
-    /// Bytes of its socket's buffer that it may take: each of its pieces is charged.
+    /// The most bytes of its socket's buffer that it takes. Each of its pieces is charged.
     pub need: u32,
-    /// Which one it is, if this is a fragment.
+    /// The datagram's identity, if this is a fragment.
     whole: Option<Whole>,
-    /// It is a first fragment, for which a place is set aside when it goes.
+    /// Whether it is a first fragment, for which room is reserved when it is sent.
     pub begins: bool,
 }
 
@@ -29,12 +29,13 @@ pub enum Passing {
 }
 
 impl Question {
-    /// Reads a frame for the namespace, or guest, of this number. What frames of a length are
-    /// charged, at most, is for the caller to know.
+    /// Parses a frame for the namespace, or guest, with this number. `charge` returns the most that
+    /// a frame of a length is charged.
     ///
     /// # Errors
     ///
-    /// The verdict, where there is nothing to ask: it is no datagram, or a later fragment.
+    /// The verdict, if no socket has to be checked: the frame is not a datagram, or is a later
+    /// fragment.
     #[inline]
     pub fn read(
         namespace: u32,
@@ -73,7 +74,7 @@ impl Question {
         };
         let begins = whole.is_some_and(|whole| fragments.may_begin(whole));
         let need = if whole.is_some() && !begins {
-            1 // No room but some, so that the bell can ring for it.
+            1 // Not zero, so that the bell can ring for it.
         } else {
             u32::try_from(datagram.pieces * charge(datagram.piece_len)).unwrap_or(u32::MAX)
         };
@@ -88,8 +89,7 @@ impl Question {
         Ok(Self { datagram, need, whole, begins })
     }
 
-    /// What is to be done once the frame has gone to the socket with this slot. A first fragment is
-    /// remembered from now on.
+    /// What to do once the frame was sent to the socket with this slot. Records a first fragment.
     #[inline]
     pub fn passing(&self, fragments: &mut Fragments, slot: u32) -> Option<Passing> {
         let bytes = self.need;
@@ -102,8 +102,8 @@ impl Question {
         })
     }
 
-    /// With whom it shares its fate: who sends to the same address and port, and if its socket is
-    /// `connected`, from the same.
+    /// The flow of the datagram: all datagrams to the same address and port and, if its socket is
+    /// `connected`, from the same address and port.
     #[inline]
     pub fn flow(&self, connected: bool) -> FlowKey {
         let datagram = &self.datagram;
@@ -120,7 +120,7 @@ impl Question {
     }
 }
 
-/// As many bytes as a frame's headers take, up to UDP's: Ethernet with a tag, IPv6 with extensions.
+/// The most bytes of a frame's headers up to UDP's: Ethernet with a tag, IPv6 with extensions.
 const HEADERS: usize = 256;
 
 /// Whether a frame has a group address in either layer: bit 0 of a MAC address, 224.0.0.0/4,

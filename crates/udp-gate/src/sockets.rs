@@ -1,8 +1,7 @@
-//! Which sockets a datagram may be for.
+//! Finds the sockets that may receive a datagram.
 //!
-//! An index of the kernel's slots by namespace and port. It follows the journal: a decision first
-//! looks whether any socket came, went or was renamed since the last one, which as a rule costs one
-//! load.
+//! An index of the kernel's slots by namespace and port. It follows a journal: before each decision
+//! it checks whether a socket was opened, closed or bound anew. Usually that costs one load.
 //!
 //! ```text
 //! (namespace, port) ──▶ known[i] ──▶ known[j] ──▶ none
@@ -13,13 +12,13 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::programs::{JOURNAL, Kernel, Name, SLOTS};
 
-/// In place of a slot's number: slot 0 is nobody's.
+/// The end of a list. Slot 0 is never used.
 const NONE: u32 = 0;
 
 /// The unspecified IPv4 address, mapped into IPv6.
 const ANY_V4: u128 = 0xffff_0000_0000;
 
-/// A datagram, as far as it decides between sockets. IPv4 addresses are mapped: ::ffff:a.b.c.d.
+/// The addresses of a datagram. IPv4 addresses are mapped: ::ffff:a.b.c.d.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Datagram {
     pub namespace: u32,
@@ -27,12 +26,11 @@ pub struct Datagram {
     pub destination: u128,
     pub source_port: u16,
     pub destination_port: u16,
-    /// It goes to every socket that listens, not to one: multicast or broadcast.
+    /// Whether it goes to every listening socket instead of one: multicast or broadcast.
     pub to_all: bool,
 }
 
-/// How well a socket fits a datagram that it may have, best last, as the kernel's `compute_score`
-/// ranks them.
+/// How well a socket matches a datagram. The best comes last, as in the kernel's `compute_score`.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Fit {
     exact: bool,
@@ -40,16 +38,16 @@ pub struct Fit {
     native: bool,
 }
 
-/// Of the sockets that may get a datagram, the one that decides.
+/// Of the sockets that may receive a datagram, the one that decides.
 #[derive(Clone, Copy, Debug)]
 pub struct Tightest<S> {
     pub socket: S,
-    /// It hears one sender only.
+    /// Whether it receives from one sender only.
     pub connected: bool,
     pub has_room: bool,
 }
 
-/// Of the sockets that may get a datagram, the first without room, or else one of them.
+/// Of the sockets that may receive a datagram, the first without room, or else any.
 #[inline]
 pub fn tightest<S: Copy>(
     to_all: bool,
@@ -75,7 +73,7 @@ pub fn tightest<S: Copy>(
     tightest
 }
 
-/// What is known of one slot.
+/// The last known contents of one slot.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     name: Name,
@@ -87,7 +85,7 @@ struct Known {
 pub struct Sockets {
     first: HashMap<u64, u32, BuildHasherDefault<Mixer>>,
     known: Vec<Option<Known>>,
-    /// How much of the journal has been read.
+    /// How many journal entries were read.
     read: u64,
 }
 
@@ -96,7 +94,7 @@ impl Sockets {
         Self { first: HashMap::default(), known: vec![None; SLOTS], read: 0 }
     }
 
-    /// Catches up with the kernel.
+    /// Reads new journal entries.
     #[inline]
     pub fn follow(&mut self, kernel: &Kernel) {
         let changes = kernel.changes();
@@ -107,7 +105,7 @@ impl Sockets {
 
     #[cold]
     fn catch_up(&mut self, kernel: &Kernel, changes: u64) {
-        // Half the journal's length, so that no entry is overwritten as we read it.
+        // Half the journal's length, so that no entry is overwritten while we read it.
         if changes - self.read > JOURNAL as u64 / 2 {
             self.read = changes;
             for index in 1..=kernel.taken() {
@@ -118,7 +116,7 @@ impl Sockets {
         while self.read < changes {
             let (number, index) = kernel.journal(self.read);
             if number != (self.read + 1) as u32 {
-                return; // Counted, but not written yet: next time.
+                return; // Counted, but not written yet: read it next time.
             }
             self.read += 1;
             self.learn(index, kernel.slot(index).name());
@@ -156,7 +154,7 @@ impl Sockets {
         }
     }
 
-    /// The sockets on a datagram's port that may have it, and how well they fit.
+    /// The sockets on a datagram's port that may receive it, and how well they match.
     #[inline]
     pub fn candidates(&self, datagram: &Datagram) -> impl Iterator<Item = (u32, Fit)> {
         let place = place(datagram.namespace, datagram.destination_port);
@@ -171,10 +169,11 @@ impl Sockets {
     }
 }
 
-/// How well a socket on a datagram's port fits it; `None`: it cannot have it.
+/// How well a socket on the datagram's port matches it; `None` if it cannot receive it.
 #[inline]
 pub fn fit(name: &Name, datagram: &Datagram) -> Option<Fit> {
-    /// The loopback device's index in every namespace: what we deliver never comes from there.
+    /// The index of the loopback interface in every namespace. What we deliver never comes from
+    /// there.
     const LOOPBACK: u32 = 1;
     let v4 = is_v4(datagram.destination);
     if (v4 && name.v6 && name.v6_only) || (!v4 && !name.v6) || name.device == LOOPBACK {
@@ -191,7 +190,7 @@ pub fn fit(name: &Name, datagram: &Datagram) -> Option<Fit> {
     Some(Fit { exact, connected, native: name.v6 != v4 })
 }
 
-/// Whether an address is a mapped one of IPv4.
+/// Whether an address is a mapped IPv4 address.
 #[inline]
 pub fn is_v4(address: u128) -> bool {
     address >> 32 == 0xffff
@@ -202,7 +201,7 @@ fn place(namespace: u32, port: u16) -> u64 {
     u64::from(namespace) << 16 | u64::from(port)
 }
 
-/// Mixes numbers well enough for a table and for telling flows apart, in a few cycles.
+/// A fast hash, good enough for tables and for telling flows apart.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mixer(u64);
 
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_connected_comes_first_and_an_address_before_any() {
+    fn connected_sockets_match_best_and_bound_ones_before_unbound() {
         let four = datagram(PEER, HERE);
         let rank = |name: Name| fit(&name, &four).unwrap();
         let connected = Name { remote: bits(PEER), remote_port: 1000, ..bound(HERE) };
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_forgets_whom_it_unlearns() {
+    fn the_index_forgets_removed_sockets() {
         let mut sockets = Sockets::new();
         let found = |sockets: &Sockets| {
             let mut found: Vec<_> =

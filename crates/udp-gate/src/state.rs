@@ -1,4 +1,4 @@
-//! What a gate tells of the sockets that it watches.
+//! The status of watched sockets.
 
 use std::net::SocketAddr;
 
@@ -7,26 +7,26 @@ use std::net::SocketAddr;
 pub struct SocketState {
     /// The inode number of its namespace.
     pub namespace: u64,
-    /// Where it is bound.
+    /// The address that it is bound to.
     pub local: SocketAddr,
-    /// Where it is connected.
+    /// The address that it is connected to.
     pub remote: Option<SocketAddr>,
-    /// Bytes of its buffer in use, as the kernel counts: a datagram takes more than its length.
+    /// Used bytes of its buffer, as the kernel counts them: a datagram takes more than its length.
     pub occupied_bytes: u32,
-    /// Bytes that its buffer may have.
+    /// The size of its buffer in bytes.
     pub limit_bytes: u32,
-    /// Datagrams queued since the gate knows it.
+    /// Datagrams queued since the gate has known it.
     pub queued: u64,
     /// Datagrams that found no room since then.
     pub lost: u64,
 }
 
-/// How the sockets of one namespace fare. It counts from when the namespace was served.
+/// The counters of one namespace, since it was served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Share {
-    /// Sockets under watch: at most a quarter of all that can be.
+    /// Watched sockets: at most a quarter of the gate's maximum.
     pub watched: u64,
-    /// How often a socket was to be watched and too many were already: it may lose what it is sent.
+    /// How often a socket could not be watched because there were too many. It may lose datagrams.
     pub untracked: u64,
     /// Datagrams that found no room, at any of its sockets.
     pub lost: u64,

@@ -1,32 +1,32 @@
-//! The guest's side of `wire::room`: hears what is asked, and tells it.
+//! The guest's side of `wire::room`: receives Asks and answers with Tells.
 
 use units::Mac;
 use wire::room::{Common, Draft, Kind, Message, Socket, Unreadable, Want};
 
-/// Keeps a conversation with the switch. It is shown the sockets and hands out frames; how both
-/// come and go is for its owner to know.
+/// The protocol state of the guest's program. Its owner passes it the sockets and received frames,
+/// and sends the frames that it returns.
 #[derive(Debug)]
 pub struct Teller {
     mac: Mac,
     session: u64,
     page: u32,
     number: u64,
-    /// The last Ask that was heard, and in which life of the switch's end it was said.
+    /// The last received Ask, and the life of the switch's end that sent it.
     heard: u64,
     life: u32,
-    /// The switch has heard that it is heard.
+    /// Whether the switch knows that we receive its Asks.
     is_on: bool,
-    /// What was heard was not answered.
+    /// Whether the last Ask is to be answered.
     owes: bool,
     asked: Vec<Asked>,
 }
 
-/// A port that was asked about.
+/// A port of an Ask.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     want: Want,
-    /// How many of its sockets lacked the room that is wanted when they were told of; `None`: they
-    /// are to be told of.
+    /// How many of its sockets lacked the wanted room at the last report; `None` if a report is
+    /// due.
     lacking: Option<usize>,
 }
 
@@ -35,14 +35,14 @@ struct Asked {
 pub struct Watched {
     /// The port that it is bound to.
     pub port: u16,
-    /// The rest.
+    /// Its state.
     pub socket: Socket,
 }
 
-/// What a frame was.
+/// The meaning of a received frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Heard {
-    /// Nothing for us.
+    /// Not for us.
     Nothing,
     /// The switch asks: look at the sockets and [tell](Teller::tell).
     Asked,
@@ -51,8 +51,8 @@ pub enum Heard {
 }
 
 impl Teller {
-    /// A program on the interface with this address, whose `session` no other has, on a machine
-    /// with pages of so many bytes.
+    /// A program on the interface with this address, on a machine with this page size in bytes.
+    /// `session` must be unique.
     pub fn new(mac: Mac, session: u64, page: u32) -> Self {
         Self {
             mac,
@@ -67,17 +67,17 @@ impl Teller {
         }
     }
 
-    /// Says that we are there.
+    /// The frame that announces the program.
     pub fn hello(&mut self, lost: u32) -> Draft {
         self.draft(Kind::Hello, lost)
     }
 
-    /// Says that we go.
+    /// The frame that announces the program's end.
     pub fn bye(&mut self) -> Draft {
         self.draft(Kind::Bye, 0)
     }
 
-    /// Takes in a frame.
+    /// Handles a received frame.
     pub fn hear(&mut self, frame: &[u8]) -> Heard {
         let message = match Message::parse(frame) {
             Ok(message) => message,
@@ -95,7 +95,7 @@ impl Teller {
             return Heard::Nothing;
         }
         (self.heard, self.owes, self.is_on) = (number, true, heard > 0);
-        // Who has not heard us yet waits for nothing.
+        // A switch that has not received our messages yet holds nothing.
         if !self.is_on {
             self.asked.clear();
         }
@@ -106,22 +106,23 @@ impl Teller {
         Heard::Asked
     }
 
-    /// Whether the switch holds what a full socket would lose: it has heard us say that we hear it.
+    /// Whether the switch holds datagrams for full sockets: it knows that we receive its Asks.
     pub fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Who waits for room, and for how much.
+    /// The ports for whose room the switch waits, and how much it needs.
     pub fn awaited(&self) -> impl Iterator<Item = Want> + Clone {
         self.asked.iter().filter(|asked| asked.lacking.is_some()).map(|asked| asked.want)
     }
 
-    /// Tells what was asked, and where there is more room now than when it was told. The sockets
-    /// are all that there are, in the order of their ports, as they were found after the last frame
-    /// was [heard](Self::hear); `lost` is how many datagrams found no room, ever.
+    /// Returns a report about the ports that were asked about, and about those with more room than
+    /// last reported. `sockets` must be all sockets by ascending port, as they were found after the
+    /// last frame was [heard](Self::hear). `lost` is the number of datagrams ever dropped for want
+    /// of room.
     pub fn tell(&mut self, sockets: &[Watched], lost: u32, mut say: impl FnMut(&[u8])) {
         let mut asked = std::mem::take(&mut self.asked);
-        // Even if no port was asked about: that the Ask was heard is worth an answer.
+        // Even without ports: the answer shows that the Ask was received.
         let mut draft = std::mem::take(&mut self.owes).then(|| self.draft(Kind::Tell, lost));
         let mut group = Vec::new();
         asked.retain_mut(|asked| {
@@ -158,7 +159,7 @@ impl Teller {
     }
 }
 
-/// Whether a socket has less than so many bytes free. An empty one takes anything.
+/// Whether a socket has fewer than `bytes` free. An empty one takes anything.
 pub fn lacks(socket: &Socket, bytes: u32) -> bool {
     bytes > 0 && socket.occupied > 0 && socket.limit.saturating_sub(socket.occupied) < bytes
 }

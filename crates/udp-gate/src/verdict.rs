@@ -1,17 +1,16 @@
-//! What the gates answer.
+//! The answers of the gates.
 
 /// The gate's answer for one frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// No UDP: the gate has no say.
+    /// Not UDP: the gate does not decide.
     Free,
-    /// It belongs to a flow that may go: transmit it before asking again, or not at all.
+    /// It may go: transmit it before the next question, or not at all.
     Go(FlowKey),
-    /// It belongs to a flow that must wait until its receiver reads.
+    /// Its flow must wait until the receiver reads.
     Hold(FlowKey),
 }
 
-/// Frames that share a fate: those for one socket. Those of one sender among them must stay in
-/// order.
+/// The frames for one socket. Those of one sender must stay in order.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FlowKey(pub u64);

@@ -1,8 +1,8 @@
-//! How full the UDP sockets of our own namespace are, for whoever tells somebody else.
+//! Watches how full the UDP sockets of our own namespace are, for `zovn guest`.
 //!
-//! BPF programs publish it where the kernel lets them, as for our own gate, and ring when there is
-//! room. Elsewhere the sockets are listed whenever they are asked about, and again and again while
-//! somebody waits for room.
+//! Where the kernel allows it, BPF programs publish it, as for the gate, and ring a bell when there
+//! is room. Elsewhere the sockets are listed at each request, and periodically while somebody waits
+//! for room.
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ use super::programs::{Kernel, Name, short};
 use super::teller::{Watched, lacks};
 use kernel::netns::{Namespace, NamespaceError};
 
-/// A look at the UDP sockets of the namespace that it was opened in.
+/// Watches the UDP sockets of the namespace in which it was opened.
 pub struct Watch {
     source: Source,
 }
@@ -28,13 +28,13 @@ enum Source {
     List(Diag),
 }
 
-/// Why there is no watching.
+/// Why sockets cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// Where we are is not known.
+    /// Our own namespace cannot be determined.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// No BPF, and no list either.
+    /// Neither BPF nor listing works.
     #[error(
         "cannot list UDP sockets: {0}; the kernel needs CONFIG_INET_UDP_DIAG: load it with `modprobe udp_diag`"
     )]
@@ -42,7 +42,7 @@ pub enum WatchError {
 }
 
 impl Watch {
-    /// Watches by BPF, or else by listing: then it says why.
+    /// Watches by BPF or, if that fails, by listing. Then it also returns why.
     ///
     /// # Errors
     ///
@@ -89,17 +89,16 @@ impl Watch {
         Ok(Self { source: Source::List(diag) })
     }
 
-    /// Whether it has a [bell](Self::bell); otherwise, who waits for room has to look again and
-    /// again.
+    /// Whether it has a [bell](Self::bell). Without one, callers who wait for room must poll.
     pub fn rings(&self) -> bool {
         matches!(self.source, Source::Programs { .. })
     }
 
-    /// Finds out what nothing tells of: to be done once a second.
+    /// Finds changes that cause no event. To be called once a second.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn survey(&mut self) -> io::Result<()> {
         match &mut self.source {
             Source::Programs { kernel, namespace, .. } => {
@@ -109,11 +108,11 @@ impl Watch {
         }
     }
 
-    /// Puts all sockets into `sockets`, in the order of their ports.
+    /// Replaces `sockets` by all sockets, by ascending port.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn look(&mut self, sockets: &mut Vec<Watched>) -> io::Result<()> {
         sockets.clear();
         match &mut self.source {
@@ -126,8 +125,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Has the bell ring once the sockets that lack so much room have it. Some may have it by now:
-    /// look again afterwards.
+    /// Arms the bell for when sockets get the room that they lack. Some may have it already: look
+    /// again afterwards.
     pub fn arm(&mut self, wants: impl Iterator<Item = Want> + Clone) {
         let Source::Programs { kernel, inode, .. } = &self.source else { return };
         for (index, watched) in slots(kernel, *inode) {
@@ -138,8 +137,8 @@ impl Watch {
                 kernel.slot(index).awaited.store(want.bytes, Ordering::Relaxed);
             }
         }
-        // Either the reader sees that we wait, or we see what it read: the programs store, fence
-        // and load likewise.
+        // Either the reader sees that we wait, or we see what it has read: the BPF programs also
+        // store, fence and load in this order.
         fence(Ordering::SeqCst);
     }
 
@@ -151,7 +150,7 @@ impl Watch {
         }
     }
 
-    /// Silences the bell.
+    /// Resets the bell.
     pub fn silence(&mut self) {
         if let Source::Programs { kernel, .. } = &mut self.source {
             kernel.drain();
@@ -161,7 +160,8 @@ impl Watch {
 
 /// The sockets of a namespace, and the numbers of their slots.
 fn slots(kernel: &Kernel, inode: u32) -> impl Iterator<Item = (u32, Watched)> {
-    /// The loopback device's index: what is bound to it hears nobody from outside.
+    /// The index of the loopback interface. A socket that is bound to it receives nothing from
+    /// outside.
     const LOOPBACK: u32 = 1;
     (1..=kernel.taken() as u32).filter_map(move |index| {
         let slot = kernel.slot(index);

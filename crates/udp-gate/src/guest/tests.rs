@@ -231,14 +231,14 @@ impl World {
 }
 
 #[test]
-fn before_anybody_speaks_everything_goes() {
+fn before_the_first_message_everything_may_go() {
     let mut world = World::new();
     assert!((0..1000).all(|_| world.offer(53, 100, |most| most)));
     assert!(world.gate.ask().is_none() && world.gate.wait().is_none());
 }
 
 #[test]
-fn the_first_datagram_goes_alone_until_its_socket_is_known() {
+fn one_datagram_is_sent_at_a_time_until_its_socket_is_known() {
     let mut world = World::new();
     world.meet();
     world.open(53, 212_992);
@@ -264,7 +264,7 @@ fn the_first_datagram_goes_alone_until_its_socket_is_known() {
 }
 
 #[test]
-fn where_nobody_listens_some_may_be_on_their_way() {
+fn without_a_listener_a_limited_amount_may_be_in_flight() {
     let mut world = World::new();
     world.meet();
     assert!(world.offer(53, 1400, |most| most) && !world.offer(53, 1400, |most| most));
@@ -280,7 +280,7 @@ fn where_nobody_listens_some_may_be_on_their_way() {
 }
 
 #[test]
-fn a_program_that_dies_holds_nobody_for_ever_and_one_that_goes_nobody_at_all() {
+fn flows_are_released_after_a_program_has_died_and_at_once_when_it_ends() {
     let mut world = World::new();
     world.open(53, 5000);
     world.meet();
@@ -303,7 +303,7 @@ fn a_program_that_dies_holds_nobody_for_ever_and_one_that_goes_nobody_at_all() {
 }
 
 #[test]
-fn a_program_that_returns_is_told_from_the_one_before() {
+fn a_restarted_program_is_distinguished_from_the_earlier_one() {
     let mut world = World::new();
     world.open(53, 20_000);
     world.meet();
@@ -335,7 +335,7 @@ fn a_program_that_returns_is_told_from_the_one_before() {
 }
 
 #[test]
-fn what_a_program_has_told_that_ended_comes_too_late() {
+fn reports_of_an_ended_program_are_ignored() {
     let mut world = World::new();
     world.open(53, 20_000);
     world.meet();
@@ -358,7 +358,7 @@ fn what_a_program_has_told_that_ended_comes_too_late() {
 }
 
 #[test]
-fn a_switch_that_returns_is_told_from_the_one_before() {
+fn a_restarted_switch_is_distinguished_from_the_earlier_one() {
     let mut world = World::new();
     world.open(53, 212_992);
     world.meet();
@@ -385,7 +385,7 @@ fn a_switch_that_returns_is_told_from_the_one_before() {
 }
 
 #[test]
-fn the_program_knows_that_it_is_heard_once_it_is_and_not_before() {
+fn the_program_knows_exactly_when_it_is_heard() {
     let mut world = World::new();
     world.hello();
     world.hear();
@@ -405,7 +405,7 @@ fn the_program_knows_that_it_is_heard_once_it_is_and_not_before() {
 }
 
 #[test]
-fn another_version_is_told_of() {
+fn another_protocol_version_is_reported() {
     let mut world = World::new();
     let mut hello = Teller::new(Mac::local(2), 7, PAGE).hello(0).frame().to_vec();
     hello[18] = 9;
@@ -443,7 +443,7 @@ fn deafen(world: &mut World) {
 }
 
 #[test]
-fn a_program_that_speaks_and_hears_nothing_holds_nobody_for_ever() {
+fn a_program_that_receives_no_asks_does_not_hold_flows_for_ever() {
     let mut world = World::new();
     world.open(53, 212_992);
     world.meet();
@@ -463,7 +463,7 @@ fn a_program_that_speaks_and_hears_nothing_holds_nobody_for_ever() {
 }
 
 #[test]
-fn a_program_that_hears_is_on_for_ever() {
+fn a_program_that_receives_asks_stays_on() {
     let mut world = World::new();
     world.meet();
     for _ in 0..100 {
@@ -476,7 +476,7 @@ fn a_program_that_hears_is_on_for_ever() {
 }
 
 #[test]
-fn what_was_told_before_the_gate_is_on_is_not_believed() {
+fn reports_before_the_gate_is_on_are_not_used() {
     let mut world = World::new();
     world.open(53, 20_000);
     world.meet();
@@ -501,7 +501,7 @@ fn what_was_told_before_the_gate_is_on_is_not_believed() {
 }
 
 #[test]
-fn a_program_that_was_not_heard_for_long_knows_that_it_has_to_be_heard_again() {
+fn a_program_that_was_silent_for_long_must_be_heard_again() {
     let mut world = World::new();
     world.meet();
     world.hello();
@@ -528,7 +528,7 @@ fn a_sender_to_every_port_takes_no_more_than_its_place() {
 }
 
 #[test]
-fn before_it_is_on_it_holds_nobody_of_whatever_port() {
+fn before_it_is_on_it_holds_no_flow() {
     let mut world = World::new();
     world.hello();
     world.hear();
@@ -628,7 +628,7 @@ fn no_order_of_events_loses_a_datagram_or_stalls() {
 }
 
 #[test]
-fn who_was_asked_in_another_session_says_nothing() {
+fn an_ask_of_another_session_is_not_answered() {
     let mut world = World::new();
     world.meet();
     let mut other = Teller::new(Mac::local(2), 9, PAGE);

@@ -348,7 +348,7 @@ fn a_frame_is_never_charged_more_than_expected() {
 }
 
 #[test]
-fn one_full_socket_does_not_hold_its_neighbours() {
+fn a_full_socket_does_not_hold_flows_of_others() {
     let (mut world, ()) = World::new("ug-two", |_| ());
     let full = world.bind("10.9.0.2:5000", 5000);
     let other = world.bind("10.9.0.2:5001", 5000);
@@ -417,7 +417,7 @@ fn the_bell_rings_once_there_is_room_and_only_if_it_is_asked_for() {
 }
 
 #[test]
-fn room_that_nobody_tells_of_is_found() {
+fn room_without_an_event_is_found() {
     let (mut world, ()) = World::new("ug-unseen", |_| ());
     let socket = world.bind("10.9.0.2:5000", 5000);
     let frame = Frame::new(0, (7000, 5000), 0, 100);
@@ -576,7 +576,7 @@ fn fragments_of_many_datagrams_find_their_places() {
 }
 
 #[test]
-fn later_fragments_wait_for_their_first_one_only() {
+fn later_fragments_wait_only_for_their_first_one() {
     let (mut world, ()) = World::new("ug-later", |_| ());
     let socket = world.bind("10.9.0.2:5000", 20_000);
     let from = |host| Frame::to(HERE[0], v4(host), Mac::local(2), (7000, 5000), host.into(), 8000);
@@ -607,7 +607,7 @@ fn a_tiny_fragment_of_the_largest_datagram_leaves_others_room() {
 }
 
 #[test]
-fn everybody_who_listens_to_a_group_must_have_room() {
+fn every_receiver_of_a_group_must_have_room() {
     let (mut world, ()) = World::new("ug-group", |_| ());
     let group = Ipv4Addr::new(239, 1, 2, 3);
     let sockets: Vec<_> = (0..2)
