@@ -1,8 +1,9 @@
-//! Credit: why nothing is dropped between a container's socket and the TAP device's ring.
+//! Credit: the reason that no frame is dropped between a container's socket and the TAP device's
+//! ring.
 //!
-//! A TAP device takes every frame at once and drops what its ring cannot hold, so the frames must
-//! be held back before it: by a token bucket on the container's end whose tokens practically never
-//! come by themselves. Each time the bucket is installed again it is full again. That is the grant.
+//! A TAP device accepts every frame at once, and drops frames if its ring is full. So frames must
+//! be held back before it, by a token bucket at the container's end whose rate is practically zero.
+//! Installing the bucket again fills it. That is a grant.
 //!
 //! ```text
 //!   socket ──▶ token bucket ──▶ ring ──▶ read
@@ -12,26 +13,26 @@
 //!     ◀─────────┘◀───── B again, and a kick, once the ring was seen empty ─────
 //! ```
 //!
-//! All figures are bytes as the bucket counts them: a large packet counts as the frames it stands
-//! for.
+//! All amounts are bytes as the bucket counts them: a large packet counts as the frames that it
+//! will be cut into.
 //!
 //! **The rule.** A grant is due when the ring was seen empty and at least B/2 were read since the
-//! last grant. Each grant is followed by a kick: a frame of our own through the bucket, because the
-//! bucket does not look at its new tokens before the next packet comes.
+//! last grant. Each grant is followed by a kick, a frame of our own through the bucket, because the
+//! bucket does not check its new tokens before the next packet arrives.
 //!
-//! **The ring never overflows.** When it was seen empty the bucket had at most B tokens left, and
-//! only these could fill it until the grant. The grant makes them B. So the ring holds at most 2 B,
-//! in frames that count [`SMALLEST`] each or more: [`RING`] of them. Tokens that come by themselves
-//! never exceed B (1 byte a second, up to the burst).
+//! **The ring never overflows.** When the ring was seen empty, the bucket had at most B tokens
+//! left, and until the grant only these can fill the ring. The grant makes them B again. So the
+//! ring holds at most 2 B, in frames that count at least [`SMALLEST`] each: [`RING`] frames. The
+//! bucket's own rate (1 byte a second, up to the burst) never raises the tokens above B.
 //!
-//! **It never stalls.** The bucket holds a packet back only when its tokens are fewer than the
-//! packet counts, at most B/2 by the limits below. So more than B/2 were spent since the last
-//! grant; all that was spent has gone to the ring and was or will be read, after that grant; then
-//! the ring is seen empty and the next grant is due. Its kick makes the bucket look. What was spent
-//! before a grant but read after it makes the next grant come earlier, never later.
+//! **It never stalls.** The bucket holds a packet back only if it has fewer tokens than the packet
+//! counts, which is at most B/2 by the limits below. So more than B/2 were spent since the last
+//! grant. All of it went to the ring and is read after that grant. Then the ring is seen empty, and
+//! the next grant is due. Its kick makes the bucket check its tokens. Bytes that were spent before
+//! a grant and read after it make the next grant earlier, never later.
 //!
-//! **An idle port is ready.** Once its ring was seen empty and it was flushed, at least B/2 tokens
-//! are left: the next frame leaves by itself.
+//! **An idle port is ready.** After its ring was seen empty and it was flushed, at least B/2 tokens
+//! are left, so the next frame is sent without a grant.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -46,55 +47,55 @@ use kernel::netlink::{
 };
 use kernel::packet;
 
-/// B, the credit in bytes. A smaller one hides less in the ring, where no socket feels it; a larger
-/// one costs fewer grants of some 16 µs each. With 256 KiB, 512 KiB and 1 MiB a TCP stream ran
-/// equally fast.
+/// B, the credit in bytes. With less credit, fewer bytes wait in the ring, where they do not hold
+/// back a socket. With more credit, fewer grants of about 16 µs each are needed. A TCP stream was
+/// equally fast with 256 KiB, 512 KiB and 1 MiB.
 pub(super) const BURST: u32 = 256 << 10;
 
-/// What the smallest entry of the ring counts, at least.
+/// The least that an entry of the ring counts.
 ///
-/// The bucket counts any packet as [`MINIMUM`] or more. Only where the device has no segmentation
-/// offload a packet becomes several entries behind the bucket, each as long as its headers and a
-/// byte: 43 for UDP over IPv4.
+/// The bucket counts every packet as at least [`MINIMUM`]. But without segmentation offload a
+/// packet becomes several entries behind the bucket, each with headers and at least one byte: 43
+/// for UDP over IPv4.
 const SMALLEST: u32 = 32;
 
-/// What the bucket counts a shorter packet as (tc-tbf(8), `mpu`): the smallest frame of IEEE 802.3
-/// §3.2.7, with its check sequence.
+/// The least that the bucket counts a packet as (tc-tbf(8), `mpu`): the smallest frame of IEEE
+/// 802.3 §3.2.7, with its check sequence.
 const MINIMUM: u16 = 64;
 
-/// How many packets the device's ring must hold: its `txqueuelen`.
+/// The number of packets that the device's ring must hold: its `txqueuelen`.
 pub(super) const RING: u32 = 2 * BURST / SMALLEST;
 
-/// The most segments that may make one packet; `gso_max_segs` of the device. UDP has the same bound
-/// by itself (UDP_MAX_SEGMENTS), and 64 KiB of TCP at an MTU of 576 or more need no more.
+/// The most segments of one packet; `gso_max_segs` of the device. UDP has the same limit
+/// (UDP_MAX_SEGMENTS), and 64 KiB of TCP at an MTU of at least 576 need no more.
 pub(super) const MOST_SEGMENTS: u32 = 128;
 
-/// The most that one packet counts: 64 KiB, and in front of each segment an Ethernet header with a
-/// tag, an IPv4 or IPv6 header and a TCP header, 60 bytes each at most.
+/// The most that one packet counts: 64 KiB, and for each segment an Ethernet header with a tag, an
+/// IPv4 or IPv6 header and a TCP header of at most 60 bytes each.
 pub(super) const LARGEST: u32 = (64 << 10) + MOST_SEGMENTS * (18 + 60 + 60);
 const _: () = assert!(LARGEST <= BURST / 2, "a bucket with half its tokens passes any packet");
 
-/// How many bytes may wait in the bucket. More would be dropped, so it must exceed what all sockets
-/// of the container can send without being blocked: that is 5,000 UDP sockets with the usual
+/// The most bytes that may wait in the bucket. Further packets would be dropped, so it must exceed
+/// what all sockets of the container can send before they block: 5,000 UDP sockets with the usual
 /// 212,992 bytes each (net.core.wmem_default; a packet counts no more than it takes from its
 /// socket's buffer), or 256 TCP connections with 4 MiB each (net.ipv4.tcp_limit_output_bytes; more
 /// connections share net.ipv4.tcp_mem).
 const LIMIT: u32 = 1 << 30;
 
-/// Our bucket's number on the device.
+/// The handle of our bucket on the device.
 pub(super) const BUCKET: Handle = Handle(0x7a6f, 0);
 
-/// When grants are due.
+/// Decides when grants are due.
 #[derive(Debug, Default)]
 struct Account {
     /// Bytes read since the last grant.
     read_bytes: u64,
-    /// Whether the ring was seen empty since the last look.
+    /// Whether the ring was seen empty since the last check.
     seen_empty: bool,
 }
 
 impl Account {
-    /// Whether a grant is due now; if so it is taken as given.
+    /// Whether a grant is due now. If so, the caller must make it.
     fn grant(&mut self) -> bool {
         let due = self.seen_empty && self.read_bytes >= u64::from(BURST / 2);
         self.seen_empty = false;
@@ -105,11 +106,11 @@ impl Account {
     }
 }
 
-/// A device's credit.
+/// The credit of a device.
 #[derive(Debug)]
 pub(super) struct Credit {
     account: Account,
-    /// The request that fills the bucket.
+    /// The netlink request that fills the bucket.
     refill: Vec<u8>,
     refill_due: bool,
     kick: Kick,
@@ -120,13 +121,13 @@ impl Credit {
     /// Installs the bucket, full.
     pub fn install(netlink: &mut Netlink, link: u32, kick: Kick) -> Result<Self, NetlinkError> {
         netlink.set_qdisc(link, bucket())?;
-        // Without NLM_F_CREATE: a bucket that somebody took away is missed rather than made again.
+        // Without NLM_F_CREATE: a bucket that was removed is reported, not made again.
         let refill = encode(0, POSTED, set_request(link, bucket()));
         let account = Account::default();
         Ok(Self { account, refill, refill_due: false, kick, kick_due: false })
     }
 
-    /// A packet was read that the bucket had counted as so many bytes.
+    /// A packet was read that the bucket has counted as this many bytes.
     #[inline]
     pub fn read(&mut self, bytes: usize) {
         self.account.read_bytes += bytes.max(usize::from(MINIMUM)) as u64;
@@ -138,16 +139,17 @@ impl Credit {
         self.account.seen_empty = true;
     }
 
-    /// Whether this is a frame of our own.
+    /// Whether this frame is a kick.
     #[inline]
     pub fn is_kick(&self, frame: &[u8]) -> bool {
         frame == self.kick.frame
     }
 
-    /// Grants what is due. `false`: the kernel was short of memory; it must be tried again.
+    /// Makes a grant if one is due. Returns `false` if the kernel had no memory: then it must be
+    /// tried again.
     ///
-    /// The kernel changes a queueing discipline under a lock that all namespaces share (RTNL):
-    /// while somebody makes or deletes devices, this waits.
+    /// The kernel changes queueing disciplines under a lock that all namespaces share (RTNL), so
+    /// this waits while devices are made or deleted.
     #[inline]
     pub fn settle(&mut self, netlink: &mut Netlink) -> io::Result<bool> {
         self.refill_due |= self.account.grant();
@@ -156,7 +158,7 @@ impl Credit {
                 Ok(()) => (self.refill_due, self.kick_due) = (false, true),
                 Err(error) => match error.raw_os_error() {
                     Some(libc::ENOBUFS | libc::ENOMEM) => return Ok(false),
-                    // Somebody took the bucket away: nothing is held back, until it is there again.
+                    // The bucket was removed: nothing is held back until it is there again.
                     Some(libc::ENOENT | libc::EINVAL) => self.refill_due = false,
                     _ => return Err(error),
                 },
@@ -169,10 +171,10 @@ impl Credit {
     }
 }
 
-/// Our frame into the container's end: it makes the bucket look at its tokens.
+/// Sends kicks: frames into the container's end that make the bucket check its tokens.
 ///
-/// Whoever may look at all traffic inside the container can see it and send its like; those are
-/// then discarded as ours are, and harm nobody else.
+/// A privileged program in the container can see kicks and send frames like them. Those are
+/// discarded like ours, and harm only the container.
 #[derive(Debug)]
 pub(super) struct Kick {
     socket: OwnedFd,
@@ -182,19 +184,19 @@ pub(super) struct Kick {
 impl Kick {
     const LEN: usize = 60;
 
-    /// For local experiments (IEEE 802 §9.2.3): no bridge and no host knows it.
+    /// An EtherType for local experiments (IEEE 802 §9.2.3): bridges and hosts ignore it.
     const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
     /// Kicks wait in the bucket behind the container's packets. Between two of them half a credit
-    /// was read, so in a full bucket there are at most 2 × [`LIMIT`] / [`BURST`], each a socket
+    /// was read, so a full bucket has at most 2 × [`LIMIT`] / [`BURST`] of them, each a socket
     /// buffer of less than 1 KiB.
     const SEND_BUFFER: usize = (2 * (LIMIT / BURST) * 1024) as usize;
 
-    /// For a device of the calling thread's namespace.
+    /// For a device in the calling thread's network namespace.
     pub fn new(link: u32) -> io::Result<Self> {
         let socket = packet::socket(link, 0)?;
         set_send_buffer(&socket, Self::SEND_BUFFER)?;
-        // Destination, source and a cookie that no other frame has.
+        // Destination, source, and a random cookie that identifies our frames.
         let mut frame = [0; Self::LEN];
         io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut frame)?;
         frame[0] = 0x02;
@@ -203,11 +205,11 @@ impl Kick {
         Ok(Self { socket, frame })
     }
 
-    /// Sends it; `false` if it must be tried again.
+    /// Sends a kick. Returns `false` if it must be tried again.
     fn send(&self) -> io::Result<bool> {
         match rustix::net::send(&self.socket, &self.frame, SendFlags::DONTWAIT) {
-            // A full bucket dropped it, but has looked. A device that is down has lost all it held,
-            // and looks when it comes up.
+            // A full bucket has dropped the kick, but has checked its tokens. A device that is down
+            // has lost everything it held, and checks when it comes up.
             Ok(_) | Err(Errno::NOBUFS | Errno::NETDOWN) => Ok(true),
             Err(Errno::AGAIN) => Ok(false),
             Err(error) => Err(error.into()),
@@ -215,16 +217,16 @@ impl Kick {
     }
 }
 
-/// Gives a socket `bytes` of send buffer, whatever the administrator's bound.
+/// Sets a socket's send buffer to `bytes`, which may exceed the system's limit.
 fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> io::Result<()> {
-    // The kernel doubles what it is told (socket(7)).
+    // The kernel doubles the value (socket(7)).
     Ok(set_socket_send_buffer_size_force(socket, bytes / 2)?)
 }
 
-/// The bucket, full.
+/// The netlink attributes of a full bucket.
 fn bucket() -> Qdisc {
     let kind = QdiscKind::TokenBucket(TokenBucket {
-        // A byte a second, the least there is.
+        // A byte a second, the lowest possible rate.
         rate: Rate::from_bits_per_sec(8).expect("8 is not 0"),
         burst_bytes: BURST,
         limit_bytes: LIMIT,
@@ -243,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// A container's end, its ring and a switch that reads it.
+    /// A model of a container's end, its ring and a switch that reads it.
     #[derive(Default)]
     struct World {
         tokens: u64,
@@ -253,7 +255,7 @@ mod tests {
         account: Account,
     }
 
-    /// What the bucket counts a packet as, and how many entries it becomes in the ring.
+    /// How much the bucket counts a packet as, and how many ring entries it becomes.
     #[derive(Clone, Copy)]
     struct Packet {
         bytes: u64,
@@ -297,7 +299,7 @@ mod tests {
     fn any_packet(rng: &mut Rng) -> Packet {
         match rng.below(4) {
             0 => Packet { bytes: u64::from(LARGEST), entries: 1 },
-            // 128 datagrams of one byte, cut behind the bucket.
+            // 128 datagrams of one byte, segmented behind the bucket.
             1 => Packet { bytes: 128 * 43, entries: 128 },
             2 => Packet { bytes: u64::from(MINIMUM), entries: 1 },
             _ => Packet { bytes: 64 + rng.below(9000), entries: 1 },
@@ -322,7 +324,7 @@ mod tests {
                 }
                 assert!(world.fullest <= RING as usize, "seed {seed}: {} entries", world.fullest);
             }
-            // Nobody sends any more: all that waits must come out.
+            // Nothing more is sent: everything that waits must be delivered.
             while !world.bucket.is_empty() {
                 let before = world.bucket.len();
                 world.read(u64::from(RING) + 1);
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_entries_fill_the_ring_no_further_than_it_reaches() {
+    fn the_smallest_entries_do_not_overflow_the_ring() {
         let least = Packet { bytes: 128 * 43, entries: 128 };
         let mut world = World { tokens: u64::from(BURST), ..World::default() };
         for _ in 0..20_000 {

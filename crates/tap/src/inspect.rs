@@ -1,13 +1,13 @@
-//! What the kernel knows of a container port and the switch does not see.
+//! Kernel counters of a container port, for events that the switch does not see.
 
 use super::{TapPort, credit};
 use kernel::netlink::{Handle, Netlink, NetlinkError, OpenError, QdiscStatus};
 use kernel::netns::Namespace;
 
-/// Looks at a container port's interface, from whatever thread: the kernel answers under a lock
-/// that others may hold for long, and the switch must not wait for them.
+/// Inspects a container port's interface. To be used in another thread than the switch's: the
+/// kernel answers under a lock that others may hold for long.
 ///
-/// It keeps the namespace alive, like the port.
+/// It keeps the network namespace alive, as the port does.
 #[derive(Debug)]
 pub struct Inspector {
     namespace: Namespace,
@@ -16,29 +16,28 @@ pub struct Inspector {
     link: u32,
 }
 
-/// What happened to a port's frames outside the switch's sight. It counts from the interface's
-/// making.
+/// Counters of a port's frames outside the switch, since the interface was made.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
-    /// Frames that the container's end has handed over.
+    /// Frames that the container's end has sent.
     pub sent: u64,
-    /// Frames that the container's end has taken.
+    /// Frames that the container's end has received.
     pub received: u64,
-    /// Frames that the device dropped between the container and the switch: none, unless the
-    /// container meddled.
+    /// Frames that the device dropped between the container and the switch. There are none unless
+    /// the container has changed its interface.
     pub dropped_by_device: u64,
-    /// Frames that the container's own queue dropped, because it was full.
+    /// Frames that the container's own queue dropped because it was full.
     pub dropped_by_queue: u64,
-    /// Bytes that wait in the container's own queue now.
+    /// Bytes in the container's own queue now.
     pub queued_bytes: u64,
 }
 
 impl TapPort {
-    /// Somebody to look at the port's interface.
+    /// Opens an inspector of the port's interface.
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if there are no descriptors left for it.
+    /// [`OpenError`], for example if no file descriptors are left.
     pub fn inspector(&self) -> Result<Inspector, OpenError> {
         Ok(Inspector {
             namespace: self.namespace.try_clone()?,
@@ -50,7 +49,7 @@ impl TapPort {
 }
 
 impl Inspector {
-    /// What happened outside the switch's sight.
+    /// Reads the counters.
     ///
     /// # Errors
     ///
@@ -68,7 +67,7 @@ impl Inspector {
         })
     }
 
-    /// What the operator ought to know, in sentences; nothing if all is well.
+    /// Notes for the operator, in sentences; empty if all is well.
     pub fn notes(&mut self) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.namespace.is_reachable() {

@@ -1,5 +1,4 @@
-//! The container port: a TAP device made inside a container's network namespace, lossless in both
-//! directions.
+//! Container ports: TAP devices in containers' network namespaces, lossless in both directions.
 //!
 //! ```text
 //!   container                              │ switch
@@ -8,17 +7,17 @@
 //! ```
 //!
 //! *Container to switch*: `credit` holds frames back in the container, so that its sockets block
-//! rather than its frames drop. *Switch to container*: a write passes the container's stack up to
-//! the socket before it returns.
+//! and no frame is dropped. *Switch to container*: a write returns when the frame has passed the
+//! container's stack up to the socket.
 //!
-//! With offload on, the container's kernel hands over packets of up to 64 KiB and unfinished
-//! checksums, and takes them as well: two containers then talk without cutting a stream into frames
-//! at all. With offload off, every frame in both directions is what a wire would carry.
+//! With offload, packets of up to 64 KiB and partial checksums pass in both directions, so a stream
+//! between two containers is never cut into frames. Without offload, every frame in both directions
+//! is one that a wire could carry.
 //!
-//! **What stays.** The device is persistent. When a switch dies, however it dies, the container
-//! keeps its interface with all its addresses, routes, neighbours and settings, unplugged (no
-//! carrier); attaching again plugs it in. Only [`TapPort::detach`] removes it. The open port keeps
-//! its namespace alive.
+//! **Persistence.** The device is persistent. When a switch ends for any reason, the container
+//! keeps its interface without carrier, with all its addresses, routes, neighbours and settings.
+//! Attaching again restores the carrier. Only [`TapPort::detach`] removes the interface. An open
+//! port keeps its network namespace alive.
 
 mod credit;
 mod inspect;
@@ -41,16 +40,17 @@ pub use self::inspect::{Counters, Inspector};
 use self::memory::{Memory, Read};
 use self::write::write;
 
-/// The most bytes that one frame stands for on a wire, where a port has offload.
+/// The most bytes on a wire for one frame of a port with offload.
 pub const MOST_BYTES: u32 = credit::LARGEST;
 
-/// What a container port is to be.
+/// The settings of a container port.
 #[derive(Clone, Debug)]
 pub struct TapConfig {
-    /// The container's namespace: a name under /run/netns, or a path such as /proc/1234/ns/net.
+    /// The container's network namespace: a name under /run/netns, or a path such as
+    /// /proc/1234/ns/net.
     pub netns: String,
-    /// What the interface is called inside. A TAP device of that name that nobody has open is
-    /// adopted.
+    /// The interface's name in the container. An existing TAP device of that name that is not open
+    /// is adopted.
     pub interface: String,
     /// The interface's Ethernet address.
     pub mac: Mac,
@@ -58,13 +58,13 @@ pub struct TapConfig {
     pub addresses: Vec<Prefix>,
     /// The largest packet in bytes: 68 to 65,521.
     pub mtu: u32,
-    /// Let large packets and unfinished checksums pass as they are.
+    /// Whether large packets and partial checksums pass.
     pub offload: bool,
-    /// The longest of these large packets, if they are to be shorter than 64 KiB.
+    /// The longest large packet, if it is to be shorter than 64 KiB.
     pub longest: Option<u32>,
-    /// How many frames of up to 2 KiB the switch may hold; 2 KiB of memory each.
+    /// The number of frames of up to 2 KiB that the switch may hold; each takes 2 KiB of memory.
     pub small_slots: u32,
-    /// How many larger frames the switch may hold; 66 KiB of memory each.
+    /// The number of larger frames that the switch may hold; each takes 66 KiB of memory.
     pub large_slots: u32,
 }
 
@@ -89,7 +89,7 @@ impl TapConfig {
 /// Why a container port could not be attached.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// The container's namespace cannot be entered.
+    /// The container's network namespace cannot be entered.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
     /// The interface cannot be set up.
@@ -102,14 +102,14 @@ pub enum AttachError {
         interface: String,
         /// The container's namespace.
         netns: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
-        /// What to do about it, with a separator before it.
+        /// What to do about it, after a separator.
         hint: &'static str,
     },
 }
 
-/// A container's interface, attached.
+/// An attached container interface.
 pub struct TapPort {
     name: String,
     namespace: Namespace,
@@ -124,12 +124,12 @@ pub struct TapPort {
 }
 
 impl TapPort {
-    /// Makes the interface inside the container, or plugs in the one that an earlier switch left
-    /// there, and sets it up; the container's loopback too.
+    /// Makes the interface in the container, or adopts the one that an earlier switch has left, and
+    /// sets it up. Sets up the container's loopback interface, too.
     ///
     /// # Errors
     ///
-    /// [`AttachError`]. An interface that was made is removed again.
+    /// [`AttachError`]. A new interface is removed again.
     pub fn attach(config: &TapConfig) -> Result<Self, AttachError> {
         let namespace = Namespace::open(&config.netns)?;
         let interface = &config.interface;
@@ -146,7 +146,7 @@ impl TapPort {
         device.set_offload(config.offload).map_err(because)?;
         let link = netlink.index(interface)?;
 
-        // The queue first: the interface may be up already, and is up from here on.
+        // The queue comes first: an adopted interface may be up already.
         let kick = namespace.run(|| Kick::new(link))?.map_err(because)?;
         let credit = Credit::install(&mut netlink, link, kick)?;
         netlink.change_link("lo", LinkChange { up: Some(true), ..LinkChange::default() })?;
@@ -179,14 +179,15 @@ impl TapPort {
         })
     }
 
-    /// Removes the interface from the container. What waits in the container to be sent is lost
-    /// with it.
+    /// Removes the interface from the container. Frames that wait in the container to be sent are
+    /// lost.
     ///
     /// # Errors
     ///
-    /// [`PortError`] if the kernel refuses; the interface may then remain.
+    /// [`PortError`] if the kernel refuses. Then the interface may remain.
     pub fn detach(self) -> Result<(), PortError> {
-        // A device that does not persist goes with its last user, which is this.
+        // A device that is not persistent is removed when its last user, which is this one, closes
+        // it.
         self.device.persist(false).map_err(|source| self.error("remove it", source))
     }
 
@@ -259,8 +260,8 @@ impl Port for TapPort {
     }
 }
 
-/// Readable when the container has sent frames. Made for edge-triggered use: each frame that
-/// arrives is an event.
+/// Readable when the container has sent frames. For edge-triggered use: each arriving frame is an
+/// event.
 impl AsFd for TapPort {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.device.as_fd()

@@ -1,16 +1,15 @@
-//! A TAP port's memory: many small slots, few large ones.
+//! The memory of a TAP port: many small slots, few large ones.
 //!
-//! How long a frame will be is known only once it was read. So each read is scattered over a pair
-//! of free slots: its first 2 KiB into the small one, and the rest, if there is any, into the large
-//! one behind room for them. A small frame is then where it belongs, without a copy; a large one is
-//! completed by a copy of its first 2 KiB.
+//! A frame's length is known only after it was read. So each read is scattered over a pair of free
+//! slots: the first 2 KiB into the small one, and the rest into the large one, behind room for
+//! them. A small frame needs no copy. For a large one its first 2 KiB are copied.
 //!
 //! ```text
 //!    small   │ header │ frame ………… │           a frame that fits stays here
 //!    large   │ (2 KiB of room)     │ the rest … │
 //! ```
 //!
-//! Slots are known by one number: the small ones first, then the large ones.
+//! Slots are numbered: first the small ones, then the large ones.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -19,22 +18,22 @@ use wire::Offload;
 
 use port::{FrameView, Pool, Slot};
 
-/// Header and frame of an MTU of 1500, with room to spare.
+/// A header and a frame with an MTU of 1500, with room to spare.
 const SMALL: usize = 2 << 10;
 
-/// Header and frame of 64 KiB of payload, or of the largest MTU, 65,521, with a tag.
+/// A header and a frame with 64 KiB of payload, or with the largest MTU, 65,521, and a tag.
 pub(super) const LARGE: usize = 66 << 10;
 
-/// Frames of one port, each in a slot of its own behind its 12-byte virtio header.
+/// The frames of one port, each in its slot behind its 12-byte virtio header.
 pub(super) struct Memory {
     small: Pool,
     large: Pool,
     frames: Box<[Described]>,
-    /// Taken, but without a frame: where the next read goes.
+    /// The slots that the next read goes to. They are taken, but have no frame yet.
     spare: Option<(u32, u32)>,
 }
 
-/// What is known of a slot's frame.
+/// The properties of a slot's frame.
 #[derive(Clone, Copy)]
 struct Described {
     len: usize,
@@ -45,21 +44,21 @@ impl Described {
     const NONE: Self = Self { len: 0, offload: Offload::NONE };
 }
 
-/// What a read found.
+/// The result of a read.
 pub(super) enum Read {
-    /// A frame; one without bytes if it contradicts its own header.
+    /// A frame. It has no bytes if it contradicts its own header.
     Frame {
-        /// Where it lies.
+        /// Its slot.
         slot: Slot,
-        /// What the token bucket charged for it.
+        /// How much the token bucket has counted it as.
         charged: usize,
     },
-    /// Nothing: the device is empty.
+    /// The device is empty.
     Empty,
 }
 
 impl Memory {
-    /// Each kind needs one slot at least.
+    /// Both numbers are raised to at least 1.
     pub fn new(small: u32, large: u32) -> Self {
         let (small, large) = (small.max(1), large.max(1));
         Self {
@@ -70,7 +69,7 @@ impl Memory {
         }
     }
 
-    /// Whether the next read has a place to go.
+    /// Whether there are slots for the next read.
     #[inline]
     pub fn has_room(&mut self) -> bool {
         if self.spare.is_none() {
@@ -86,7 +85,7 @@ impl Memory {
     ///
     /// # Panics
     ///
-    /// If there is no room.
+    /// If there are no slots for it.
     #[inline]
     pub fn read(&mut self, device: BorrowedFd<'_>) -> io::Result<Read> {
         let (small, large) = self.spare.expect("the caller asked for room");
@@ -117,14 +116,14 @@ impl Memory {
         Ok(Read::Frame { slot: Slot(slot), charged })
     }
 
-    /// Keeps the frame that was read last until it is released.
+    /// Keeps the last read frame until it is released.
     #[inline]
     pub fn keep(&mut self, slot: Slot) {
         let Some((small, large)) = self.spare.take() else { return };
         if slot.0 == small { self.large.put(large) } else { self.small.put(small) }
     }
 
-    /// The frame in a slot that was read to.
+    /// The frame in a slot.
     #[inline]
     pub fn frame(&self, slot: Slot) -> FrameView<'_> {
         let Described { len, offload } = &self.frames[slot.0 as usize];
@@ -156,7 +155,7 @@ mod tests {
     fn a_frame_that_belies_its_header_lies_in_its_slot_without_its_bytes() {
         let (device, container) = UnixDatagram::pair().unwrap();
         let mut memory = Memory::new(2, 1);
-        // A segment size of 1,000 bytes, for a kind that nobody knows.
+        // A segment size of 1,000 bytes, for an unknown kind.
         let header = [0, 9, 0, 0, 0xe8, 3, 0, 0, 0, 0, 0, 0];
         for len in [60, 9000] {
             container.send(&[&header[..], &vec![1; len]].concat()).unwrap();

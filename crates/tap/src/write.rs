@@ -1,4 +1,4 @@
-//! Frames written to a TAP device.
+//! Writes frames to a TAP device.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd};
@@ -7,7 +7,7 @@ use kernel::tun::Device;
 use port::{FrameView, MAX_SPANS, Span, Taken};
 use rustix::io::Errno;
 
-/// Hands a frame to the container: it is with its socket when this returns.
+/// Delivers a frame to the container. It is at its socket when this returns.
 #[inline]
 pub fn write(device: &Device, frame: &FrameView<'_>) -> Result<Taken, Errno> {
     let header = frame.offload().emit();
@@ -15,22 +15,21 @@ pub fn write(device: &Device, frame: &FrameView<'_>) -> Result<Taken, Errno> {
         [] => rustix::io::writev(device, &[IoSlice::new(&header), IoSlice::new(frame.bytes)])
             .map(drop),
         rest => match write_spans(device, [&header, frame.bytes], rest) {
-            // Its sender's memory was taken away while it waited: there is no frame any more.
+            // Its sender's memory was truncated while it waited, so the frame no longer exists.
             Err(Errno::FAULT) => return Ok(Taken::Unfit),
             written => written,
         },
     };
     match written {
         Ok(()) => Ok(Taken::Yes),
-        // EIO is the kernel's word for an interface that is down. Whoever set it down may set it up
-        // again.
+        // The kernel returns EIO if the interface is down. It may be set up again.
         Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::IO) => Ok(Taken::Busy),
         Err(Errno::INVAL) => Ok(Taken::Unfit),
         Err(error) => Err(error),
     }
 }
 
-/// Writes a frame whose end lies in a guest's memory, from there.
+/// Writes a frame whose end lies in a guest's memory, without copying that.
 fn write_spans(device: &Device, first: [&[u8]; 2], rest: &[Span]) -> Result<(), Errno> {
     let piece =
         |start: *const u8, len| libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len };
@@ -39,8 +38,8 @@ fn write_spans(device: &Device, first: [&[u8]; 2], rest: &[Span]) -> Result<(), 
     let mut pieces = [piece(std::ptr::null(), 0); MAX_SPANS + 2];
     let count =
         pieces.iter_mut().zip(first.chain(rest)).map(|(place, piece)| *place = piece).count();
-    // SAFETY: the kernel reads `count` pieces, all of which are mapped; it takes what it finds
-    // there.
+    // SAFETY: the kernel reads `count` pieces, all of which are mapped. Their contents do not
+    // matter.
     #[expect(unsafe_code, reason = "a guest's bytes have no slice")]
     let written =
         unsafe { libc::writev(device.as_fd().as_raw_fd(), pieces.as_ptr(), count as i32) };

@@ -42,7 +42,7 @@ fn assert_nothing_dropped(port: &TapPort) {
 }
 
 #[test]
-fn neighbours_are_found_and_greeted_over_both_families() {
+fn sessions_come_up_over_both_families() {
     let ([a, b], ports) = pair("greet", |_| {});
     let forwarder = Forwarder::start(Wire::new(ports), 0);
     greet(&a.udp("10.9.0.1:0"), &b.udp("10.9.0.2:7"));
@@ -284,7 +284,7 @@ fn a_switch_to_be_killed() {
 }
 
 #[test]
-fn a_killed_switch_leaves_the_interface_and_the_next_one_plugs_it_in() {
+fn a_killed_switch_leaves_the_interface_and_the_next_one_adopts_it() {
     let [a, b] = [Container::new("kill-a"), Container::new("kill-b")];
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_switch_to_be_killed", "--nocapture"])
@@ -331,7 +331,7 @@ fn a_killed_switch_leaves_the_interface_and_the_next_one_plugs_it_in() {
 }
 
 #[test]
-fn an_operator_learns_what_a_container_does_to_its_interface() {
+fn changes_to_a_containers_interface_are_reported() {
     let ([a, _b], [port, other]) = pair("notes", |_| {});
     assert_eq!(port.inspector().unwrap().notes(), [""; 0]);
     let mut netlink = Netlink::open_in(&a.namespace).unwrap();
