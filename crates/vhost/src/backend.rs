@@ -1,4 +1,4 @@
-//! A session and the connection it is held over: whatever arrives is served, and answered.
+//! A session and its connection: serves and answers requests.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -7,7 +7,7 @@ use super::message::{Message, Reply};
 use super::session::{News, Offer, Refusal, Rings, Session};
 use super::socket::{Connection, ConnectionError, Received};
 
-/// How many requests are served before other ports have their turn, if none of them is costly.
+/// The most requests that are served before other ports get their turn, if none is costly.
 const AT_ONCE: usize = 32;
 
 /// Why a connection ended.
@@ -16,15 +16,15 @@ pub enum Ended {
     /// The front-end closed the connection.
     #[error("the front-end closed the connection")]
     Closed,
-    /// The connection is of no use any more.
+    /// The connection failed.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
-    /// The front-end contradicts itself, or us.
+    /// A request was refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
-/// A back-end, with at most one connection at a time. Dropping it stops the rings, then forgets the
+/// A back-end with at most one connection at a time. Dropping it stops the rings, then unmaps the
 /// memory, then closes the connection.
 #[derive(Debug)]
 pub struct Backend<R: Rings> {
@@ -38,14 +38,14 @@ impl<R: Rings> Backend<R> {
         Self { session: Session::new(offer, rings), connection: None }
     }
 
-    /// Begins a session over this connection; one before it is over.
+    /// Begins a session over this connection. Ends an earlier one.
     pub fn connect(&mut self, connection: Connection) {
         self.disconnect();
         self.connection = Some(connection);
     }
 
-    /// Goes on with a session over the connection of the back-end before, whose front-end had made
-    /// these requests.
+    /// Continues the session of an earlier back-end over its connection, from the requests of its
+    /// front-end.
     ///
     /// # Errors
     ///
@@ -57,31 +57,31 @@ impl<R: Rings> Backend<R> {
             .try_for_each(|(message, fds)| self.session.handle(message, fds).map(drop))
     }
 
-    /// Ends the session: no ring runs any more, and the memory is forgotten.
+    /// Ends the session: stops all rings and unmaps the memory.
     pub fn disconnect(&mut self) {
         self.session.reset();
         self.connection = None;
     }
 
-    /// The connection, if there is one: readable when there is something to serve.
+    /// The connection, if there is one. It is readable when there is something to serve.
     pub fn connection(&self) -> Option<BorrowedFd<'_>> {
         self.connection.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether there is a connection that another back-end could go on with: it is not in the
-    /// middle of a message.
+    /// Whether another back-end could continue with the connection: it is not in the middle of a
+    /// message.
     pub fn is_resumable(&self) -> bool {
         self.connection.as_ref().is_some_and(Connection::is_between_messages)
     }
 
-    /// Whether a reply has not left yet: nothing is served before the connection can be written to.
+    /// Whether a reply is still to be sent. Nothing is served until the connection is writable.
     pub fn is_replying(&self) -> bool {
         self.connection.as_ref().is_some_and(Connection::is_leaving)
     }
 
-    /// Serves what has arrived, telling `heard` of what concerns the port. Returns whether there
-    /// may be more: a front-end that talks without end does not keep other ports waiting, nor one
-    /// whose requests take long.
+    /// Serves received requests, and passes events for the port to `heard`. Returns whether there
+    /// may be more: the number of requests and their cost are limited, so that a front-end cannot
+    /// delay other ports.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl<R: Rings> Backend<R> {
                 Err(refusal) => {
                     let code = message.request.code();
                     if message.need_reply && !code.is_answered() {
-                        // So that it need not guess. Whether it still listens makes no difference.
+                        // Tell the front-end why. It does not matter whether it still listens.
                         let _ = connection.send(Reply::Number(code, 1).emit(), Vec::new());
                     }
                     return Err(refusal.into());

@@ -1,16 +1,16 @@
-//! What a switch leaves to the next one, so that a front-end never sees its connection end.
+//! Hands a port's session over to the next switch, so that the front-end's connection stays open.
 //!
 //! ```text
 //!   port ─deposit─▶ [ connection, listener, the session's requests, their descriptors ] ─▶ inherit ─▶ the next port
 //!                     in the queue of a socket, of which a service manager has a duplicate
 //! ```
 //!
-//! Descriptors that were sent over a Unix socket and not received yet stay open, whoever sent them
-//! ends. So the kernel keeps a session in the queue of a socket pair, and all that anybody else has
-//! to keep is one end of it, the same for as long as the port lives. The other end lies in the
-//! queue as well, for whoever inherits it. What is deposited is there as a whole or not at all, and
-//! it is [withdrawn](Handover::withdraw) before anything is done that would make it untrue. Once
-//! nobody has the other end, the one that is kept hangs up, and a service manager drops it.
+//! Descriptors that were sent over a Unix socket and not yet received stay open when the sender
+//! ends. So the kernel can keep a session in the queue of a socket pair, and the service manager
+//! needs to keep only one end of it, which is the same for the port's whole life. The other end is
+//! in the queue, too, for the successor. A deposit is complete or absent. It is
+//! [withdrawn](Handover::withdraw) before anything is done that would make it wrong. When all
+//! copies of the other end are closed, the kept end hangs up, and the service manager drops it.
 //!
 //! ```text
 //!   │ how many follow │ whose it is │ + the other end, the port's own descriptors    each line a packet
@@ -30,41 +30,41 @@ use rustix::net::{
 use super::message::{HEADER_LEN, Header, Message};
 use super::retold::Told;
 
-/// How many bytes a packet has at most: a few of them hold the requests of 128 queue pairs.
+/// The longest packet in bytes. A few packets hold the requests of 128 queue pairs.
 const PACKET: usize = 16 << 10;
 
-/// How many descriptors come with a packet at most: SCM_MAX_FD (unix(7)).
+/// The most descriptors with one packet: SCM_MAX_FD (unix(7)).
 const FDS: usize = 253;
 
-/// A request that was kept, and its descriptors.
+/// A kept request, and its descriptors.
 pub type Kept = (Message, Vec<OwnedFd>);
 
-/// A port's place for what it leaves.
+/// A socket pair in which a port can leave its session.
 #[derive(Debug)]
 pub struct Handover {
-    /// What is deposited goes in here.
+    /// The end that deposits are sent into.
     put: OwnedFd,
-    /// It comes out here: the end that a service manager keeps.
+    /// The end that deposits are received from, and that the service manager keeps.
     take: OwnedFd,
     inherited: Option<Inheritance>,
     left: bool,
 }
 
-/// What a port left.
+/// A session that a port has left.
 #[derive(Debug, Default)]
 pub struct Inheritance {
     /// The port's own descriptors.
     pub fds: Vec<OwnedFd>,
-    /// What its front-end had said.
+    /// The requests of its front-end.
     pub requests: Vec<Kept>,
 }
 
 impl Handover {
-    /// An empty one.
+    /// An empty socket pair.
     ///
     /// # Errors
     ///
-    /// What `socketpair(2)` says.
+    /// The error of `socketpair(2)`.
     pub fn new() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (put, take) =
@@ -72,14 +72,14 @@ impl Handover {
         Ok(Self { put, take, inherited: None, left: false })
     }
 
-    /// Whether what is kept there was deposited by `owner`; it stays there.
+    /// Whether the deposit is `owner`'s. It stays in place.
     pub fn is_of(take: impl AsFd, owner: &str) -> bool {
         let mut head = [0; PACKET];
         let seen = rustix::net::recv(take, &mut head, RecvFlags::PEEK | RecvFlags::DONTWAIT);
         seen.is_ok_and(|(len, _)| len > 0 && &head[1..len] == owner.as_bytes())
     }
 
-    /// Takes over what was kept, if it is whole and `owner` had deposited it.
+    /// Takes over a kept socket pair and its deposit, if that is complete and `owner`'s.
     pub fn inherit(take: OwnedFd, owner: &str) -> Option<Self> {
         let mut bytes = [0; PACKET];
         let (head, mut fds) = receive(&take, &mut bytes)?;
@@ -96,16 +96,16 @@ impl Handover {
         Some(Self { put, take, inherited: Some(Inheritance { fds, requests }), left: false })
     }
 
-    /// What was inherited; once.
+    /// Takes the inherited session.
     pub fn inherited(&mut self) -> Option<Inheritance> {
         self.inherited.take()
     }
 
-    /// Leaves this to whoever inherits it, in the place of what was deposited before.
+    /// Deposits a session for the successor, replacing an earlier deposit.
     ///
     /// # Errors
     ///
-    /// What `sendmsg(2)` says: too many descriptors are on their way already, for instance. Then
+    /// The error of `sendmsg(2)`, for example because too many descriptors are in flight. Then
     /// nothing is deposited.
     pub fn deposit(
         &self,
@@ -135,31 +135,33 @@ impl Handover {
             );
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        // A packet is sent whole (unix(7)).
+        // Packets are sent whole (unix(7)).
         rustix::net::sendmsg(&self.put, &[IoSlice::new(bytes)], &mut control, flags)?;
         Ok(())
     }
 
-    /// Takes back what was deposited: the descriptors are closed.
+    /// Withdraws the deposit, and closes its descriptors.
     pub fn withdraw(&self) {
         Self::discard(&self.take);
     }
 
-    /// Closes what is kept there, now: whoever keeps it may be late.
+    /// Closes the deposit's descriptors now, because the service manager may drop the kept end
+    /// late.
     pub fn discard(take: impl AsFd) {
-        // Whoever takes a packet's first byte has taken all of it.
+        // Receiving a packet's first byte removes the whole packet.
         while rustix::net::recv(&take, &mut [0; 1], RecvFlags::DONTWAIT)
             .is_ok_and(|(taken, _)| taken > 0)
         {}
     }
 
-    /// Ends it; what was deposited stays for whoever has a duplicate of the [kept end](AsFd).
+    /// Ends without withdrawing: the deposit stays for whoever has a duplicate of the [kept
+    /// end](AsFd).
     pub fn leave(mut self) {
         self.left = true;
     }
 }
 
-/// Unless it is left, nobody inherits anything.
+/// Without [`Handover::leave`] nothing can be inherited.
 impl Drop for Handover {
     fn drop(&mut self) {
         if !self.left {
@@ -168,14 +170,14 @@ impl Drop for Handover {
     }
 }
 
-/// The end that a service manager is to keep.
+/// The end that the service manager is to keep.
 impl AsFd for Handover {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.take.as_fd()
     }
 }
 
-/// The next packet, with its descriptors; `None` if there is none, or if it did not come whole.
+/// Receives the next packet with its descriptors; `None` if there is none, or it is incomplete.
 fn receive<'a>(socket: &OwnedFd, bytes: &'a mut [u8]) -> Option<(&'a [u8], Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -191,7 +193,7 @@ fn receive<'a>(socket: &OwnedFd, bytes: &'a mut [u8]) -> Option<(&'a [u8], Vec<O
     (!is_cut && received.bytes > 0).then(|| (&bytes[..received.bytes], fds))
 }
 
-/// The requests as packets, each with its descriptors.
+/// Splits requests into packets, each with its descriptors.
 fn emit<'a>(requests: &[Told<'a>]) -> Vec<(Vec<u8>, Vec<BorrowedFd<'a>>)> {
     let mut packets: Vec<(Vec<u8>, Vec<BorrowedFd<'a>>)> = Vec::new();
     for (request, fds) in requests {
@@ -211,7 +213,7 @@ fn emit<'a>(requests: &[Told<'a>]) -> Vec<(Vec<u8>, Vec<BorrowedFd<'a>>)> {
     packets
 }
 
-/// The requests of a packet; `None` if they are none, or contradict themselves.
+/// Parses the requests of a packet; `None` if it is invalid.
 pub fn parse(mut bytes: &[u8], fds: Vec<OwnedFd>, requests: &mut Vec<Kept>) -> Option<()> {
     let mut fds = fds.into_iter();
     while let Some((&count, rest)) = bytes.split_first() {

@@ -1,8 +1,7 @@
-//! The dirty log: which pages of the guest's memory were written, for whoever moves the guest
-//! ("Migration").
+//! The dirty log: which pages of the guest's memory were written, for live migration ("Migration").
 //!
-//! One bit a page of 4 KiB, from guest address 0; the front-end takes the bits and clears them
-//! meanwhile.
+//! It has one bit for each page of 4 KiB, from guest address 0. The front-end reads and clears bits
+//! concurrently.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering::Release};
@@ -13,12 +12,12 @@ use super::memory::MemoryError;
 /// VHOST_LOG_PAGE.
 pub const PAGE: u64 = 0x1000;
 
-/// How many bytes a log of all addresses below `end` has at least.
+/// The minimum length in bytes of a log of all addresses below `end`.
 pub const fn len(end: u64) -> u64 {
     end.div_ceil(PAGE).div_ceil(8)
 }
 
-/// A log, mapped.
+/// A mapped log.
 #[derive(Debug)]
 pub struct DirtyLog {
     bits: Mapping,
@@ -38,7 +37,7 @@ impl DirtyLog {
         Ok(Self { bits, file, offset })
     }
 
-    /// The file that it lies in, how many bytes it has there, and from where.
+    /// Its file, length and offset.
     pub fn file(&self) -> (BorrowedFd<'_>, u64, u64) {
         (self.file.as_fd(), self.bits.len() as u64, self.offset)
     }
@@ -48,10 +47,10 @@ impl DirtyLog {
         len(end) <= self.bits.len() as u64
     }
 
-    /// Marks every page of `len` bytes at a guest address as written. To be called after they were:
-    /// whoever finds the mark finds the bytes.
+    /// Marks every page of `len` bytes at a guest address as written. To be called after writing,
+    /// so that the front-end never finds a mark before the bytes.
     ///
-    /// Returns whether the log covers them all. If not, the guest cannot be moved whole: refuse its
+    /// Returns whether the log covers all of them. If not, the guest cannot be migrated: refuse its
     /// front-end.
     #[must_use = "a page that the log does not cover would be lost"]
     pub fn mark(&self, address: u64, len: u64) -> bool {
@@ -72,7 +71,7 @@ impl DirtyLog {
         true
     }
 
-    /// Whether it was taken away under us.
+    /// Whether its file was truncated.
     pub fn is_lost(&self) -> bool {
         self.bits.is_lost()
     }

@@ -1,17 +1,16 @@
-//! Somebody else's memory, mapped into ours, and what happens when they take it away.
+//! Maps memory of another process, and survives when that process truncates it.
 //!
-//! Whoever gave us a descriptor can shorten its file while it is mapped here. Touching a page past
-//! the new end raises SIGBUS, which would end this process with all its ports. So a handler looks
-//! up the address that faulted:
+//! A process that gave us a descriptor can truncate its file while it is mapped here. Touching a
+//! page past the new end raises SIGBUS, which would end this process with all its ports. So a
+//! signal handler looks up the faulting address:
 //!
 //! ```text
 //!   SIGBUS ─▶ inside one of our mappings? ─yes─▶ lay zeroes over all of it, mark it lost, go on
 //!                        └─────────no─────────▶ whoever handled SIGBUS before
 //! ```
 //!
-//! What was touched then reads as zeroes and the port's owner, who asks [`Mapping::is_lost`],
-//! detaches it. A system call that is handed such memory raises nothing: it fails with EFAULT,
-//! which says the same.
+//! The memory then reads as zeroes. The port's owner checks [`Mapping::is_lost`] and detaches the
+//! port. A system call on such memory raises no signal: it fails with EFAULT, which means the same.
 //!
 //! The handler may run between any two instructions, so it takes no lock and allocates nothing:
 //! each mapping is one word in a fixed table, written and read at once.
@@ -26,22 +25,22 @@ use std::sync::{Once, OnceLock};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// How many mappings there can be at a time, in this process.
+/// The most mappings of this process at a time.
 pub const MOST: usize = 4096;
 
-/// A mapping is shorter than this: so its place and length fit one word of the table.
+/// The limit of a mapping's length, so that its place and length fit into one word of the table.
 pub const TOO_LONG: u64 = PAGE << PAGES_BITS;
 
-/// The unit of the table's words; a page of any machine is some of these.
+/// The unit of the table's words. The page size of every machine is a multiple of it.
 const PAGE: u64 = 4096;
 const PAGES_BITS: u32 = 28;
 
 static TABLE: [Place; MOST] =
     [const { Place { word: AtomicU64::new(0), lost: AtomicBool::new(false) } }; MOST];
 
-/// A place in the table: free if its word is 0.
+/// An entry of the table: free if its word is 0.
 struct Place {
-    /// The number of the first page, then in the lowest bits how many pages.
+    /// The number of the first page, and in the lowest bits the number of pages.
     word: AtomicU64,
     lost: AtomicBool,
 }
@@ -51,23 +50,23 @@ impl Place {
         ((start as u64 / PAGE) << PAGES_BITS) | (len as u64 / PAGE)
     }
 
-    /// Where the mapping is, if there is one: its first address and its length.
+    /// The mapping's first address and length, if there is one.
     fn mapping(&self) -> (usize, usize) {
         let word = self.word.load(Relaxed);
         (((word >> PAGES_BITS) * PAGE) as usize, ((word & ((1 << PAGES_BITS) - 1)) * PAGE) as usize)
     }
 }
 
-/// A shared mapping of a file that is somebody else's. Unmapped when dropped.
+/// A shared mapping of another process's file. Dropping it unmaps it.
 ///
-/// The bytes may change at any time, so nobody makes references to them: they are read and written
-/// by pointer.
+/// The bytes may change at any time, so there must be no references to them: they are read and
+/// written through pointers.
 #[derive(Debug)]
 pub struct Mapping {
-    /// The first byte that was asked for, inside the mapping.
+    /// The first requested byte, inside the mapping.
     start: NonNull<u8>,
     len: usize,
-    /// What is mapped: whole pages.
+    /// The mapped whole pages.
     base: NonNull<c_void>,
     mapped: usize,
     place: usize,
@@ -84,16 +83,16 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of a file from `offset`, to read and to write.
+    /// Maps `len` bytes of a file from `offset`, readable and writable.
     ///
-    /// The file must be one whose pages never wait for anybody: a memfd, or a file on tmpfs or
-    /// hugetlbfs. From any other (one that a program serves by FUSE, say), a front-end could have
-    /// every port wait for itself.
+    /// The file must be a memfd, or lie on tmpfs or hugetlbfs: touching their pages never waits for
+    /// another program. With other files, such as one served by FUSE, a front-end could block all
+    /// ports.
     ///
     /// # Errors
     ///
-    /// What the kernel said; `InvalidInput` if the file is of another kind or shorter than that;
-    /// `OutOfMemory` if the process has no place for another mapping.
+    /// The kernel's error; `InvalidInput` if the file is of another kind or too short;
+    /// `OutOfMemory` if the table of mappings is full.
     pub fn new(file: impl AsFd, offset: u64, len: u64) -> io::Result<Self> {
         let invalid = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         let page = match page_of(file.as_fd())? {
@@ -106,7 +105,7 @@ impl Mapping {
         if len == 0 || end.is_none_or(|end| end > size) {
             return invalid("its file is shorter than that");
         }
-        // A mapping begins and ends at its file's pages, and those may be huge.
+        // A mapping consists of whole pages of its file, which may be huge pages.
         let before = offset % page;
         let whole = (before + len).checked_next_multiple_of(page).filter(|whole| *whole < TOO_LONG);
         let Some(whole) = whole else { return invalid("it is too long") };
@@ -144,39 +143,41 @@ impl Mapping {
             place,
             file: [stat.st_dev, stat.st_ino],
         };
-        // A core dump of ours is no place for a guest's memory. Where the kernel cannot leave it
-        // out, it stays in. SAFETY: the advice leaves what is mapped as it is.
+        // A guest's memory does not belong into our core dumps. If the kernel cannot exclude it, it
+        // stays in. SAFETY: the advice does not change the mapping.
         #[expect(unsafe_code, reason = "some advice destroys memory; this does not")]
         let _ =
             unsafe { rustix::mm::madvise(base.as_ptr(), whole as usize, Advice::LinuxDontDump) };
         Ok(mapping)
     }
 
-    /// The first byte. Valid, with all [`len`](Self::len) of them, as long as this value lives.
+    /// A pointer to the first byte. All [`len`](Self::len) bytes are valid as long as this value
+    /// lives.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// How many bytes.
+    /// The length in bytes.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "an empty mapping cannot be made")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// What tells its file from any other that there is: device and inode.
+    /// The identity of its file: device and inode.
     pub fn file(&self) -> [u64; 2] {
         self.file
     }
 
-    /// Whether its file was taken away under us; it is zeroes of our own since.
+    /// Whether its file was truncated. Then zeroes of our own have replaced it.
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.lost().load(Relaxed)
     }
 
-    /// What [`is_lost`](Self::is_lost) looks at; it is another mapping's when this one is gone.
+    /// The flag behind [`is_lost`](Self::is_lost). It belongs to another mapping once this one was
+    /// dropped.
     #[inline]
     pub fn lost(&self) -> &'static AtomicBool {
         &TABLE[self.place].lost
@@ -185,7 +186,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // First out of the table: from here on a fault there would be a stranger's.
+        // Leave the table first: from here on another mapping may get these addresses.
         let place = &TABLE[self.place];
         place.lost.store(false, Relaxed);
         place.word.store(0, std::sync::atomic::Ordering::Release);
@@ -206,7 +207,7 @@ fn page_of(file: impl AsFd) -> io::Result<Option<u64>> {
     Ok(u64::try_from(filesystem.f_bsize).ok().filter(|page| is_fit && page.is_power_of_two()))
 }
 
-/// Takes a free place of the table, and makes sure that somebody looks there.
+/// Takes a free entry of the table, and installs the handler if it is not yet installed.
 fn register(start: usize, len: usize) -> Option<usize> {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(install);
@@ -216,7 +217,7 @@ fn register(start: usize, len: usize) -> Option<usize> {
     })
 }
 
-/// What handled SIGBUS before us.
+/// The previous handler of SIGBUS.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 fn install() {
@@ -225,7 +226,7 @@ fn install() {
     #[expect(unsafe_code, reason = "libc's struct has no other constructor")]
     let mut ours = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
     ours.sa_sigaction = on_sigbus as *const () as usize;
-    // On the stack that the thread set aside for signals: its own may be what faults.
+    // Run on the thread's alternate signal stack, because its own stack may be what faults.
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     // SAFETY: the handler is of the form that SA_SIGINFO wants and does only what a handler may;
     // both structs live on this frame. The one that the kernel fills in was valid before.
@@ -247,7 +248,7 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     }
 }
 
-/// Lays zeroes over the mapping that has this address, if one has.
+/// Replaces the mapping that contains this address by zeroes, if there is one.
 fn cover(address: usize) -> bool {
     let found = TABLE.iter().find_map(|place| {
         let (start, len) = place.mapping();
@@ -273,7 +274,7 @@ fn cover(address: usize) -> bool {
     covered.is_ok()
 }
 
-/// Does what would have been done without us.
+/// Calls the previous handler.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let before = BEFORE.get();
     let (handler, flags) = before.map_or((libc::SIG_DFL, 0), |it| (it.sa_sigaction, it.sa_flags));
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_short_reads_as_zeroes_and_is_lost_alone() {
+    fn a_truncated_file_reads_as_zeroes_and_only_its_mapping_is_lost() {
         let (file, other) = (memfd(1 << 20), memfd(1 << 20));
         rustix::io::pwrite(&file, &[7; 8192], 0).unwrap();
         rustix::io::pwrite(&other, &[9], 0).unwrap();
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_its_file_is_not_mapped() {
+    fn a_range_beyond_the_file_is_not_mapped() {
         let file = memfd(8192);
         for (offset, len) in
             [(0, 0), (0, 8193), (8192, 1), (4096, 4097), (u64::MAX, 2), (1, u64::MAX)]
@@ -378,13 +379,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_pages_somebody_may_keep_us_waiting_for_is_not_mapped() {
+    fn a_file_whose_pages_may_block_is_not_mapped() {
         let disk = std::fs::File::open("/proc/self/exe").unwrap();
         let error = Mapping::new(&disk, 0, 4096).unwrap_err();
         assert!(error.to_string().contains("no memfd"), "{error}");
     }
 
-    /// Run by the test below, in a process of its own.
+    /// Run by the test below in a process of its own.
     #[test]
     #[ignore = "it dies of SIGBUS"]
     fn touches_a_stranger() {

@@ -1,13 +1,13 @@
-//! The messages ("Message Specification"): bytes to requests and replies, and back.
+//! Parses and writes messages ("Message Specification").
 //!
 //! ```text
 //!   │ request │ flags │ size │ payload … │      header: 12 bytes; payload: at most MAX_PAYLOAD
 //! ```
 //!
-//! Nothing here reads a socket or holds a descriptor: a message is told how many came with it, and
-//! refuses any other number. Nothing is allocated, so a peer's numbers cannot make it. Parsing
-//! undoes emitting, both ways, since our own front-end speaks this too. Numbers are in the
-//! machine's own byte order.
+//! Nothing here reads sockets or holds descriptors: parsing gets the number of received
+//! descriptors, and refuses a wrong one. Nothing is allocated, whatever numbers a peer sends.
+//! Requests and replies can both be parsed and written, because we have a front-end, too. Numbers
+//! are in native byte order.
 
 mod code;
 mod error;

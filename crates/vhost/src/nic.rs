@@ -1,13 +1,13 @@
-//! A network card as its guest has it: a front-end, and drivers of its rings that poll and never
+//! A network card from the guest's side: a front-end, and drivers that poll its rings and never
 //! wait.
 //!
 //! ```text
 //!   send ─▶ transmit ring ─▶ a switch ─▶ receive ring ─▶ receive
 //! ```
 //!
-//! Buffers go round. A frame that was sent lies in its buffer until that is sent again, so a
-//! generator writes only what changes; a buffer that was received is posted again at once. It is
-//! made for traffic that switches are measured with, and must cost its maker less than any switch.
+//! Buffers are used in turn. A sent frame stays in its buffer, so a traffic generator writes only
+//! what changes. A received buffer is posted again at once. The card generates traffic for
+//! measurements, so it must cost less than any switch.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -22,17 +22,17 @@ use crate::virtio::Parts;
 use crate::virtio::driver::Driver;
 use port::Span;
 
-/// Frames begin at multiples of this, a cache line, as DPDK's do.
+/// Frames begin at cache lines, as DPDK's do.
 const LINE: usize = 64;
 
-/// Lines that a buffer has at least: as much room as is usual, and an odd number, so that frames
-/// that follow one another do not share the few places where a cache may keep them.
+/// The minimum size of a buffer in cache lines. It is odd, so that consecutive frames are in
+/// different sets of a cache.
 const LINES: usize = 35;
 
-/// Frames neither merged nor offloaded: the cheapest for both sides.
+/// Frames in one buffer each, without offloads: the cheapest for both sides.
 const PLAIN: Features = Features::of(&[Features::VERSION_1, Features::PROTOCOL_FEATURES]);
 
-/// Large TCP segments over IPv4, both ways, still neither merged: each lies in one buffer.
+/// Large TCP segments over IPv4 in both directions, each in one buffer.
 const LARGE: Features = Features::of(&[
     Features::CSUM,
     Features::HOST_TSO4,
@@ -43,31 +43,31 @@ const LARGE: Features = Features::of(&[
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
 
-/// What a card is to be.
+/// The settings of a card.
 #[derive(Clone, Copy, Debug)]
 pub struct NicConfig {
-    /// Descriptors of each ring, a power of two, each with a buffer.
+    /// The descriptors of each ring, a power of two. Each has a buffer.
     pub ring: u16,
-    /// Bytes of the longest frame.
+    /// The longest frame in bytes.
     pub longest: usize,
-    /// Sends and takes TCP segments over IPv4 of which cutting and summing are left to do.
+    /// Whether it sends and accepts TCP segments over IPv4 with segmentation and checksum offload.
     pub offload: bool,
-    /// Memory in huge pages.
+    /// Whether memory is in huge pages.
     pub huge: bool,
-    /// How long to wait for each answer of the back-end at most.
+    /// The longest time to wait for an answer of the back-end.
     pub timeout: Duration,
 }
 
 /// A card.
 #[derive(Debug)]
 pub struct Nic {
-    /// Without these its frames would mean something else.
+    /// The features that its frames need.
     needs: Features,
-    /// Bytes of a buffer that is sent.
+    /// The length of sent buffers in bytes.
     sent: u32,
     receive: Driver,
     transmit: Driver,
-    // After the drivers, which use its memory.
+    // Declared behind the drivers, which use its memory, so that it is dropped last.
     front: FrontEnd,
 }
 
@@ -79,24 +79,24 @@ pub struct Frame<'a> {
 }
 
 impl NicConfig {
-    /// What must be agreed on.
+    /// The features to negotiate.
     fn features(&self) -> Features {
         if self.offload { Features::of(&[PLAIN, LARGE]) } else { PLAIN }
     }
 
-    /// Bytes from one buffer to the next.
+    /// The distance between buffers in bytes.
     fn stride(&self) -> usize {
         let lines = (Offload::LEN + self.longest).div_ceil(LINE).max(LINES);
         LINE * (lines | 1)
     }
 
-    /// Bytes of one ring's buffers, and of what is left out before the first so that frames begin
-    /// with a line.
+    /// The bytes of one ring's buffers, including the padding before the first that aligns frames
+    /// to cache lines.
     fn room(&self) -> usize {
         LINE + usize::from(self.ring) * self.stride()
     }
 
-    /// Bytes of memory that it takes, a little more than less.
+    /// An upper bound of its memory in bytes.
     pub fn bytes(&self) -> u64 {
         let rings: usize =
             Parts::lens(self.ring, false).iter().map(|len| len.next_multiple_of(4096)).sum();
@@ -105,7 +105,7 @@ impl NicConfig {
 }
 
 impl Nic {
-    /// A card that is connected to nobody. Every buffer to receive by is posted.
+    /// A card without a connection. All receive buffers are posted.
     ///
     /// # Errors
     ///
@@ -148,12 +148,12 @@ impl Nic {
         Ok(Self { needs: config.features(), sent: 0, receive, transmit, front })
     }
 
-    /// Hands the rings to a switch.
+    /// Connects the card to a switch.
     ///
     /// # Errors
     ///
-    /// [`FrontError`]; [`FrontError::Features`] if the switch does not take frames as this card has
-    /// them.
+    /// [`FrontError`]; [`FrontError::Features`] if the switch does not offer the features that the
+    /// card needs.
     pub fn connect(&mut self, connection: Connection) -> Result<(), FrontError> {
         let done = self.front.connect(connection).and_then(|()| {
             let missing = self.needs.without(self.front.features().0);
@@ -162,17 +162,17 @@ impl Nic {
             }
             self.front.start(&[Base::Split(0); 2])
         });
-        // A back-end that refused one thing may wait for another, and connects again only when this
-        // has ended.
+        // A back-end that has refused a request may keep the connection open. It connects again
+        // only when this one is closed.
         done.inspect_err(|_| self.front.disconnect())
     }
 
-    /// Puts a frame of `len` bytes, to which `offload` is still to be done, into each buffer to
-    /// send by, whose number `fill` is told. All that was sent must be given back.
+    /// Writes a frame of `len` bytes with these offloads into each transmit buffer. `fill` gets the
+    /// buffer's number. All sent buffers must have been returned.
     ///
     /// # Panics
     ///
-    /// If it was not, or a frame is longer than the longest.
+    /// If they were not, or a frame exceeds the configured length.
     pub fn prepare(&mut self, len: usize, offload: Offload, mut fill: impl FnMut(u16, Frame<'_>)) {
         self.transmit.collect(|_, _, _| ());
         self.transmit.sort();
@@ -187,8 +187,8 @@ impl Nic {
         self.sent = (Offload::LEN + len) as u32;
     }
 
-    /// Sends at most `most` of the frames that lie in its buffers, as far as those are free, after
-    /// `stamp` has changed them, which is told each buffer's number. Returns how many.
+    /// Sends up to `most` frames from free buffers. `stamp` may change each before; it gets the
+    /// buffer's number. Returns how many were sent.
     #[inline]
     pub fn send(&mut self, most: usize, mut stamp: impl FnMut(u16, Frame<'_>)) -> usize {
         let mut sent = 0;
@@ -204,7 +204,8 @@ impl Nic {
             .again(most - sent, |driver, number, _| stamp(number, Frame::of(driver.buffer(number))))
     }
 
-    /// Receives at most `most` frames; `look` is told of each, with its length. Returns how many.
+    /// Receives up to `most` frames, and passes each with its length to `look`. Returns how many
+    /// were received.
     #[inline]
     pub fn receive(&mut self, most: usize, mut look: impl FnMut(Frame<'_>, usize)) -> usize {
         self.receive.again(most, |driver, number, len| {
@@ -212,18 +213,18 @@ impl Nic {
         })
     }
 
-    /// Shows the switch what was sent and posted.
+    /// Publishes sent and posted buffers to the switch.
     #[inline]
     pub fn publish(&mut self) {
         for (ring, driver) in [&mut self.receive, &mut self.transmit].into_iter().enumerate() {
             if driver.publish() {
-                // A counter at its top has a switch that will look anyway (eventfd(2)).
+                // If the counter is at its maximum, the switch will look anyway (eventfd(2)).
                 let _ = rustix::io::write(&self.front.rings()[ring].kick, &1_u64.to_ne_bytes());
             }
         }
     }
 
-    /// How many frames that it sent the switch has not given back.
+    /// The number of sent buffers that the switch has not returned.
     pub fn on_their_way(&self) -> usize {
         self.transmit.lent()
     }
@@ -236,13 +237,13 @@ impl Frame<'_> {
         Self { bytes: buffer.split(Offload::LEN).1, card: PhantomData }
     }
 
-    /// Overwrites bytes from a place on, as far as its buffer has them.
+    /// Overwrites bytes at an offset, as far as they are inside the buffer.
     #[inline]
     pub fn write(&self, at: usize, bytes: &[u8]) {
         self.bytes.split(at).1.write(bytes);
     }
 
-    /// Copies bytes out from a place on, as far as its buffer has them.
+    /// Copies bytes from an offset, as far as they are inside the buffer.
     #[inline]
     pub fn read<const N: usize>(&self, at: usize) -> [u8; N] {
         let mut bytes = [0; N];

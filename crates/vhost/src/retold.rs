@@ -1,7 +1,7 @@
-//! A session retold: the requests by which a new one comes to be where it is.
+//! The requests that bring a new session to the state of an existing one.
 //!
-//! A front-end's own words are all that its session was made of, so they are all that has to be
-//! kept of it, and whoever hears them again checks them as it did the first time.
+//! A session's state comes from its front-end's requests alone. So keeping those is enough, and the
+//! next switch validates them as if the front-end had sent them.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -10,13 +10,13 @@ use super::message::{Region, Request, Table};
 use super::session::{Book, Rings, Session};
 use super::vring::Kick;
 
-/// A request and the descriptors that come with it.
+/// A request and its descriptors.
 pub type Told<'a> = (Request, Vec<BorrowedFd<'a>>);
 
 impl<R: Rings> Session<R> {
-    /// The requests that bring a session of which nothing is settled to where this one is.
+    /// The requests that bring a new session to the state of this one.
     ///
-    /// Where a ring stands that runs, only its record and the ring itself know.
+    /// The position of a running ring is not among them: its record and the ring itself have it.
     pub fn retell(&self) -> Vec<Told<'_>> {
         let mut told = vec![(Request::SetProtocolFeatures(self.protocol.0), Vec::new())];
         told.extend(self.features.map(|features| (Request::SetFeatures(features.0), Vec::new())));
@@ -47,7 +47,8 @@ impl<R: Rings> Session<R> {
 }
 
 impl Book {
-    /// What was said of ring `index`. That it is to run comes last, so that it starts once.
+    /// The requests about ring `index`. The one that starts it comes last, so that it starts only
+    /// once.
     fn retell(&self, index: u8) -> impl Iterator<Item = Told<'_>> {
         let alone = |request| (request, Vec::new());
         let said = [

@@ -1,4 +1,4 @@
-//! A ring as it is handed over: where it lies, where it stands, and how each side tells the other.
+//! A ring as the front-end hands it over: its addresses, its position, and its notifications.
 
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
@@ -12,56 +12,54 @@ use crate::virtio::Parts;
 pub use crate::virtio::packed::Turn;
 pub use crate::virtio::ring::Base;
 
-/// How a ring's driver tells of new buffers.
+/// How a ring's driver notifies the device of new buffers.
 #[derive(Clone, Debug)]
 pub enum Kick {
-    /// It writes to this.
+    /// It writes to this eventfd.
     Fd(Arc<OwnedFd>),
-    /// Not at all: the ring is polled.
+    /// Not at all: the device polls the ring.
     Polled,
 }
 
-/// Takes back what was told by this. A front-end that finds that its guest was not heard, when the
-/// rings are its own again, serves it in our place: QEMU then throws away what the guest has made
-/// available.
+/// Consumes pending notifications of this eventfd. A front-end that finds one pending when its
+/// rings have stopped handles it itself: QEMU then discards the guest's available buffers.
 pub(super) fn heard(kick: &OwnedFd) {
-    // Whether it is non-blocking is its front-end's to say.
+    // Only its front-end decides whether the eventfd is non-blocking, so poll before reading.
     let mut count = [0; 8];
     let _ = preadv2(kick, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
 }
 
-/// A ring that runs.
+/// A running ring.
 #[derive(Clone, Debug)]
 pub struct Vring {
-    /// Which one: even ones are what the guest receives by, odd ones what it transmits by (VIRTIO
-    /// 1.2 §5.1.2).
+    /// Its index: the guest receives by even rings and transmits by odd ones (VIRTIO 1.2 §5.1.2).
     pub index: usize,
-    /// How many descriptors.
+    /// The number of descriptors.
     pub size: u16,
-    /// Where it lies, as the front-end sees it: all inside the memory.
+    /// Its addresses, as the front-end sees them: all inside the memory.
     pub addresses: Addresses,
-    /// Where it stood when it last stopped. Only its start tells anything by it.
+    /// Its position when it last stopped. It matters only when the ring starts.
     pub base: Base,
-    /// How new buffers are told of.
+    /// How the driver notifies of new buffers.
     pub kick: Kick,
-    /// What to write to when buffers were used, unless the driver polls.
+    /// The eventfd to write to when buffers were used; `None` if the driver polls.
     pub call: Option<Arc<OwnedFd>>,
-    /// What to write to when the ring contradicts itself.
+    /// The eventfd to write to when the ring contradicts itself.
     pub error: Option<Arc<OwnedFd>>,
-    /// A ring that is not enabled gives nothing to the guest and takes nothing from it.
+    /// Whether it is enabled. A disabled ring passes no frames in either direction.
     pub enabled: bool,
-    /// What was negotiated.
+    /// The negotiated features.
     pub features: Features,
 }
 
 impl Vring {
-    /// Whether it lies and goes on as that one does.
+    /// Whether it has the same addresses and position as another one.
     pub(super) fn lies_as(&self, other: &Self) -> bool {
         let place = |vring: &Self| (vring.size, Addresses { log: None, ..vring.addresses });
         place(self) == place(other)
     }
 
-    /// Whether nothing at all tells them apart but where they began.
+    /// Whether they differ in nothing but their initial position.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let same = |a: &Option<Arc<OwnedFd>>, b: &Option<Arc<OwnedFd>>| match (a, b) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),
@@ -83,27 +81,27 @@ impl Vring {
 }
 
 impl Base {
-    /// Where a new ring stands.
+    /// The position of a new ring.
     pub const fn new(packed: bool) -> Self {
         let first = Turn { index: 0, wrap: true };
         if packed { Self::Packed { available: first, used: first } } else { Self::Split(0) }
     }
 
-    /// What came over the socket. A packed ring has both places in one number, each with its wrap
-    /// counter on top.
+    /// Parses the number of a request. That of a packed ring contains two indices, each with its
+    /// wrap counter in the highest bit.
     pub fn parse(base: u32, packed: bool) -> Option<Self> {
         if !packed {
             return u16::try_from(base).ok().map(Self::Split);
         }
         let turn = |half: u32| Turn { index: half as u16 & 0x7fff, wrap: half & 0x8000 != 0 };
-        // DPDK's virtio-user leaves the upper half out of a new ring's. Read to the letter that
-        // would be one whose every descriptor is in flight, but it begins such rings anew always.
+        // DPDK's virtio-user leaves the upper half 0 for new rings. By the letter, all descriptors
+        // would be in flight, but it always starts such rings anew.
         let used = if base == 0x8000 { base } else { base >> 16 };
         Some(Self::Packed { available: turn(base), used: turn(used) })
     }
 
-    /// Whether a ring of so many descriptors has it. The index of a split ring runs on beyond its
-    /// size.
+    /// Whether the position is valid in a ring of this size. The index of a split ring counts
+    /// beyond its size.
     pub const fn is_in(self, size: u16) -> bool {
         match self {
             Self::Split(_) => true,
@@ -111,7 +109,7 @@ impl Base {
         }
     }
 
-    /// The number that goes over the socket.
+    /// The number for a message.
     pub fn emit(self) -> u32 {
         let half =
             |Turn { index, wrap }: Turn| u32::from(index & 0x7fff) | if wrap { 0x8000 } else { 0 };
@@ -122,14 +120,14 @@ impl Base {
     }
 }
 
-/// One of the three parts of a ring: where, how long, and how it must be aligned.
+/// One of the three parts of a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// As the front-end sees it.
+    /// Its address, as the front-end sees it.
     pub address: u64,
-    /// In bytes.
+    /// Its length in bytes.
     pub len: u64,
-    /// What its address is a multiple of.
+    /// Its alignment in bytes.
     pub align: u64,
 }
 

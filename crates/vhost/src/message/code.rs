@@ -1,15 +1,15 @@
-//! The requests' names and numbers ("Front-end message types").
+//! Names and numbers of requests ("Front-end message types").
 
 macro_rules! codes {
     ($($code:ident = $number:literal,)*) => {
-        /// A request's kind, by the names that the specification has in capitals.
+        /// The kind of a request. The specification has these names in capitals.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         #[repr(u32)]
         #[expect(missing_docs, reason = "the specification tells what each one is")]
         pub enum Code { $($code = $number,)* }
 
         impl Code {
-            /// Those that a network back-end serves.
+            /// The requests that a network back-end serves.
             pub const ALL: &[Self] = &[$(Self::$code),*];
         }
     };
@@ -47,7 +47,7 @@ codes! {
     GetStatus = 40,
 }
 
-/// What other devices and later versions ask for.
+/// Requests of other devices and later versions.
 const UNSERVED: &[(u32, &str)] = &[
     (22, "IOTLB_MSG"),
     (23, "SET_VRING_ENDIAN"),
@@ -65,7 +65,7 @@ const UNSERVED: &[(u32, &str)] = &[
     (43, "CHECK_DEVICE_STATE"),
 ];
 
-/// An unknown request, by its name if it has one.
+/// The number of an unknown request, with its name if it has one.
 pub(super) fn name(number: u32) -> String {
     match UNSERVED.iter().find(|(known, _)| *known == number) {
         Some((_, name)) => format!("request {number} ({name})"),
@@ -74,7 +74,7 @@ pub(super) fn name(number: u32) -> String {
 }
 
 impl Code {
-    /// Whether it has a reply of its own, even if none was asked for ("Communication").
+    /// Whether it always has a reply of its own ("Communication").
     pub fn is_answered(self) -> bool {
         use Code::*;
         matches!(self, GetFeatures | GetProtocolFeatures | GetQueueNum | GetVringBase)

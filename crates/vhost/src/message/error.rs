@@ -1,79 +1,79 @@
-//! Why bytes are no message, and the checks that find it.
+//! Errors of invalid messages, and the checks that find them.
 
 use zerocopy::FromBytes;
 
 use super::code::{Code, name};
 use super::payload::MAX_PAYLOAD;
 
-/// Why bytes are no message.
+/// Why a message is invalid.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum MessageError {
-    /// The flags name another version, or say something that we do not know.
+    /// The flags have another version, or unknown bits.
     #[error(
         "cannot read request {request}: its flags are {flags:#x}, not those of version 1; use another front-end"
     )]
     Flags {
         /// The request's number.
         request: u32,
-        /// Its flags.
+        /// The flags.
         flags: u32,
     },
-    /// The payload would be longer than any we know.
+    /// The payload is longer than that of any known message.
     #[error(
         "cannot read request {request}: its payload of {size} bytes exceeds {MAX_PAYLOAD}; use another front-end"
     )]
     Oversized {
         /// The request's number.
         request: u32,
-        /// What its header says.
+        /// The size in its header.
         size: u32,
     },
-    /// A request that we do not serve.
+    /// The request is unknown.
     #[error("cannot serve {}: no network back-end of ours offers it; use another front-end", name(*.0))]
     Unknown(u32),
-    /// Another reply than the one that was asked for.
+    /// The reply is to another request.
     #[error(
         "cannot read a reply to {0:?}: the back-end answered request {1}; use another back-end"
     )]
     Astray(Code, u32),
-    /// A payload of another length.
+    /// The payload has a wrong length.
     #[error(
         "cannot read {request:?}: its payload has {size} bytes, not {wanted}; use another peer"
     )]
     Payload {
         /// The request.
         request: Code,
-        /// How many bytes there are.
+        /// The payload's length in bytes.
         size: usize,
         /// How many there should be.
         wanted: usize,
     },
-    /// Another number of descriptors.
+    /// The number of descriptors is wrong.
     #[error(
         "cannot read {request:?}: {given} descriptors came with it, not {wanted}; use another peer"
     )]
     Descriptors {
         /// The request.
         request: Code,
-        /// How many there are.
+        /// The number of descriptors.
         given: usize,
         /// How many there should be.
         wanted: usize,
     },
-    /// A number that is out of its range.
+    /// A number is out of range.
     #[error("cannot read {request:?}: its {field} is {value}, out of range; use another peer")]
     Field {
         /// The request.
         request: Code,
-        /// Which of its fields.
+        /// The field.
         field: &'static str,
-        /// What that says.
+        /// The value.
         value: u64,
     },
 }
 
 impl Code {
-    /// The bytes of its payload as a wire form that has one length.
+    /// Parses a payload of fixed length.
     pub(super) fn read<T: FromBytes>(self, payload: &[u8]) -> Result<T, MessageError> {
         T::read_from_bytes(payload).map_err(|_| self.misfit(payload, size_of::<T>()))
     }

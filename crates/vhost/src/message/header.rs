@@ -1,4 +1,4 @@
-//! A message's header, and a message as it is written.
+//! Message headers, and messages in the form in which they are sent.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -6,14 +6,14 @@ use super::code::Code;
 use super::error::MessageError;
 use super::payload::MAX_PAYLOAD;
 
-/// How many bytes a header has.
+/// The length of a header in bytes.
 pub const HEADER_LEN: usize = size_of::<RawHeader>();
 
 pub(super) const VERSION: u32 = 1;
 pub(super) const REPLY: u32 = 1 << 2;
 pub(super) const NEED_REPLY: u32 = 1 << 3;
 
-/// A message's first 12 bytes, checked as far as they go.
+/// A parsed header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Header {
     pub(super) request: u32,
@@ -30,7 +30,7 @@ pub(super) struct RawHeader {
 }
 
 impl Header {
-    /// Reads a header and checks version and size.
+    /// Parses a header. Checks version and size.
     ///
     /// # Errors
     ///
@@ -46,13 +46,13 @@ impl Header {
         }
     }
 
-    /// How many bytes follow.
+    /// The length of the payload in bytes.
     pub fn payload_len(&self) -> usize {
         self.size
     }
 }
 
-/// A message as it goes over the socket.
+/// A message in the form in which it is sent.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     len: usize,
@@ -65,7 +65,7 @@ impl Bytes {
         Self { len: 0, bytes: [0; HEADER_LEN + MAX_PAYLOAD] }.append(header.as_bytes())
     }
 
-    /// Appends to the payload. It fits: no message that can be written down exceeds the bound.
+    /// Appends to the payload. It always fits: no message exceeds the bound.
     pub(super) fn with(self, part: &(impl IntoBytes + Immutable + ?Sized)) -> Self {
         let mut longer = self.append(part.as_bytes());
         let size = (longer.len - HEADER_LEN) as u32;

@@ -1,32 +1,30 @@
-//! What messages carry, as Rust has it and as it lies in a payload.
+//! The parts of payloads: types for their values, and their layout in messages.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// How many bytes a payload has at most: those of a full memory table, the longest that a network
-/// device needs.
+/// The longest payload in bytes: a full memory table.
 pub const MAX_PAYLOAD: usize = 8 + MAX_TABLE * size_of::<Region>();
 
-/// How many regions a memory table has at most ("Memory regions description").
+/// The most regions of a memory table ("Memory regions description").
 pub const MAX_TABLE: usize = 8;
 
-/// How many descriptors come with a message at most: one for each region of a table.
+/// The most descriptors with one message: one for each region of a table.
 pub const MAX_FDS: usize = MAX_TABLE;
 
-/// How many descriptors a ring has at most (VIRTIO 1.2 §2.7, §2.8.10.1).
+/// The largest ring (VIRTIO 1.2 §2.7, §2.8.10.1).
 pub const MAX_RING: u16 = 32_768;
 
-/// A piece of guest memory: where the guest and the front-end see it, and where it begins in its
-/// descriptor ("Memory regions description").
+/// A region of guest memory ("Memory regions description").
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct Region {
     /// The first guest-physical address.
     pub guest: u64,
-    /// How many bytes.
+    /// The length in bytes.
     pub size: u64,
     /// The first address in the front-end's own address space.
     pub user: u64,
-    /// Where the region begins in what its descriptor maps.
+    /// The region's offset in the file of its descriptor.
     pub offset: u64,
 }
 
@@ -51,7 +49,8 @@ impl Table {
     }
 }
 
-/// Where a ring's three parts lie, as the front-end sees them ("A vring address description").
+/// The addresses of a ring's three parts, as the front-end sees them ("A vring address
+/// description").
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Addresses {
     /// The descriptor table, or the descriptor ring.
@@ -60,21 +59,20 @@ pub struct Addresses {
     pub used: u64,
     /// The available ring, or the driver's event suppression.
     pub available: u64,
-    /// Where in the log a write to the first byte of the used part is marked, if it is to be marked
-    /// at all.
+    /// The guest address of the used part for the dirty log; `None` if writes to it are not logged.
     pub log: Option<u64>,
 }
 
-/// What tracks descriptors in flight ("Inflight description").
+/// The region that tracks descriptors in flight ("Inflight description").
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Inflight {
-    /// How many bytes are tracked in.
+    /// The length of the region in bytes.
     pub size: u64,
-    /// Where in the descriptor they begin.
+    /// Its offset in the file of its descriptor.
     pub offset: u64,
-    /// How many rings are tracked.
+    /// The number of tracked rings.
     pub queues: u16,
-    /// How many descriptors each has.
+    /// The number of descriptors of each ring.
     pub queue_size: u16,
 }
 
@@ -103,7 +101,7 @@ pub(super) struct RawInflight {
     offset: u64,
     queues: u16,
     queue_size: u16,
-    // Not drawn in the specification, but there as soon as a C compiler lays the struct out.
+    // Not in the specification's figure, but C compilers add it.
     padding: u32,
 }
 

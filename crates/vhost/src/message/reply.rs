@@ -5,16 +5,16 @@ use super::error::MessageError;
 use super::header::{Bytes, Header, REPLY, VERSION};
 use super::payload::{Inflight, RawInflight, State};
 
-/// What a back-end answers.
+/// A reply of a back-end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reply {
-    /// A number that was asked for, or an outcome: 0 is success.
+    /// The requested number, or an outcome: 0 is success.
     Number(Code, u64),
     /// To [`GetVringBase`](Code::GetVringBase).
     Base {
         /// The ring.
         index: u8,
-        /// Where it stands.
+        /// Its position.
         base: u32,
     },
     /// To [`GetInflightFd`](Code::GetInflightFd); one descriptor goes with it.
@@ -22,11 +22,11 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Reads the reply to `code`.
+    /// Parses the reply to `code`.
     ///
     /// # Errors
     ///
-    /// [`MessageError`]: it is none, is another request's, or contradicts itself.
+    /// [`MessageError`]: it is not a reply, is another request's, or is invalid.
     pub fn parse(
         code: Code,
         header: &Header,
@@ -54,7 +54,7 @@ impl Reply {
         })
     }
 
-    /// The reply's bytes.
+    /// Writes the reply.
     pub fn emit(&self) -> Bytes {
         let bytes = |code| Bytes::new(code, VERSION | REPLY);
         match *self {

@@ -17,7 +17,7 @@ const LOGGED: u32 = 1;
 /// "Bit 8 is the invalid FD flag."
 const NO_FD: u64 = 1 << 8;
 
-/// What a front-end asks for.
+/// A request of a front-end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(missing_docs, reason = "the specification tells what each one is, by its name")]
 #[expect(
@@ -56,21 +56,21 @@ pub enum Request {
     GetStatus,
 }
 
-/// A request, and whether the front-end waits for the outcome.
+/// A request, and whether the front-end waits for its outcome.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Message {
-    /// What is asked for.
+    /// The request.
     pub request: Request,
-    /// A reply is due even where the request has none of its own ("REPLY_ACK").
+    /// Whether to reply even if the request has no reply of its own ("REPLY_ACK").
     pub need_reply: bool,
 }
 
 impl Message {
-    /// Reads what follows a header, with so many descriptors.
+    /// Parses a message from its header, its payload and the number of its descriptors.
     ///
     /// # Errors
     ///
-    /// [`MessageError`]: it is none that a network back-end serves, or contradicts itself.
+    /// [`MessageError`]: a network back-end does not serve it, or it is invalid.
     pub fn parse(header: &Header, payload: &[u8], fds: usize) -> Result<Self, MessageError> {
         let Header { request: number, flags, size } = *header;
         if flags & REPLY != 0 {
@@ -85,7 +85,7 @@ impl Message {
         Ok(Self { request, need_reply: flags & NEED_REPLY != 0 })
     }
 
-    /// The message's bytes.
+    /// Writes the message.
     pub fn emit(&self) -> Bytes {
         let flags = if self.need_reply { VERSION | NEED_REPLY } else { VERSION };
         let bytes = Bytes::new(self.request.code(), flags);
@@ -137,7 +137,7 @@ impl Message {
 }
 
 impl Request {
-    /// The request, and how many descriptors come with it.
+    /// Parses a request. Returns it and the number of its descriptors.
     fn parse(code: Code, payload: &[u8], fds: usize) -> Result<(Self, usize), MessageError> {
         let nothing = || code.read::<[u8; 0]>(payload);
         let number = || code.read::<u64>(payload);
@@ -251,7 +251,7 @@ impl Request {
         })
     }
 
-    /// What kind of request it is.
+    /// The kind of request.
     pub fn code(&self) -> Code {
         match self {
             Self::GetFeatures => Code::GetFeatures,
@@ -302,7 +302,8 @@ impl Table {
                 value: len as u64,
             });
         };
-        // As many as there are, or the whole table as it is drawn, of which so many count.
+        // Either only the used regions, or the specification's whole table, of which only `len`
+        // regions count.
         match rest.len() {
             given if given == size_of_val(used) => used.as_mut_bytes().copy_from_slice(rest),
             given if given == MAX_PAYLOAD - 8 => {

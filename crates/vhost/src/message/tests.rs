@@ -152,7 +152,7 @@ fn every_request_has_its_number_in_the_specification() {
 }
 
 #[test]
-fn what_we_do_not_serve_is_named() {
+fn a_request_that_is_not_served_is_named() {
     let ask = |request: u32, flags: u32, size: u32| {
         let header = RawHeader { request, flags, size };
         parse(header.as_bytes(), 0).unwrap_err().to_string()
@@ -167,7 +167,7 @@ fn what_we_do_not_serve_is_named() {
 }
 
 #[test]
-fn a_table_may_come_whole_although_only_some_of_it_counts() {
+fn a_table_may_be_sent_whole_with_unused_regions() {
     let region = Region { guest: 1, size: 2, user: 3, offset: 4 };
     let short = Message {
         request: Request::SetMemTable(Table::new(&[region]).unwrap()),
@@ -182,7 +182,7 @@ fn a_table_may_come_whole_although_only_some_of_it_counts() {
 }
 
 #[test]
-fn an_answer_to_something_else_is_no_answer() {
+fn a_reply_to_another_request_is_refused() {
     let bytes = Reply::Number(Code::GetFeatures, 1).emit();
     let (header, payload) = bytes.as_ref().split_first_chunk().unwrap();
     let header = Header::parse(header).unwrap();

@@ -249,7 +249,7 @@ fn memory_that_is_taken_away_is_noticed_and_nobody_dies() {
 }
 
 #[test]
-fn a_front_end_says_what_is_wrong() {
+fn a_front_end_reports_errors() {
     let mut front = FrontEnd::new(config(split())).unwrap();
     assert!(matches!(
         front.ask(Request::GetFeatures),

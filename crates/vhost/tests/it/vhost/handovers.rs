@@ -288,7 +288,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_whole_is_not_there() {
+fn an_incomplete_deposit_is_not_inherited() {
     let kept = |change: fn(&Handover)| {
         let handover = Handover::new().unwrap();
         let kept = handover.as_fd().try_clone_to_owned().unwrap();

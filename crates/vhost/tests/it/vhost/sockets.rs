@@ -37,7 +37,7 @@ fn kick() -> Message {
 }
 
 #[test]
-fn only_those_who_may_can_connect_and_the_file_goes_with_its_listener() {
+fn only_permitted_users_can_connect_and_the_file_is_removed_with_its_listener() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("port");
     for (access, mode) in [(Access::Owner, 0o600), (Access::Group, 0o660)] {
@@ -81,7 +81,7 @@ fn an_address_that_cannot_be_is_told() {
 }
 
 #[test]
-fn whoever_comes_second_is_turned_away() {
+fn a_second_connection_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("port");
     let listener = Listener::bind(&path, Access::Owner).unwrap();
@@ -95,7 +95,7 @@ fn whoever_comes_second_is_turned_away() {
 }
 
 #[test]
-fn a_message_may_come_in_pieces_and_keeps_its_descriptors() {
+fn a_message_may_arrive_in_pieces_and_keeps_its_descriptors() {
     let (mut peer, mut ours) = pair();
     let (mut reader, writer) = std::io::pipe().unwrap();
     let bytes = kick().emit();
@@ -145,7 +145,7 @@ fn too_many_descriptors_end_the_connection_and_none_stays_open() {
 }
 
 #[test]
-fn a_peer_that_leaves_in_the_middle_is_told_from_one_that_leaves() {
+fn a_connection_that_ends_inside_a_message_is_an_error() {
     for (len, cut) in [(0, false), (5, true), (12, true), (15, true)] {
         let (peer, mut ours) = pair();
         let (mut reader, writer) = std::io::pipe().unwrap();
