@@ -1,5 +1,5 @@
-//! When containers' addresses are in use: whoever asked for their ports waits for that, and never
-//! the switch's thread.
+//! Waits until containers' addresses are in use. The caller that attaches a port waits, never the
+//! switch's thread.
 
 use std::time::Instant;
 
@@ -7,8 +7,8 @@ use kernel::netlink::{self, OpenError};
 use kernel::netns::Namespace;
 use model::{Attachment, PortSpec};
 
-/// Waits until attached containers' kernels take packets for all their addresses as their own, and
-/// warns of those that do not.
+/// Waits until the kernels of attached containers accept packets for all their addresses, and logs
+/// a warning for those that do not.
 pub(crate) fn await_use<'a>(ports: impl IntoIterator<Item = &'a PortSpec>) {
     let deadline = Instant::now() + netlink::PATIENCE;
     for port in ports {

@@ -1,11 +1,11 @@
-//! What wakes a thread that sleeps in poll(2).
+//! Wakes a thread that sleeps in poll(2).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// An eventfd that is readable from when it is rung until it is silenced.
+/// An eventfd that is readable from when it is rung until it is reset.
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 
@@ -15,13 +15,14 @@ impl Bell {
     }
 
     pub(crate) fn ring(&self) {
-        // The only failure is a counter at its top (eventfd(2)), and then the bell rings already.
+        // It fails only if the counter is at its maximum (eventfd(2)), and then the bell rings
+        // already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Silences it. Whatever was published before it rang can be seen by now.
+    /// Resets it. Everything that was published before it rang is visible afterwards.
     pub(crate) fn silence(&self) {
-        // The only failure is a bell that is silent already (eventfd(2)).
+        // It fails only if the bell does not ring (eventfd(2)).
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
 }

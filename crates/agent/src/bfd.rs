@@ -1,4 +1,4 @@
-//! Whether the paths to other hosts work: BFD on the wire (RFC 5880, over one hop RFC 5881).
+//! Monitors the paths to other hosts by BFD (RFC 5880; over one hop, RFC 5881).
 //!
 //! ```text
 //!             ─paths─▶             ┌─ hear ─ counted refusals
@@ -7,15 +7,15 @@
 //!             ◀─health, counts (atomics)
 //! ```
 //!
-//! One thread runs all sessions at one address of ours. Packets that come or fall due within a
-//! millisecond go through one system call, so that thousands of sessions cost little. The owner
-//! reads how each path is whenever it likes, without a lock, and may sleep on a bell until one has
-//! changed; however often that happens, nothing piles up.
+//! One thread runs all sessions of one local address. It handles all packets of a millisecond with
+//! one system call each way, so that thousands of sessions cost little. The owner can read the
+//! state of each path at any time without a lock, and can sleep until a bell tells that one has
+//! changed. Changes do not queue up.
 //!
-//! A packet counts only if it has all its hops left (RFC 5881 §5), so nobody further away than a
-//! neighbour can forge one. Sessions have the source ports of RFC 5881 §4, each its own. When a
-//! path is given up, and when the owner goes, the far end is told that it is administratively down
-//! (RFC 5880 §6.8.16): that is no failure to it.
+//! Packets with a TTL below 255 are discarded (RFC 5881 §5), so only a neighbour can forge one.
+//! Each session has its own source port from the range of RFC 5881 §4. When a path is removed, and
+//! when the owner is dropped, the far end receives AdminDown (RFC 5880 §6.8.16), which is not a
+//! failure.
 
 mod health;
 mod shared;
@@ -42,67 +42,66 @@ use table::Table;
 pub use health::{Counts, Health};
 pub use shared::{MOST, Path, Settings};
 
-/// Why there is no BFD.
+/// Why BFD cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The port is not to be had.
+    /// The port cannot be opened.
     #[error("cannot receive BFD at {address}: {source}{}", next_step(source))]
     Receive {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// There is no socket to send from.
+    /// The sending socket cannot be opened.
     #[error("cannot send BFD from {address}: {source}{}", next_step(source))]
     Send {
-        /// Whence.
+        /// The address.
         address: IpAddr,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel does not give what a thread and its bells need.
+    /// The thread or its bells cannot be made.
     #[error("cannot start BFD's thread: raise the limits on threads and open files")]
     Thread(#[source] io::Error),
 }
 
-/// Why the paths stay as they are.
+/// Why the paths were not changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PathError {
-    /// A path does not fit where we are.
+    /// A path does not begin at our address.
     #[error("cannot watch the path from {} to {}: give two hosts' addresses of one family, ours being {address}", .path.local, .path.remote)]
     Unfit {
         /// The path.
         path: Path,
-        /// Where packets come to.
+        /// The address at which packets are received.
         address: IpAddr,
     },
-    /// An address that means something at one interface only.
+    /// A link-local address, which is valid at one interface only.
     #[error("cannot watch the path from {} to {}: link-local addresses need an interface; give others of these hosts", .0.local, .0.remote)]
     LinkLocal(Path),
-    /// There are too many.
+    /// There are too many paths.
     #[error("cannot watch {0} paths: at one address there are {MOST} at most; give fewer")]
     TooMany(usize),
-    /// The thread is gone.
+    /// The thread has ended.
     #[error("BFD's thread has ended: start the agent again")]
     Ended,
 }
 
-/// BFD at one address of ours, from its start until it is dropped.
+/// BFD at one local address. Dropping it ends all sessions.
 #[derive(Debug)]
 pub struct Bfd {
     address: IpAddr,
     paths: BTreeMap<Path, Arc<Watch>>,
-    /// `None` only while it is dropped.
+    /// `None` only while it is being dropped.
     orders: Option<mpsc::Sender<Order>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Bfd {
-    /// Starts the thread, in the network namespace of the caller, without any paths. The seed says
-    /// how packets are spread in time and what the first discriminator is: it should be another at
-    /// each start.
+    /// Starts the thread without paths, in the caller's network namespace. The seed determines the
+    /// jitter and the first discriminator, so it should differ at each start.
     ///
     /// # Errors
     ///
@@ -126,11 +125,11 @@ impl Bfd {
         Ok(Self { address: settings.address, paths, orders, shared, thread })
     }
 
-    /// Watches these paths and no others; those that were watched before go on as they are.
+    /// Monitors these paths and no others. Sessions of paths that were monitored before continue.
     ///
     /// # Errors
     ///
-    /// [`PathError`]; nothing has changed then.
+    /// [`PathError`]; then nothing has changed.
     pub fn set_paths(&mut self, paths: impl IntoIterator<Item = Path>) -> Result<(), PathError> {
         let wanted: BTreeSet<Path> = paths.into_iter().collect();
         if wanted.len() > MOST {
@@ -141,9 +140,9 @@ impl Bfd {
             return Err(PathError::Ended);
         }
         let Self { paths, orders, .. } = self;
-        // One that is not taken is to a thread that has just died, and what it watched says so.
+        // Sending fails if the thread has just died. Then the published state of its paths says so.
         let order = |order| drop(orders.as_ref().map(|orders| orders.send(order)));
-        // What is given up makes room first.
+        // Remove paths first, to make room.
         paths.retain(|path, _| {
             let kept = wanted.contains(path);
             if !kept {
@@ -162,32 +161,32 @@ impl Bfd {
         Ok(())
     }
 
-    /// How a path is; `None` if it is not watched.
+    /// The health of a path; `None` if it is not monitored.
     pub fn health(&self, path: Path) -> Option<Health> {
         self.paths.get(&path).map(|watch| watch.get())
     }
 
-    /// How all paths are.
+    /// The health of all paths.
     pub fn paths(&self) -> impl Iterator<Item = (Path, Health)> {
         self.paths.iter().map(|(path, watch)| (*path, watch.get()))
     }
 
-    /// What was sent and heard since the start.
+    /// Counts of packets since the start.
     pub fn counts(&self) -> Counts {
         self.shared.counters.get()
     }
 
-    /// Readable (poll(2)) once a path has changed, until [`silence`](Self::silence).
+    /// Readable (poll(2)) after a path has changed, until [`silence`](Self::silence) is called.
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.shared.changed.as_fd()
     }
 
-    /// Silences the bell: before the paths are looked at, so that no change is overlooked.
+    /// Resets the bell. To be called before reading the paths' health, so that no change is missed.
     pub fn silence(&self) {
         self.shared.changed.silence();
     }
 
-    /// Whether a path can be watched from here.
+    /// Checks whether a path can be monitored from here.
     fn check(&self, path: Path) -> Result<(), PathError> {
         let ours = self.address.is_unspecified() || path.local == self.address;
         let family = |address: IpAddr| address.is_ipv4() == self.address.is_ipv4();
@@ -206,11 +205,11 @@ impl Bfd {
 }
 
 impl Drop for Bfd {
-    /// Tells the far ends, and returns once the thread is gone.
+    /// Notifies the far ends, and returns when the thread has ended.
     fn drop(&mut self) {
         self.orders = None;
         self.shared.ordered.ring();
-        // A panic of its own was told when it happened.
+        // A panic of the thread was reported when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,4 +1,4 @@
-//! What was captured as a pcapng file (draft-ietf-opsawg-pcapng), written as it is read.
+//! Captured frames as a pcapng file (draft-ietf-opsawg-pcapng), generated while it is read.
 //!
 //! ```text
 //! Reader ─chunks─▶ File: a block for each frame, an interface for each place ─▶ the body of an HTTP answer
@@ -28,23 +28,23 @@ use tokio::time::{Sleep, sleep};
 use units::{Instant, Span};
 use wire::Offload;
 
-/// Which way a frame went (`epb_flags`, §4.3.1): the lowest two bits.
+/// The direction of a frame: the lowest two bits of `epb_flags` (§4.3.1).
 const INBOUND: u32 = 0b01;
 const OUTBOUND: u32 = 0b10;
 
-/// A file that goes on as long as somebody captures.
+/// A pcapng file that continues as long as the capture.
 pub(crate) struct File {
     reader: Reader,
     writer: PcapNgWriter<Vec<u8>>,
-    /// The time of day when the clock was at 0.
+    /// The time of day at the clock's origin.
     epoch: Duration,
-    /// What was told of frames that found no room, by interface.
+    /// The last written counts of frames that found no room, by interface.
     dropped: Vec<u64>,
     end: Option<Pin<Box<Sleep>>>,
 }
 
 impl File {
-    /// A file of what `reader` reads, for so long.
+    /// A file of what `reader` captures, for this long.
     pub(crate) fn new(reader: Reader, duration: Option<Span>) -> Self {
         let zovn = concat!("zovn ", env!("CARGO_PKG_VERSION"));
         let options = vec![SectionHeaderOption::UserApplication(zovn.into())];
@@ -79,12 +79,12 @@ impl File {
     }
 
     fn put_interface(&mut self, name: String) {
-        // No frame is cut by what is said here: each tells its own length.
+        // This is no limit: each frame states its own length.
         let mut block = InterfaceDescriptionBlock::new(DataLink::ETHERNET, 0);
         block.options = vec![
             InterfaceDescriptionOption::IfName(name.into()),
             InterfaceDescriptionOption::IfTsResol(InterfaceTsResolution::NANO),
-            // Without check sequences.
+            // Frames have no check sequence.
             InterfaceDescriptionOption::IfFcsLen(0),
         ];
         self.dropped.push(0);
@@ -125,7 +125,7 @@ impl Body for File {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let file = &mut *self;
-        // At first, the beginning of the file.
+        // The first chunk is the beginning of the file.
         while file.writer.get_ref().is_empty() {
             if file.end.as_mut().is_some_and(|end| end.as_mut().poll(context).is_ready()) {
                 return Poll::Ready(None);
@@ -143,7 +143,7 @@ fn since_boot(at: Instant) -> Duration {
     Duration::from_nanos(at.as_nanos())
 }
 
-/// What a frame's receiver still has to do, in a sentence; `None` if nothing.
+/// The offloads that a frame's receiver still has to do, as a sentence; `None` if there are none.
 fn left_to_do(offload: &Offload) -> Option<String> {
     let sum = offload.checksum.map(|sum| {
         format!(

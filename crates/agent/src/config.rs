@@ -1,4 +1,4 @@
-//! Reads `host.toml`, and points at what is wrong with it.
+//! Reads `host.toml`, and reports errors with their place in the file.
 
 use std::fs;
 use std::io;
@@ -12,27 +12,27 @@ use model::{
 use serde::Deserialize;
 use toml::Spanned;
 
-/// Why a file is no host's declaration.
+/// Why a file is not a valid host declaration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It cannot be read.
     #[error("cannot read {}: name a file that exists and that you may read", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// It says something that cannot be.
+    /// Its contents are invalid.
     #[error("{}:{line}: `{text}`: {what}", path.display())]
     Wrong {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What stands there.
+        /// The text of the line.
         text: String,
-        /// What is wrong, and what to write instead.
+        /// The error, and what to write instead.
         what: String,
     },
 }
@@ -46,8 +46,8 @@ pub fn load(path: &Path) -> Result<HostConfig, ConfigError> {
     read(path, HostFile::checked)
 }
 
-/// Reads and checks the virtual networks of a file, which may be a host's declaration and is looked
-/// at no further.
+/// Reads and checks the virtual networks of a file. The file may be a host declaration; its other
+/// parts are ignored.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub fn load_networks(path: &Path) -> Result<Vec<NetworkSpec>, ConfigError> {
     read(path, HostFile::checked_networks)
 }
 
-/// Reads a file, and makes of it what `check` makes.
+/// Reads a file and passes it to `check`.
 fn read<T>(path: &Path, check: fn(HostFile) -> Result<T, Mistake>) -> Result<T, ConfigError> {
     let text = fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.into(), source })?;
@@ -66,7 +66,7 @@ fn read<T>(path: &Path, check: fn(HostFile) -> Result<T, Mistake>) -> Result<T, 
     })
 }
 
-/// The file as `model::HostConfig` has it, with the place of each part kept.
+/// The file as in `model::HostConfig`, with the place of each part.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HostFile {
@@ -78,7 +78,7 @@ struct HostFile {
     port: Vec<Spanned<PortSpec>>,
 }
 
-/// What is wrong, and where in the text.
+/// An error and its place in the text.
 struct Mistake {
     place: Range<usize>,
     what: String,
@@ -105,7 +105,7 @@ impl HostFile {
                 InvalidConfig::Agent(_) => agent_place,
                 InvalidConfig::Uplink(_) => uplink_place,
                 InvalidConfig::NoUplink => network_places.first().cloned().unwrap_or_default(),
-                // Of two with one name, the later.
+                // Of two with the same name, the later one.
                 InvalidConfig::Network(InvalidNetwork { network: name, .. }) => {
                     last(&config.networks, &network_places, |network| network.name == *name)
                 }
@@ -143,7 +143,7 @@ fn apart<T>(parts: Vec<Spanned<T>>) -> (Vec<T>, Vec<Range<usize>>) {
     parts.into_iter().map(apart).unzip()
 }
 
-/// The place of the last part that is meant.
+/// The place of the last part that an error is about.
 fn last<T>(parts: &[T], places: &[Range<usize>], is_meant: impl Fn(&T) -> bool) -> Range<usize> {
     let place = parts.iter().rposition(is_meant);
     place.and_then(|place| places.get(place)).cloned().unwrap_or_default()
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_is_a_declaration_that_can_stand() {
+    fn the_example_is_a_valid_declaration() {
         let example = load(&example()).unwrap();
         assert!(!example.ports.is_empty());
     }
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn what_the_example_leaves_out_can_be_said() {
         let text = fs::read_to_string(example()).unwrap();
-        // Some stand there in two ways.
+        // Some parts can be written in two ways.
         let text = ["egress", "scheduling"]
             .iter()
             .fold(text, |text, key| text.replace(&format!("\n{key} = "), "\n# was = "));
@@ -275,7 +275,7 @@ mod tests {
                            mac = '02:00:00:00:00:01'\naddresses = ['10.0.0.1']\nvtep = '192.0.2.1'\nlabel = 1\n";
 
     #[test]
-    fn ways_are_watched_as_declared_or_not_at_all() {
+    fn paths_are_monitored_as_configured_or_not_at_all() {
         let bfd = |text: &str| {
             let text = format!("[uplink]\nvtep = '192.0.2.1'\n{text}");
             let config = parse(&text).and_then(HostFile::checked).ok().unwrap();
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_shown() {
+    fn an_invalid_address_is_shown_with_its_line() {
         let error = complaint(&PORT.replace(" }", ", addresses = ['banana'] }"));
         assert!(error.starts_with("host.toml:3: "), "{error}");
         assert!(error.ends_with(
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_toml_is_shown_too() {
+    fn invalid_toml_is_shown_with_its_line() {
         let error = complaint("[agent\n");
         assert!(error.starts_with("host.toml:1: `[agent`: "), "{error}");
     }

@@ -7,11 +7,10 @@
 //!                                                       └── watch thread: the ports' interfaces
 //! ```
 //!
-//! One thread owns the ports and the switch: it moves frames, and attaches, detaches and counts
-//! when it is asked to. The main thread talks to people and programs, and asks the first for
-//! whatever it needs to know. A third watches what containers do to their interfaces. [`bfd`] has
-//! one of its own as well. Where a service manager keeps descriptors ([`Store`]), a fourth speaks
-//! to it. [`serve`] runs them until a signal ends them.
+//! The switch thread owns the ports and the switch: it moves frames, and executes orders. The main
+//! thread serves the API, and sends orders to the switch thread. The watch thread inspects the
+//! containers' interfaces. [`bfd`] has a thread of its own, and so has the [`Store`], which sends
+//! messages to the service manager. [`serve`] runs all of them until a signal ends them.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! The agent's status as OpenMetrics text, which Prometheus scrapes.
 //!
-//! Everything is read from one [`AgentStatus`], so the figures of one scrape belong to one moment
+//! All values come from one [`AgentStatus`], so the values of one scrape belong to the same moment
 //! and balance. Labels are few and bounded: a port's name or a peer's address, a direction, one of
-//! eight classes, one of the reasons for a refusal.
+//! eight classes, a reason for a refusal.
 
 mod page;
 mod peers;
@@ -149,7 +149,7 @@ impl Snapshot {
         })
     }
 
-    /// The account of each class of each direction of each port.
+    /// The ledger of each class, direction and port.
     fn ledgers(&self) -> impl Iterator<Item = (Labels, &LedgerStatus)> {
         self.sides().flat_map(|(labels, side)| {
             side.classes.iter().map(move |class| {
@@ -186,7 +186,7 @@ mod tests {
 
     const RULES: &str = include_str!("../../../packaging/zovn-alerts.yml");
 
-    /// A page with every family: of an agent with a port and peers.
+    /// A page with every family: for an agent with a port and peers.
     fn page() -> String {
         let port = PortStatus {
             name: model::PortName("web".into()),

@@ -1,11 +1,11 @@
-//! One generation of virtual networks: what was declared, and the directory that was made of it.
+//! One generation of virtual networks: the declaration, and the directory made from it.
 
 use std::sync::Arc;
 
 use datapath::Directory;
 use model::{Generation, InvalidConfig, NetworkSpec, NetworksStatus, PortSpec, VtepList};
 
-/// Networks that can stand on this host.
+/// Networks that are valid on this host.
 #[derive(Debug)]
 pub struct Networks {
     specs: Vec<NetworkSpec>,
@@ -14,13 +14,13 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// Checks networks and makes their directory, which takes a while where there are many: not on
-    /// the switch's thread.
+    /// Checks networks and makes their directory. With many networks that takes a while, so it must
+    /// not run on the switch's thread.
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`] if they cannot stand, or if there are some and the host has no address at
-    /// which they would be reached.
+    /// [`InvalidConfig`] if they are invalid, or if there are any and the host has no tunnel
+    /// address.
     pub fn new(specs: Vec<NetworkSpec>, vtep: Option<VtepList>) -> Result<Self, InvalidConfig> {
         let directory = match &vtep {
             Some(vtep) => Directory::new(&specs, vtep)?,
@@ -30,7 +30,7 @@ impl Networks {
         Ok(Self { specs, vtep, directory: directory.into() })
     }
 
-    /// Whether a port may be attached beside them.
+    /// Checks whether a port may be attached with these networks.
     ///
     /// # Errors
     ///
@@ -39,12 +39,12 @@ impl Networks {
         port.check_within(&self.specs, self.vtep.as_ref())
     }
 
-    /// Where each member is.
+    /// The directory of all members.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
 
-    /// What is told of them.
+    /// Their status.
     pub fn status(&self, generation: Generation) -> NetworksStatus {
         NetworksStatus { generation, vtep: self.vtep.clone(), networks: self.specs.clone() }
     }

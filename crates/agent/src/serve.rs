@@ -1,4 +1,4 @@
-//! An agent's life: it starts, serves, drains, and leaves nothing behind.
+//! Runs an agent: starts it, serves, drains, and cleans up.
 
 use std::convert::Infallible;
 use std::future::{IntoFuture, pending};
@@ -16,7 +16,7 @@ use crate::socket::{Socket, SocketError};
 use crate::store::Store;
 use crate::worker::{Handle, StartError, Stopped, Worker};
 
-/// Why an agent ended before its time.
+/// Why an agent ended without a signal.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The API cannot listen.
@@ -25,29 +25,30 @@ pub enum ServeError {
     /// The switch cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The kernel does not give what the API needs.
+    /// The API's runtime cannot be made.
     #[error("cannot serve the API: raise the limit on open files")]
     Api(#[from] io::Error),
-    /// A broken invariant of ours.
+    /// The switch's thread has panicked: our defect.
     #[error("the switch's thread died: this is a defect, report it with the words above")]
     SwitchDied,
 }
 
 /// Runs a host's switch until SIGTERM or SIGINT.
 ///
-/// The first signal drains: no more frames are taken, and those that are held have the declared
-/// time to reach their receivers. A second one ends it at once. Either way nothing is left behind.
+/// The first signal drains: no more frames are accepted, and held frames have the configured time
+/// to reach their receivers. A second signal ends it at once. Both remove everything that the agent
+/// has made.
 ///
 /// # Errors
 ///
-/// [`ServeError`]; then, too, nothing is left behind. Only a switch that died leaves its
-/// containers' interfaces, with what waits in them, to the next agent.
+/// [`ServeError`]; then, too, everything is removed. Only if the switch's thread has panicked do
+/// the containers' interfaces and the frames in them remain for the next agent.
 pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let inside = runtime.enter();
-    // Before there is anything to clean up, so that no signal finds us unprepared.
+    // Before anything is made that must be removed, so that no signal comes too early.
     let signals = Signals::new()?;
-    // Before any port is touched: another agent may live there.
+    // Before any port is touched: another agent may be running.
     let (_socket, listener) = Socket::bind(Path::new(&config.agent.socket))?;
     let socket = config.agent.socket.clone();
     let mut worker = Worker::start(config, Store::open())?;
@@ -56,8 +57,7 @@ pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     let last = runtime.block_on(async {
         let last = live(&mut worker, listener, signals).await;
         if last.is_err() {
-            // Nobody could ask it for anything any more. If it has ended already, so much the
-            // better.
+            // Without the API nobody could control the switch. It may have ended already.
             worker.handle().hurry();
             let _ = worker.handle().stop().await;
         }
@@ -72,7 +72,7 @@ pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Everything that goes on until the switch has stopped; returns its last status.
+/// Runs everything until the switch has stopped. Returns its last status.
 async fn live(
     worker: &mut Worker,
     listener: UnixListener,
@@ -89,8 +89,8 @@ async fn live(
     }
 }
 
-/// Waits for a signal and stops the switch; a second signal makes it hurry. [`Stopped`]: it died
-/// unasked.
+/// Waits for a signal and stops the switch. A second signal ends the draining. [`Stopped`] if the
+/// switch ended by itself.
 async fn until_stopped(worker: &mut Worker, signals: &mut Signals) -> Result<AgentStatus, Stopped> {
     let switch = worker.handle();
     tokio::select! {
@@ -110,8 +110,8 @@ async fn until_stopped(worker: &mut Worker, signals: &mut Signals) -> Result<Age
     }
 }
 
-/// Tells systemd that we live, as often as it asked for, as long as the switch's thread takes
-/// turns.
+/// Sends systemd's watchdog notifications at the requested interval, as long as the switch's thread
+/// makes progress.
 async fn feed_watchdog(switch: &Handle) -> Infallible {
     let Some(period) = sd_notify::watchdog_enabled() else {
         return pending().await;
@@ -125,12 +125,13 @@ async fn feed_watchdog(switch: &Handle) -> Infallible {
             seen = turns;
             tell_systemd(&[NotifyState::Watchdog]);
         }
-        // A thread that sleeps without a deadline takes a turn by the next time.
+        // Wake a thread that sleeps without a deadline, so that it takes a turn before the next
+        // check.
         switch.wake();
     }
 }
 
-/// Says it to systemd, if systemd started us.
+/// Notifies systemd, if it started us.
 fn tell_systemd(news: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(news) {
         tracing::warn!(%error, "systemd does not hear us");
@@ -141,8 +142,7 @@ fn tell_systemd(news: &[NotifyState<'_>]) {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    // Caught and not looked at: there is nothing to reload, and a terminal that closes is no reason
-    // to stop.
+    // Caught and ignored: there is nothing to reload, and a closing terminal is no reason to stop.
     _hangup: Signal,
 }
 

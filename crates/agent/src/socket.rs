@@ -1,4 +1,4 @@
-//! The Unix socket that the API listens on: one agent each, its owner alone may speak.
+//! The Unix socket of the API. It belongs to one agent, and only its owner may connect.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -14,36 +14,36 @@ use rustix::net::{
 /// Why the API cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Another agent is there.
+    /// Another agent listens there.
     #[error("an agent already listens on {}: stop it, or give this one a socket of its own", .0.display())]
     Taken(PathBuf),
-    /// Something else is there.
+    /// The path is not a socket.
     #[error("{} exists and is no socket: remove it, or give the agent another path", .0.display())]
     NoSocket(PathBuf),
-    /// The kernel refuses.
+    /// A system call failed.
     #[error("cannot {operation} {}: give the agent a short path that it may write to", path.display())]
     Refused {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// A socket in the file system, removed when it is dropped.
+/// A socket in the file system. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
 }
 
 impl Socket {
-    /// Listens on `path`. A socket that a killed agent left there is replaced, a living agent's is
-    /// not.
+    /// Listens on `path`. Replaces the socket of an agent that was killed, but not that of a
+    /// running one.
     ///
-    /// The listener does not block. Its directory is made if it is missing, and the socket is its
-    /// owner's alone.
+    /// The listener does not block. Its directory is made if it is missing. Only its owner may
+    /// connect.
     pub fn bind(path: &Path) -> Result<(Self, UnixListener), SocketError> {
         let refused = |operation| {
             let path = path.to_owned();
@@ -55,8 +55,8 @@ impl Socket {
             .mode(0o755)
             .create(dir)
             .map_err(refused("make the directory of"))?;
-        // Two agents that start together must not both take the same corpse away. A lock on the
-        // directory leaves nothing behind.
+        // Two agents that start at the same time must not both remove the same stale socket. A lock
+        // on the directory leaves no file behind.
         let dir = File::open(dir).map_err(refused("open the directory of"))?;
         flock(&dir, FlockOperation::LockExclusive)
             .map_err(io::Error::from)
@@ -69,12 +69,12 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Somebody was faster: all the better.
+        // Another process has removed it already.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Removes a socket that nobody listens on.
+/// Removes a socket on which no process listens.
 fn remove_corpse(path: &Path) -> Result<(), SocketError> {
     let Ok(found) = fs::symlink_metadata(path) else {
         return Ok(());
@@ -91,7 +91,7 @@ fn remove_corpse(path: &Path) -> Result<(), SocketError> {
                 source,
             })
         }
-        // Connected, or its queue is full: somebody lives there.
+        // Connected, or its queue is full: a process listens there.
         _ => Err(SocketError::Taken(path.to_owned())),
     }
 }
@@ -99,8 +99,8 @@ fn remove_corpse(path: &Path) -> Result<(), SocketError> {
 fn listen_privately(path: &Path) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // Linux gives the file the mode that the socket has when it is bound, so it is never open to
-    // others.
+    // Linux gives the file the mode that the socket has when it is bound, so others can never
+    // connect.
     fchmod(&socket, Mode::from_raw_mode(0o600))?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, 128)?;
@@ -113,7 +113,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_socket_is_private_and_goes_with_its_agent() {
+    fn a_socket_is_private_and_removed_with_its_agent() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/agent.sock");
         let (socket, _listener) = Socket::bind(&path).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_living_agent_keeps_its_socket() {
+    fn a_running_agents_socket_is_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("agent.sock");
         let _living = Socket::bind(&path).unwrap();

@@ -1,12 +1,11 @@
-//! What outlives an agent: descriptors that the service manager keeps for the next one
+//! Descriptors that outlive an agent: the service manager keeps them for the next one
 //! (sd_notify(3), `FDSTORE=1`).
 //!
 //! ```text
 //!   Host ─keep, forget─▶ (thread) ─datagrams─▶ service manager ─LISTEN_FDS─▶ the next agent's Store
 //! ```
 //!
-//! A manager that does not listen for a while keeps nobody waiting but the thread that speaks to
-//! it.
+//! Only the thread that sends to the manager waits if the manager does not respond.
 
 use std::ffi::OsStr;
 use std::io::{self, IoSlice};
@@ -26,17 +25,17 @@ use rustix::net::{
 };
 use vhost::handover::Handover;
 
-/// How long the service manager may leave a word unread.
+/// How long to wait for the service manager to read a message.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The service manager's store of descriptors. By default there is none: nothing is kept.
+/// The service manager's store of descriptors. The default is no store: nothing is kept.
 #[derive(Debug, Default)]
 pub struct Store {
     inherited: Vec<(String, OwnedFd)>,
     speaker: Option<Speaker>,
 }
 
-/// Says to the manager what is to be said, and ends with whoever has it, when all of it was said.
+/// Sends messages to the manager in a thread. Dropping this waits until all were sent.
 #[derive(Debug)]
 struct Speaker {
     words: Option<Sender<(String, Option<OwnedFd>)>>,
@@ -44,8 +43,8 @@ struct Speaker {
 }
 
 impl Store {
-    /// The store of the manager that started this process, if one did, with what the agent before
-    /// has left there.
+    /// The store of the service manager that started this process, if any, with what the previous
+    /// agent has left there.
     pub fn open() -> Self {
         let Some(address) = std::env::var_os("NOTIFY_SOCKET") else { return Self::default() };
         match Speaker::start(&address) {
@@ -57,18 +56,18 @@ impl Store {
         }
     }
 
-    /// What the agent before has left, by the names that it is kept by; once.
+    /// Takes what the previous agent has left, by name.
     pub(crate) fn inherited(&mut self) -> Vec<(String, OwnedFd)> {
         std::mem::take(&mut self.inherited)
     }
 
-    /// A place where a port can leave what the next agent needs, if anybody keeps it.
+    /// Where a port can leave what the next agent needs; `None` if there is no store.
     pub(crate) fn handover(&self, port: &PortName) -> Option<Handover> {
         let speaker = self.speaker.as_ref()?;
         let made = Handover::new().and_then(|made| Ok((made.as_fd().try_clone_to_owned()?, made)));
         match made {
             Ok((kept, handover)) => {
-                // In the place of one that could not be inherited.
+                // Replaces one that could not be inherited.
                 self.forget(&name(port));
                 speaker.say(format!("FDSTORE=1\nFDNAME={}\n", name(port)), Some(kept));
                 Some(handover)
@@ -80,7 +79,7 @@ impl Store {
         }
     }
 
-    /// Has the manager forget what it keeps by this name.
+    /// Removes what the manager keeps by this name.
     pub(crate) fn forget(&self, name: &str) {
         if let Some(speaker) = &self.speaker {
             speaker.say(format!("FDSTOREREMOVE=1\nFDNAME={name}\n"), None);
@@ -88,7 +87,7 @@ impl Store {
     }
 }
 
-/// By what name a port's [`Handover`] is kept: the manager has colons between names.
+/// The name by which a port's [`Handover`] is kept. The manager separates names by colons.
 pub(crate) fn name(port: &PortName) -> String {
     port.0.replace('%', "%25").replace(':', "%3a")
 }
@@ -101,7 +100,7 @@ impl Speaker {
         };
         let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
         let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-        // A manager that does not listen stops nobody from ending.
+        // A manager that does not respond must not keep the agent from ending.
         set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
         let (words, to_say) = mpsc::channel();
         let speak = move || speak(&socket, &to, &to_say);
@@ -115,7 +114,7 @@ impl Speaker {
     }
 }
 
-/// When all has been said.
+/// When all messages were sent.
 impl Drop for Speaker {
     fn drop(&mut self) {
         self.words = None;

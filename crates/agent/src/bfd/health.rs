@@ -1,4 +1,4 @@
-//! What the thread publishes: a word for each path, and counters.
+//! The state that BFD's thread publishes: a word for each path, and counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,23 +6,23 @@ use tunnel::bfd::Status;
 use units::{Instant, Span};
 use wire::bfd::{Diagnostic, State};
 
-/// How a path is.
+/// The health of a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Health {
-    /// What we make of it, why, and why the far end did what it did.
+    /// The session's state and both ends' diagnostics.
     pub status: Status,
-    /// Since when its state is what it is, to the microsecond, by the monotonic clock.
+    /// The time of the last change of state, in microseconds of the monotonic clock.
     pub since: Instant,
 }
 
 impl Health {
-    /// Whether both ends hear one another.
+    /// Whether the session is up.
     pub fn is_up(&self) -> bool {
         self.status.state == State::Up
     }
 }
 
-/// A path's health in one word, which one writes and many read.
+/// A path's health in one atomic word, with one writer and many readers.
 ///
 /// ```text
 ///   63                                   12 11 10 9      5 4       0
@@ -40,7 +40,7 @@ const DOWN: Status = Status {
 };
 
 impl Watch {
-    /// A path of which nothing is heard yet.
+    /// A path from which nothing was received yet.
     pub(super) fn new(since: Instant) -> Self {
         Self(AtomicU64::new(pack(Health { status: DOWN, since })))
     }
@@ -75,36 +75,35 @@ fn unpack(word: u64) -> Health {
     Health { status: Status { state, diagnostic, remote_diagnostic }, since }
 }
 
-/// What was sent and heard. Every packet that came is in one of `taken` and the refusals.
+/// Counts of packets. Each received packet is counted in `taken` or in one of the refusals.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
-    /// Packets that the kernel took.
+    /// Packets that the kernel accepted for sending.
     pub sent: u64,
-    /// Packets that it did not: there was no route, or no room.
+    /// Packets that it refused, for want of a route or of room.
     pub unsent: u64,
-    /// Packets that sessions took.
+    /// Packets that sessions accepted.
     pub taken: u64,
-    /// Refused: they came from further away than a neighbour (RFC 5881 §5).
+    /// Refused: their TTL was below 255, so no neighbour sent them (RFC 5881 §5).
     pub distant: u64,
-    /// Refused: they contradict RFC 5880 §6.8.6 by themselves.
+    /// Refused: invalid by RFC 5880 §6.8.6.
     pub malformed: u64,
-    /// Refused: there is no such session.
+    /// Refused: their session does not exist.
     pub unknown: u64,
-    /// Refused: they are authenticated, which no session here is.
+    /// Refused: authenticated, which our sessions do not use.
     pub authenticated: u64,
-    /// How long a processor has worked for the thread; what the kernel does for it while it sends
-    /// and receives is part of it.
+    /// The thread's processor time, including the kernel's work of sending and receiving.
     pub busy: Span,
 }
 
 impl Counts {
-    /// Packets that were refused, for whatever reason.
+    /// Packets that were refused, for any reason.
     pub const fn refused(&self) -> u64 {
         self.distant + self.malformed + self.unknown + self.authenticated
     }
 }
 
-/// [`Counts`], which one adds to and many read.
+/// [`Counts`] as atomics, with one writer and many readers.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) sent: Counter,
@@ -121,7 +120,7 @@ pub(super) struct Counters {
 pub(super) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Only the thread adds.
+    /// Only the thread writes.
     pub(super) fn add(&self, count: u64) {
         self.set(self.get() + count);
     }
@@ -158,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_word_says_what_was_put_into_it(word: u64) {
+        fn a_word_contains_what_was_stored(word: u64) {
             let health = unpack(word);
             prop_assert_eq!(pack(health), word);
             let watch = Watch::new(Instant::ZERO);

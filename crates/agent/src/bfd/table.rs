@@ -1,5 +1,4 @@
-//! The sessions of one address: which path each of them watches, and what is published of it. No
-//! sockets.
+//! The sessions of one address, their paths and their published health. Uses no sockets.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,9 +19,9 @@ pub(super) struct Table {
     pub(super) shared: Arc<Shared>,
     config: Config,
     sessions: Sessions,
-    /// At each session's place, what it is for.
+    /// By the session's place: its path and published health.
     entries: Vec<Option<Entry>>,
-    /// Which session a packet is for that names none (RFC 5881 §3).
+    /// The session of packets that name none, by their addresses (RFC 5881 §3).
     by_path: BTreeMap<Path, NonZeroU32>,
 }
 
@@ -31,7 +30,7 @@ struct Entry {
     watch: Arc<Watch>,
 }
 
-/// A packet to be sent.
+/// A packet to send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Due {
     pub(super) source: SocketAddr,
@@ -56,7 +55,7 @@ impl Table {
         }
     }
 
-    /// Begins to watch a path.
+    /// Starts to monitor a path.
     pub(super) fn open(&mut self, path: Path, watch: Arc<Watch>) {
         let discriminator =
             self.sessions.open(self.config).expect("there are as many places as paths");
@@ -65,8 +64,8 @@ impl Table {
         assert_eq!(before, None, "{path:?} is watched once");
     }
 
-    /// Holds a path's session down, so that the next packet tells the far end;
-    /// [`forget`](Self::forget) it then.
+    /// Holds a path's session down, so that its next packet notifies the far end.
+    /// [`forget`](Self::forget) it after that.
     pub(super) fn hold_down(&mut self, path: Path) {
         let Some(discriminator) = self.by_path.get(&path) else { return };
         self.sessions.with(discriminator.get(), |session| {
@@ -74,20 +73,20 @@ impl Table {
         });
     }
 
-    /// Holds them all down.
+    /// Holds all sessions down.
     pub(super) fn hold_all_down(&mut self) {
         let paths: Vec<Path> = self.by_path.keys().copied().collect();
         paths.into_iter().for_each(|path| self.hold_down(path));
     }
 
-    /// Watches a path no longer.
+    /// Stops monitoring a path.
     pub(super) fn forget(&mut self, path: Path) {
         let Some(discriminator) = self.by_path.remove(&path) else { return };
         self.sessions.close(discriminator.get());
         self.entries[Sessions::place(discriminator)] = None;
     }
 
-    /// A packet has come.
+    /// Handles a received packet.
     pub(super) fn take(&mut self, now: Instant, received: Received<'_>) {
         let shared = self.shared.clone();
         let counters = &shared.counters;
@@ -102,12 +101,12 @@ impl Table {
     }
 
     fn judge(&mut self, now: Instant, received: Received<'_>) -> Result<(), Refused> {
-        // RFC 5881 §5: what is not authenticated has all its hops left, or is dropped.
+        // RFC 5881 §5: packets without authentication must have a TTL of 255.
         if received.hops != TTL {
             return Err(Refused::Distant);
         }
         let packet = Packet::parse(received.payload).ok_or(Refused::Malformed)?;
-        // Once a packet names its session, its addresses do not count (RFC 5880 §6.3).
+        // If a packet names its session, its addresses do not matter (RFC 5880 §6.3).
         let named = NonZeroU32::new(packet.header.your_discriminator.get());
         let path = Path { local: received.destination, remote: received.source };
         let discriminator = named.or_else(|| self.by_path.get(&path).copied());
@@ -120,7 +119,7 @@ impl Table {
         Ok(())
     }
 
-    /// The next packet that is due by `now`: call it until there is none.
+    /// The next packet that is due by `now`. To be called until it returns `None`.
     pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
         loop {
             let (discriminator, output) = self.sessions.poll(now)?;
@@ -138,7 +137,7 @@ impl Table {
         }
     }
 
-    /// When the next is due though nothing is heard.
+    /// The time of the next timer.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.sessions.deadline()
     }
@@ -163,20 +162,20 @@ impl Drop for Table {
 }
 
 impl Drop for Entry {
-    /// However the thread ends, nobody takes for up what nobody watches.
+    /// Marks all paths as down however the thread ends, because nothing monitors them any more.
     fn drop(&mut self) {
         self.watch.set(Health { status: UNWATCHED, since: kernel::clock::now() });
     }
 }
 
-/// How a path is that is not watched any more.
+/// The health of a path that is not monitored any more.
 const UNWATCHED: Status = Status {
     state: State::AdminDown,
     diagnostic: Diagnostic::ADMINISTRATIVELY_DOWN,
     remote_diagnostic: Diagnostic::NONE,
 };
 
-/// Why a packet is not taken.
+/// Why a packet is discarded.
 enum Refused {
     Distant,
     Malformed,
@@ -204,7 +203,7 @@ mod tests {
         table
     }
 
-    /// A far end comes up; what is published of it.
+    /// Lets a far end come up. Returns the published health.
     fn up(table: &mut Table, watch: &Watch, now: Instant) -> Health {
         use zerocopy::IntoBytes;
         let ours = table.due(now).unwrap().header.my_discriminator;
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_for_up_what_is_not_watched_any_more() {
+    fn a_path_that_is_no_longer_monitored_is_not_up() {
         let now = kernel::clock::now();
         let forget: [fn(Table); 2] = [drop, |mut table| table.forget(PATH)];
         for forget in forget {
@@ -232,12 +231,12 @@ mod tests {
     }
 
     #[test]
-    fn what_time_brings_is_published_with_its_time() {
+    fn an_expired_detection_time_is_published_with_its_time() {
         let now = kernel::clock::now();
         let watch = Arc::new(Watch::new(now));
         let mut table = table(&watch);
         up(&mut table, &watch, now);
-        // The far end has a multiplier of 1: it is silent for too long after our interval.
+        // The far end has a multiplier of 1, so its detection time is our interval.
         while let Some(at) = table.deadline().filter(|_| watch.get().is_up()) {
             while let Some(due) = table.due(at) {
                 assert_eq!(due.destination, SocketAddr::new(PATH.remote, PORT));

@@ -1,4 +1,4 @@
-//! BFD's thread: it hears, speaks, and rests a little so that the next packets come together.
+//! BFD's thread: receives, sends, then rests briefly so that packets can be handled in batches.
 
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver as Inbox, TryRecvError};
@@ -14,21 +14,21 @@ use super::shared::Order;
 use super::table::Table;
 use kernel::clock::{now, thread_time, timespec};
 
-/// How long the thread rests after it has done something. Packets are late by so much at most.
+/// How long the thread rests after it has done something. Packets are late by at most this.
 const REST: Duration = Duration::from_millis(1);
 
-/// Batches that are taken in before anything is said: what waits at a full socket. Whoever sends
-/// more keeps nobody from speaking.
+/// The most batches that are received before sending: as many as a full socket buffer holds. So a
+/// flood of packets cannot keep the thread from sending.
 const BATCHES: usize = 256;
 
-/// The thread's priority, the switch's own: hosts that do not hear us in time take the path to us
-/// for cut.
+/// The thread's priority, the same as the switch's: a host that does not receive our packets in
+/// time declares the path down.
 const NICE: i32 = -10;
 
-/// How long it runs before another that waits has its turn.
+/// How long it runs before other waiting threads get their turn.
 const SLICE: Span = Span::from_micros(100);
 
-/// Runs until nobody is left who could give an order; then tells the far ends.
+/// Runs until the sender of orders is dropped, then notifies the far ends.
 pub(super) fn run(receiver: Receiver, sender: Sender, table: Table, orders: &Inbox<Order>) {
     if let Err(error) = schedule(NICE, SLICE).or_else(|_| schedule(0, SLICE)) {
         tracing::debug!(%error, "BFD's thread may have to wait for others");
@@ -56,8 +56,7 @@ struct End {
 }
 
 impl End {
-    /// Does what was ordered since it was asked last. `false`: nobody is left who could order
-    /// anything.
+    /// Executes waiting orders. Returns `false` if the sender of orders was dropped.
     fn obey_all(&mut self, orders: &Inbox<Order>) -> bool {
         loop {
             match orders.try_recv() {
@@ -73,7 +72,7 @@ impl End {
         }
     }
 
-    /// Takes in what has come. Whether anything had.
+    /// Receives waiting packets. Returns whether there were any.
     fn hear(&mut self, now: Instant) -> bool {
         let mut heard = false;
         for _ in 0..BATCHES {
@@ -93,7 +92,7 @@ impl End {
         heard
     }
 
-    /// Sends what is due. Whether anything was.
+    /// Sends packets that are due. Returns whether there were any.
     fn speak(&mut self, now: Instant) -> bool {
         let mut spoke = false;
         while let Some(due) = self.table.due(now) {
@@ -117,7 +116,7 @@ impl End {
         counters.unsent.add(refused as u64);
     }
 
-    /// Sleeps until a packet comes, an order, or something falls due.
+    /// Sleeps until a packet or an order arrives, or a timer expires.
     fn sleep(&self, now: Instant) {
         let wait = self.table.deadline().map(|due| timespec(due.since(now)));
         let shared = &self.table.shared;
@@ -127,7 +126,7 @@ impl End {
         ];
         match poll(&mut sources, wait.as_ref()) {
             Ok(_) if sources[1].revents().contains(PollFlags::IN) => shared.ordered.silence(),
-            // A signal woke us: the next turn finds out whether there is anything to do.
+            // A signal interrupted the sleep. The next turn finds out whether there is work.
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => panic!("poll(2) on our own two descriptors: {error}"),
         }

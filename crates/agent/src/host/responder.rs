@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_no_answers_stops_nobody_else() {
+    fn a_port_that_takes_no_replies_does_not_delay_others() {
         let (mut answers, [deaf, other]) = answers();
         ask(&mut answers, deaf, 2);
         ask(&mut answers, other, 2);

@@ -1,4 +1,4 @@
-//! Families of metrics with their samples, as OpenMetrics writes them.
+//! Writes metric families and their samples in the OpenMetrics format.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use prometheus_client::registry::Unit;
 /// A sample's labels.
 pub type Labels = Vec<(&'static str, String)>;
 
-/// A count for each reason that there may be, from 0, so that the first refusal is an increase.
+/// A count for each possible reason, beginning at 0, so that the first refusal is an increase.
 pub fn reasons<const N: usize>(
     labels: Labels,
     all: [&'static str; N],

@@ -76,7 +76,7 @@ fn until_down(bfd: &Bfd, path: Path) -> Diagnostic {
 }
 
 #[test]
-fn two_ends_come_up_and_find_a_cut() {
+fn two_ends_come_up_and_detect_a_cut() {
     let [near, far] = hosts();
     let (ours, theirs) = (start(&near, OUT, 1), start(&far, BACK, 2));
     until_up(&ours, OUT);
@@ -115,7 +115,7 @@ fn ipv6_is_as_good() {
 }
 
 #[test]
-fn who_goes_says_so_and_may_come_back() {
+fn a_program_announces_its_end_and_may_return() {
     let [near, far] = hosts();
     let (ours, mut theirs) = (start(&near, OUT, 1), start(&far, BACK, 2));
     until_up(&ours, OUT);
@@ -135,7 +135,7 @@ fn who_goes_says_so_and_may_come_back() {
 }
 
 #[test]
-fn many_ways_at_all_addresses_of_a_host_each_find_their_session() {
+fn each_of_many_paths_between_two_hosts_finds_its_session() {
     let [near, far] = hosts();
     joined::give_address(&far, joined::LOOPBACK, "10.1.0.1/16".parse().unwrap()).unwrap();
     let mut netlink = Netlink::open_in(&near).unwrap();
@@ -182,7 +182,7 @@ fn the_bell_rings_for_a_change() {
 }
 
 #[test]
-fn what_must_not_be_taken_is_refused_and_counted() {
+fn invalid_packets_are_refused_and_counted() {
     let [near, far] = hosts();
     let ours = start(&near, OUT, 1);
     let other = far.run(|| UdpSocket::bind((FAR, wire::bfd::PORT))).unwrap().unwrap();
@@ -223,7 +223,7 @@ fn what_must_not_be_taken_is_refused_and_counted() {
 }
 
 #[test]
-fn what_cannot_be_watched_changes_nothing() {
+fn paths_that_cannot_be_monitored_change_nothing() {
     let [near, _far] = hosts();
     let mut ours = start(&near, OUT, 1);
     for (local, remote) in [

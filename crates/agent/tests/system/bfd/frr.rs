@@ -85,7 +85,7 @@ impl Drop for Frr {
 }
 
 #[test]
-fn frr_and_we_find_each_other_and_each_other_gone() {
+fn sessions_with_frr_come_up_and_detect_each_others_end() {
     if !needs::program("bfdd", "frr") {
         return;
     }
@@ -123,7 +123,7 @@ fn frr_and_we_find_each_other_and_each_other_gone() {
 }
 
 #[test]
-fn frr_and_we_speak_ipv6() {
+fn sessions_with_frr_come_up_over_ipv6() {
     if !needs::program("bfdd", "frr") {
         return;
     }
