@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_with_several_ways_has_a_line_for_each() {
+    fn a_peer_with_several_paths_has_a_line_for_each() {
         let mut peer = PeerStatus {
             vtep: [192, 0, 2, 2].into(),
             networks: Vec::new(),

@@ -123,7 +123,7 @@ fn queries_are_answered_and_compared() {
 }
 
 #[test]
-fn ways_are_watched_and_cuts_noticed() {
+fn paths_are_monitored_and_cuts_detected() {
     let arguments =
         ["bfd", "--sessions", "300", "--interval", "200ms", "--duration", "1s", "--rounds", "1"];
     let (object, code) = measured(&arguments);
@@ -141,7 +141,7 @@ fn ways_are_watched_and_cuts_noticed() {
 }
 
 #[test]
-fn frames_go_on_by_another_way_when_theirs_is_cut() {
+fn frames_continue_on_another_path_when_theirs_is_cut() {
     let (object, code) = measured(&["paths", "--cuts", "2", "--rate", "500"]);
     assert_eq!(code, Some(0), "{object:#}");
     let results = object["results"].as_array().unwrap();

@@ -70,7 +70,7 @@ impl Drop for Guard<'_> {
 }
 
 #[test]
-fn a_connection_goes_on_by_another_way_when_its_own_is_cut() {
+fn a_connection_continues_on_another_path_when_its_own_is_cut() {
     let world = world(Uplink::new(vtep_v4(0)));
     let [one, other] = world.connect(NEAR, FAR, 7);
     let [first] = used(&world, 0)[..] else { panic!("a session goes by one path") };
@@ -124,7 +124,7 @@ fn a_connection_goes_on_by_another_way_when_its_own_is_cut() {
 }
 
 #[test]
-fn frames_wait_only_while_all_ways_are_cut_and_go_by_the_first_that_is_mended() {
+fn frames_wait_only_while_all_paths_are_cut_and_take_the_first_that_is_restored() {
     let world = world(Uplink::new(vtep_v4(0)));
     let [first] = used(&world, 0)[..] else { panic!("a session goes by one path") };
     let (near, far) = (world.udp(NEAR, 0), world.udp(FAR, 7));
@@ -175,7 +175,7 @@ fn uplinks_that_others_do_not_have_or_are_declared_later_change_nothing_else() {
 }
 
 #[test]
-fn flows_without_a_session_are_spread_over_the_ways_that_work() {
+fn flows_without_a_session_are_spread_over_the_paths_that_work() {
     let mut world = world(Uplink {
         encapsulation: Encapsulation::Vxlan,
         retransmit: ClassSet::NONE,
