@@ -32,6 +32,7 @@
 extern crate alloc;
 
 mod account;
+mod arrive;
 mod attach;
 mod audit;
 mod cells;
@@ -52,6 +53,7 @@ mod switch;
 mod voqs;
 
 pub use account::{Account, Load, Reason, Refusal};
+pub use arrive::{Arrivals, Audience, Destination, Size};
 pub use attach::TooManyPorts;
 pub use audit::Defect;
 pub use config::{
@@ -59,7 +61,6 @@ pub use config::{
 };
 pub use depart::{Departures, Head};
 pub use flows::Flow;
-pub use forward::{Arrivals, Audience, Destination, Size};
 pub use id::{MAX_PORTS, PortId};
 pub use outlook::{EgressOutlook, Fate};
 pub use set::PortSet;

@@ -4,10 +4,11 @@
 use units::{Class, Instant};
 
 use crate::account::{Load, Reason};
+use crate::arrive::Size;
 use crate::cells::Queue;
 use crate::config::Limits;
 use crate::flows::{Flow, State};
-use crate::forward::{Size, Step};
+use crate::forward::Step;
 use crate::id::PortId;
 use crate::port::Port;
 use crate::switch::Switch;
