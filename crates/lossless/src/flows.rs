@@ -204,19 +204,22 @@ impl Flows {
         let next = queue.head().map(|node| cells.label(node).bytes);
         if let Some(bytes) = next {
             (queue.progress, queue.is_stuck) = (now, false);
-            queue.tag += u64::from(bytes);
+            // Tags grow, however short frames are: the next one's is another.
+            queue.tag += u64::from(bytes.max(1));
         }
         if state == State::Ready {
             let Turns { ready, virtual_time } = turns_of(turns, class);
-            // Who was asked for by name is out of turn.
-            if ready.first() == Some(&(tag, flow)) {
-                *virtual_time = tag;
-            }
-            // In this order a set of one keeps its memory.
+            // The next one comes in before this one goes: a set of one keeps its memory.
             if next.is_some() {
                 ready.insert((queue.tag, flow));
             }
-            ready.remove(&(tag, flow));
+            if ready.first() == Some(&(tag, flow)) {
+                ready.pop_first();
+                *virtual_time = tag;
+            } else {
+                // It was asked for by name, and is out of turn.
+                ready.remove(&(tag, flow));
+            }
         }
         if next.is_none() {
             queues.remove(&flow);

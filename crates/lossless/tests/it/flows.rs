@@ -321,6 +321,19 @@ fn a_flow_that_was_blocked_has_the_turn_that_it_missed_and_no_more() {
 }
 
 #[test]
+fn frames_of_no_length_take_turns_too() {
+    let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 3]);
+    for number in 0..6 {
+        let frame = Frame { number, from: 0, flow: number % 2 };
+        assert_eq!(offer(&mut switch, &ids, frame, Class::default(), 0), Offered::Held);
+    }
+    let mut visit = switch.departures(NOW, ids[FAR]);
+    let order: Vec<_> =
+        std::iter::from_fn(|| Some(visit.flow_head()?.delivered()?.number)).collect();
+    assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
 fn a_blocked_flow_holds_back_nobody_and_is_refused_in_the_end() {
     let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 3]);
     for number in 0..4 {
