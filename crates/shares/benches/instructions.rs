@@ -9,13 +9,13 @@ use shares::{Bound, Cost, Holder, Right, Settings, Shares, Terms};
 use units::{Instant, Rate, Span};
 
 const CASES: [callgrind::Case<'_>; 7] = [
-    ("weights 8", 317.4),
-    ("weights 4096", 315.9),
-    ("guarantees 8", 622.3),
-    ("guarantees 4096", 633.3),
-    ("maxima 8", 741.1),
-    ("maxima 4096", 881.8),
-    ("sparse 32", 631.6),
+    ("weights 8", 321.5),
+    ("weights 4096", 320.0),
+    ("guarantees 8", 611.8),
+    ("guarantees 4096", 622.8),
+    ("maxima 8", 719.2),
+    ("maxima 4096", 853.9),
+    ("sparse 32", 620.5),
 ];
 
 const FRAME: Cost = Cost::frame(1514);

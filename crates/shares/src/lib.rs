@@ -2,8 +2,8 @@
 //!
 //! A [`Shares`] knows its holders, a network or a port each, by their [`Terms`] and by what each
 //! has to send first. It says whose [`Turn`] it is and how much may go in it, and is told how much
-//! went. It owns no queue, no frame and no clock, and it does not know what a link is: bytes are as
-//! well what a far sender may send, or a processor's ticks.
+//! went. It owns no queue, no frame and no clock. What it shares need not be a link: bytes may
+//! stand for credit that senders are granted, or for a processor's ticks.
 //!
 //! ```text
 //!   wake ─▶ ┌ its maximum lets it go? ── no ──▶ sleepers ┄ later ┄▶ here again
@@ -24,8 +24,10 @@
 //! - **Bits and frames** are bounded alike: a guarantee or a maximum may be of either or of both.
 //! - **Every step is O(1)**, whatever the number of holders. All three orders, of deadlines, of
 //!   those that wait for time to pass, and of rounds, are calendars in which two find-first-set
-//!   instructions find the first (Eiffel, Saeed et al., NSDI 2019). Only who was long overslept
-//!   costs more: each holder that a moment wakes is filed once.
+//!   instructions find the first (Eiffel, Saeed et al., NSDI 2019). A call at whose time many
+//!   holders wake files each of them once.
+//!
+//! Two levels, networks and a network's ports, are two of these stacked ([`Shares::hold`]).
 //!
 //! # Promises
 //!
@@ -38,9 +40,9 @@
 //!   guarantee no later than [`Settings::lateness`] after its deadline, which is the time of all
 //!   bursts, a turn and a frame, and two slots. A holder that always has something to send is sent
 //!   at least min · (t − lateness) − 2 *L* in any interval of length *t*.
-//! - **Weights**: of two holders that always have something to send, neither is served more by
-//!   weight than the other, each divided by its weight, by more than a round (16 bytes for a weight
-//!   of one) and two turns divided by the weights.
+//! - **Weights**: of two holders that always have something to send, and that no maximum holds,
+//!   what each is sent by weight in any interval, divided by its weight, differs by no more than
+//!   two rounds, of 16 bytes each, and a turn of each divided by its weight.
 //! - **Maximum**: in any interval of length *t*, no more than burst + max · t goes, or one frame if
 //!   that alone is more.
 //! - **A link that stands still** or carries less than all guarantees ends none of this: time that

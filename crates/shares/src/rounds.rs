@@ -84,8 +84,9 @@ impl Rounds {
         if account.round < round {
             (account.round, account.balance) = (round, account.quantum);
         }
-        // If nobody else is there, its round is the present one.
-        self.calendar.advance(account.round);
+        if self.calendar.is_empty() {
+            self.calendar.advance(account.round);
+        }
         self.calendar.insert(holder, account.round);
     }
 
@@ -99,14 +100,17 @@ impl Rounds {
     #[inline]
     pub(crate) fn first(&mut self) -> Option<u32> {
         loop {
-            let (round, holder) = self.calendar.advance_to_first()?;
+            let (round, holder) = self.calendar.first()?;
+            self.calendar.advance(round);
             let due = self.accounts[holder as usize].round;
             if due == round {
                 return Some(holder);
             }
             // It lay beyond the last slot.
             self.calendar.remove(holder);
-            self.calendar.advance(due);
+            if self.calendar.is_empty() {
+                self.calendar.advance(due);
+            }
             self.calendar.insert(holder, due);
         }
     }

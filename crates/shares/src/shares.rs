@@ -102,6 +102,8 @@ struct Place {
     max: Meter,
 }
 
+const _: () = assert!(size_of::<Place>() <= 120, "there are thousands of them");
+
 /// ```text
 ///            wake              its maximum lets its head go
 ///   Resting ─────▶ Held ──────────────────────────────────▶ Waiting
@@ -115,7 +117,7 @@ enum State {
     Vacant,
     /// Has nothing to send, or nothing that could go now.
     Resting,
-    /// Would exceed its maximum. Among the sleepers.
+    /// Would exceed its maximum, or is held from outside. Among the sleepers.
     Held,
     /// May be served by weight; and if it has a guarantee it is due, or among the sleepers.
     Waiting,
@@ -199,7 +201,7 @@ impl Shares {
     #[inline]
     pub fn wake(&mut self, now: Instant, holder: Holder, head: Cost) {
         let place = self.place(holder);
-        if place.state != State::Resting && place.head == head {
+        if place.state == State::Waiting && place.head == head {
             return;
         }
         place.head = head;
@@ -214,6 +216,25 @@ impl Shares {
         self.due.remove(holder.0);
         self.sleepers.remove(holder.0);
         self.rounds.leave(holder.0);
+    }
+
+    /// What the holder has cannot go before `until`, unless it is woken earlier. It may have a turn
+    /// too early all the same. One that is at rest stays at rest.
+    ///
+    /// So two of these are stacked, of networks and of a network's ports: a network whose ports are
+    /// all held by their maxima is held until the first of them is [ready](Self::ready_at).
+    pub fn hold(&mut self, now: Instant, holder: Holder, until: Instant) {
+        if self.place(holder).state == State::Resting {
+            return;
+        }
+        self.rest(holder);
+        let time = self.time(now);
+        if until <= now {
+            self.file(now, time, holder.0);
+            return;
+        }
+        self.place(holder).state = State::Held;
+        self.sleep(holder.0, self.scale.slot_after(until));
     }
 
     /// Whose turn it is; `None` if nobody waits whose maximum lets it go. `now` never decreases
@@ -311,9 +332,11 @@ impl Shares {
     fn rouse(&mut self, now: Instant, slot: u64) {
         // Those that are within their guarantees again first: what they are late by tells what time
         // it is for the others.
-        while let Some((first, number)) = self.sleepers.first()
-            && first <= slot
-        {
+        self.wakes = loop {
+            let Some((first, number)) = self.sleepers.first() else { break u64::MAX };
+            if first > slot {
+                break first;
+            }
             self.sleepers.remove(number);
             let place = &self.places[number as usize];
             if place.state == State::Waiting && place.min.ready_at() <= self.clock.at(now) {
@@ -322,9 +345,8 @@ impl Shares {
             } else {
                 self.roused.push(number);
             }
-        }
+        };
         self.sleepers.advance(slot);
-        self.wakes = self.sleepers.first().map_or(u64::MAX, |(first, _)| first);
         let (time, _) = self.lag(now);
         let mut roused = core::mem::take(&mut self.roused);
         for number in roused.drain(..) {
@@ -343,9 +365,8 @@ impl Shares {
         }
         let time = self.clock.at(now);
         let past = self.scale.slot(time).saturating_sub(self.scale.slots / 2);
-        if past > self.due.base() {
-            self.due.advance(past);
-        }
+        // Not past the first, which lies in a slot that begins when patience ends, if it is late.
+        self.due.advance(first.map_or(past, |(slot, _)| past.min(slot)));
         (time, first.map(|(_, number)| number))
     }
 

@@ -224,6 +224,38 @@ fn churn_takes_nothing_from_whoever_stays() {
     assert!(served > 20_000 && worst < Span::from_micros(12 * 20), "{served} frames, {worst}");
 }
 
+/// Terms that change before each turn, to the same or back and forth, make room for nothing.
+#[test]
+fn changing_terms_forgives_nothing() {
+    let frame = Cost::frame(FRAME);
+    let bound = Bound { frames: frames(8_000, 4).frames, ..Bound::bits(mbit(80), 4 * FRAME) };
+    for right in [Right::Guarantee, Right::Weight] {
+        let terms = match right {
+            Right::Guarantee => {
+                [guaranteed(mbit(80), 4 * FRAME), Terms { min: bound, ..Terms::default() }]
+            }
+            Right::Weight => [Terms { max: bound, ..Terms::default() }; 2],
+        };
+        let mut shares = Shares::new(Settings::of_link(Rate::from_gbit(1), FRAME));
+        let holder = shares.add(terms[0]);
+        let start = Instant::from_nanos(1_000);
+        let mut now = start;
+        shares.wake(now, holder, frame);
+        let mut sent = 0u64;
+        for step in 0..8_000 {
+            shares.set(now, holder, terms[step % 2]);
+            if let Some(turn) = shares.next(now) {
+                sent += u64::from(turn.right() == right);
+                shares.took(now, turn, frame, Some(frame));
+            }
+            now += Span::from_micros(12);
+        }
+        let exact = mbit(80).bytes_in(now.since(start)) / u64::from(FRAME);
+        assert!(sent <= exact + 5, "{sent} frames by {right:?}, not {exact}");
+        assert!(sent >= exact * 9 / 10, "{sent} frames by {right:?}, not {exact}");
+    }
+}
+
 /// Thousands of holders, each with a guarantee: every one of them has it.
 #[test]
 fn four_thousand_holders_each_have_their_guarantee() {

@@ -60,6 +60,7 @@ enum Step {
     Set(usize, Terms),
     Wake(usize, Cost),
     Rest(usize),
+    Hold(usize, u64),
     /// Asks, and tells that so much was taken.
     Serve(Cost, Option<Cost>),
     Pass(u64),
@@ -72,7 +73,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => place.clone().prop_map(Step::Remove),
         1 => (place.clone(), terms()).prop_map(|(place, terms)| Step::Set(place, terms)),
         4 => (place.clone(), cost()).prop_map(|(place, head)| Step::Wake(place, head)),
-        1 => place.prop_map(Step::Rest),
+        1 => place.clone().prop_map(Step::Rest),
+        1 => (place, number()).prop_map(|(place, until)| Step::Hold(place, until)),
         6 => (cost(), prop::option::of(cost())).prop_map(|(cost, next)| Step::Serve(cost, next)),
         3 => number().prop_map(Step::Pass),
     ]
@@ -116,6 +118,11 @@ proptest! {
                     if let Some(place) = pick(&holders, place) {
                         shares.rest(holders[place]);
                         waiting.remove(&holders[place]);
+                    }
+                }
+                Step::Hold(place, until) => {
+                    if let Some(place) = pick(&holders, place) {
+                        shares.hold(now, holders[place], Instant::from_nanos(until));
                     }
                 }
                 Step::Serve(cost, next) => {

@@ -1,9 +1,9 @@
 //! Whoever has a guarantee has it in every interval, whatever others do.
 
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
-use shares::{Bits, Bound, Settings, Terms};
+use shares::{Bits, Bound, Frames, Settings, Terms};
 use units::{Instant, Rate, Span};
 
 use crate::fluid;
@@ -15,8 +15,13 @@ fn mbit(mbit: u64) -> Rate {
 
 /// Objects if a sender that always had something to send was sent less, in some interval, than its
 /// guarantee is worth there.
+///
+/// A guarantee in frames is as many full ones: it is asked of who sends such alone.
 fn has_its_guarantee(place: usize, sender: &Sender, from: Instant, to: Instant, late: Span) {
-    let Some(Bits { rate, .. }) = sender.terms.min.bits else { return };
+    let Bound { bits: Some(Bits { rate, .. }), frames } = sender.terms.min else { return };
+    if frames.is_some() && !matches!(sender.lengths, Lengths::All(FRAME)) {
+        return;
+    }
     let allowed = 2 * u64::from(FRAME) * 8_000_000_000;
     let allowed =
         i128::from(allowed) + i128::from(late.as_nanos()) * i128::from(rate.bits_per_sec());
@@ -47,10 +52,19 @@ fn senders(filled: u64) -> impl Strategy<Value = Vec<(Terms, Traffic, Lengths)>>
                 .into_iter()
                 .map(|(part, weight, max, traffic, any_length, burst)| {
                     let share = part * filled * 10 / whole;
-                    let min = match share {
+                    let mut min = match share {
                         0 => Bound::default(),
                         mbits => Bound::bits(mbit(mbits), burst * FRAME),
                     };
+                    // As many frames as its bits are, if they are full: the same for those, and
+                    // fewer bits for others.
+                    if weight % 3 == 0
+                        && let Some(bits) = min.bits
+                    {
+                        let frames = bits.rate.bits_per_sec().div_ceil(u64::from(FRAME) * 8);
+                        let per_second = NonZeroU32::new(frames as u32).unwrap();
+                        min.frames = Some(Frames { per_second, burst });
+                    }
                     let max = match max {
                         0 => Bound::bits(mbit(share + 100), 20 * FRAME),
                         _ => Bound::default(),

@@ -5,5 +5,6 @@ mod adversaries;
 mod extremes;
 mod fluid;
 mod guarantees;
+mod stacked;
 mod weights;
 mod world;

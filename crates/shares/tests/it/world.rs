@@ -45,7 +45,7 @@ pub struct Sender {
     pub holder: Holder,
     pub terms: Terms,
     pub traffic: Traffic,
-    lengths: Lengths,
+    pub lengths: Lengths,
     /// When it begins, and from when on it sends nothing new.
     pub active: (Instant, Instant),
     queue: VecDeque<(Instant, u32)>,
