@@ -17,8 +17,8 @@
 //!   when the guarantee has paid for it. Nobody is due ahead of its time, so what one sends beyond
 //!   its guarantee never delays another's. Whoever rests saves up its burst and no more.
 //! - **The rest** is shared in proportion to weights, by deficit round robin (Shreedhar and
-//!   Varghese, SIGCOMM 1995). It does not use up guarantees, and guarantees do not use it up, as in
-//!   H-FSC (Stoica, Zhang and Ng, SIGCOMM 1997).
+//!   Varghese, SIGCOMM 1995). It does not use up guarantees, as in H-FSC (Stoica, Zhang and Ng,
+//!   SIGCOMM 1997), nor do guarantees use it up: a holder has its guarantee and a part of the rest.
 //! - **Maxima** bound both, by the generic cell rate algorithm (ITU-T I.371): nobody sends, in any
 //!   interval, more than its burst and what the rate adds in that time.
 //! - **Bits and frames** are bounded alike: a guarantee or a maximum may be of either or of both.
