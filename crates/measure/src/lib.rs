@@ -31,6 +31,7 @@ pub mod ramp;
 pub mod readable;
 mod site;
 mod stats;
+mod streams;
 pub mod throughput;
 pub mod tunnel;
 pub mod vhost;

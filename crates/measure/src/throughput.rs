@@ -1,26 +1,18 @@
 //! How much a switch carries: between containers, or between ports in its own memory.
 
-use std::time::Duration;
-
 use lab::{LabSpec, SwitchKind};
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-use crate::endpoint::{Order, Repairs, Role, TcpReceive, TcpReceived, TcpSend, TcpSent};
-use crate::fleet::Program;
 use crate::flood::{self, Flood, RECEIVER, sender};
 use crate::loss::check_size;
 use crate::losses::{Losses, both_hold, settled};
 use crate::memory::{ClassKind, Flows, MemoryRun, Threads, memory_throughput};
-use crate::site::{address, quiet_endpoint, raise};
+use crate::site::{quiet_endpoint, raise};
+use crate::streams::{Streamed, Streams};
 use crate::{
     Bench, Environment, MeasureError, Measurement, check_congestion, check_switches, is_lossless,
 };
-
-const PORT: u16 = 5004;
-
-/// How long a program may take to report after its time.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the experiment is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -248,26 +240,14 @@ fn tcp(bench: &Bench<'_>, switch: SwitchKind, config: &Config) -> Result<Carried
     }
     let lab = raise(bench, &spec)?;
     let before = settled(&lab)?;
-    let congestion = config.tcp.clone();
-    let role = TcpReceive { port: PORT, flows: config.flows, congestion: congestion.clone() };
-    let mut receiver = Program::start(bench, &lab, RECEIVER, &Role::TcpReceive(role))?;
-    receiver.ready(bench)?;
-    let mut senders = Vec::new();
-    for number in 1..=config.flows {
-        let to = address(&lab, RECEIVER, PORT)?;
-        let role = TcpSend { to, congestion: congestion.clone(), duration: config.duration };
-        senders.push(Program::start(bench, &lab, &sender(number), &Role::TcpSend(role))?);
-    }
-    for program in &mut senders {
-        program.ready(bench)?;
-    }
-    senders.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
-    let mut repairs = Repairs::default();
-    for program in &mut senders {
-        let sent: TcpSent = program.report(bench, PATIENCE + config.duration.into())?;
-        repairs += sent.repairs;
-    }
-    let received: TcpReceived = receiver.report(bench, PATIENCE)?;
+    let senders: Vec<_> = (1..=config.flows).map(sender).collect();
+    let streams = Streams {
+        senders: &senders,
+        receiver: RECEIVER,
+        congestion: &config.tcp,
+        duration: config.duration,
+    };
+    let Streamed { received, repairs, .. } = streams.run(bench, &lab)?;
     let losses = Losses::between(&before, &settled(&lab)?);
     Ok(Carried {
         frames: 0,

@@ -7,24 +7,16 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use lab::{Cable, Counters, DeviceCounters, HostsSpec, LabSpec, PhysicalSpec, SwitchKind};
 use model::Encapsulation;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-use crate::endpoint::{Order, Repairs, Role, TcpReceive, TcpReceived, TcpSend, TcpSent};
-use crate::environment::busy_ns;
-use crate::fleet::Program;
 use crate::losses::{Losses, settled};
-use crate::site::{address, quiet_endpoint, raise};
+use crate::site::{quiet_endpoint, raise};
+use crate::streams::{Streamed, Streams};
 use crate::{Bench, Environment, MeasureError, Measurement, check_congestion};
-
-const PORT: u16 = 5005;
-
-/// How long a program may take to report after its time.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const SENDER: &str = "tx";
 const RECEIVER: &str = "rx";
@@ -256,24 +248,14 @@ fn carry(
 ) -> Result<Carried, MeasureError> {
     let lab = raise(bench, &tunnel.lab(config.cable)?)?;
     let before = settled(&lab)?;
-    let congestion = config.tcp.clone();
-    let role = TcpReceive { port: PORT, flows: streams, congestion: congestion.clone() };
-    let mut receiver = Program::start(bench, &lab, RECEIVER, &Role::TcpReceive(role))?;
-    receiver.ready(bench)?;
-    let to = address(&lab, RECEIVER, PORT)?;
-    let role = Role::TcpSend(TcpSend { to, congestion, duration: config.duration });
-    let senders = (0..streams).map(|_| Program::start(bench, &lab, SENDER, &role));
-    let mut senders = senders.collect::<Result<Vec<_>, _>>()?;
-    senders.iter_mut().try_for_each(|program| program.ready(bench))?;
-    let busy = busy_ns()?;
-    senders.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
-    let mut repairs = Repairs::default();
-    for program in &mut senders {
-        let sent: TcpSent = program.report(bench, PATIENCE + config.duration.into())?;
-        repairs += sent.repairs;
-    }
-    let received: TcpReceived = receiver.report(bench, PATIENCE)?;
-    let busy_ns = busy_ns()?.saturating_sub(busy);
+    let senders = vec![SENDER.to_owned(); streams as usize];
+    let streams = Streams {
+        senders: &senders,
+        receiver: RECEIVER,
+        congestion: &config.tcp,
+        duration: config.duration,
+    };
+    let Streamed { received, repairs, busy_ns } = streams.run(bench, &lab)?;
     let after = settled(&lab)?;
     let losses = Losses::between(&before, &after);
     let crossed = |count: fn(&DeviceCounters) -> u64| {
