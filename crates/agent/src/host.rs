@@ -13,7 +13,7 @@ mod responder;
 mod trace;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,17 +22,17 @@ use std::sync::Arc;
 
 use datapath::{Directory, MacEntry, Network};
 use kernel::clock;
-use lossless::{Classes, MAX_PORTS, PortConfig, PortId, Settings, Shaping, TooManyPorts};
+use lossless::{Classes, Limits, MAX_PORTS, PortConfig, PortId, Settings, Shaping, TooManyPorts};
 use model::{
     AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, NetworkName, Polling,
     PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
 };
-use overlay::Overlay;
+use overlay::{Delta, Overlay};
 use plane::taps::Reader;
 use rustix::event::epoll;
-use tap::{self, TapConfig, TapPort};
+use tap::{self, Inspector, TapConfig, TapPort};
 use underlay::AT_ONCE;
-use units::{ClassMap, Instant, Rate, Span};
+use units::{Bytes, ClassMap, Instant, Rate, Span};
 use vhost::handover::Handover;
 use vhost::port::{VhostConfig, VhostPort};
 use vhost::socket::Access;
@@ -90,9 +90,9 @@ pub enum Proof {
 /// [events](Host::events) when a turn moves nothing.
 pub struct Host {
     plane: HostPlane,
-    /// The way to other hosts, if there is one.
-    overlay: Option<Overlay>,
     numbers: Numbers,
+    /// Networks with machines on other hosts, each of which has a number.
+    declared: BTreeSet<NetworkName>,
     /// By name.
     attached: Vec<Attached>,
     watcher: Watcher,
@@ -144,8 +144,8 @@ impl Host {
         };
         Ok(Self {
             plane: HostPlane::with_stages(switch, datapath, HostResponder::default(), gate),
-            overlay: None,
             numbers: Numbers::default(),
+            declared: BTreeSet::new(),
             attached: Vec::new(),
             watcher: Watcher::start()?,
             epoll,
@@ -173,7 +173,8 @@ impl Host {
     pub fn connect(&mut self, uplink: &Uplink) -> Result<(), UplinkError> {
         let monitor =
             |vtep, seed| Box::new(BfdMonitor::new(uplink, vtep, seed)) as Box<dyn overlay::Monitor>;
-        let overlay = Overlay::new(uplink, overlay::incarnation(), monitor)?;
+        let settings = *self.plane.switch().settings();
+        let overlay = Overlay::new(uplink, overlay::incarnation(), &settings, monitor)?;
         let once = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let wait = |events: BorrowedFd<'_>, event: u64, flags| {
             epoll::add(&self.epoll, events, epoll::EventData::new_u64(event), flags)
@@ -188,7 +189,7 @@ impl Host {
                 wait(bell, PATHS | number, epoll::EventFlags::IN)?;
             }
         }
-        self.overlay = Some(overlay);
+        self.plane.attach_uplink(clock::now(), overlay, uplink_config())?;
         Ok(())
     }
 
@@ -241,54 +242,34 @@ impl Host {
         };
         self.attached.iter().try_for_each(|port| spec.check_beside(&port.spec))?;
         // Before there is an interface, which would outlive its port.
-        let trunks = self.overlay.iter().flat_map(Overlay::peers).count();
-        if self.attached.len() + trunks == MAX_PORTS {
+        if self.attached.len() + usize::from(self.plane.uplink().is_some()) == MAX_PORTS {
             return Err(TooManyPorts.into());
         }
         let network = match &spec.network {
             Some(name) => {
-                self.numbers.of(name).ok_or_else(|| AttachError::TooManyNetworks(name.clone()))?
+                let number = self.numbers.acquire(name);
+                number.ok_or_else(|| AttachError::TooManyNetworks(name.clone()))?
             }
             None => Network::default(),
         };
-        let (device, inspector, netns) = match &spec.attach {
-            Attachment::Container { netns, interface, addresses, mtu, offload, .. } => {
-                let frames = spec.ingress.frames;
-                let config = TapConfig {
-                    addresses: addresses.clone(),
-                    mtu: *mtu,
-                    offload: *offload,
-                    longest: self.overlay.is_some().then_some(AT_ONCE),
-                    small_slots: frames,
-                    large_slots: if spec.attach.has_large_frames() {
-                        frames.max(SEGMENTS)
-                    } else {
-                        SEGMENTS
-                    },
-                    ..TapConfig::new(
-                        netns,
-                        interface,
-                        spec.mac().expect("a container's port has an address"),
-                    )
-                };
-                let device = TapPort::attach(&config)?;
-                let inspector = device.inspector();
-                (Device::Tap(device), Some(inspector), Some(netns))
-            }
-            Attachment::VhostUser { .. } => {
-                let config = self.vhost_config(spec).expect("it is a virtual machine's");
-                let inherited = self.left.remove(&spec.name).and_then(|left| config.inherit(left));
-                let handover = inherited.or_else(|| self.store.handover(&spec.name));
-                (Device::Vhost(VhostPort::attach(config, handover)?), None, None)
+        let (device, inspector) = match self.make_device(spec) {
+            Ok(made) => made,
+            Err(error) => {
+                self.release_network(spec);
+                return Err(error);
             }
         };
         let events = device.events();
-        let forwarding = datapath::PortConfig { class: spec.class, network, trunk: false };
+        let forwarding = datapath::PortConfig { class: spec.class, network };
         let id = self.plane.attach(clock::now(), device, port_config(spec), forwarding)?;
         pin(&mut self.plane, id, spec);
         if let Some(taps) = self.plane.taps_mut() {
             taps.name(id, Some(spec.name.clone()));
         }
+        let netns = match &spec.attach {
+            Attachment::Container { netns, .. } => Some(netns),
+            Attachment::VhostUser { .. } => None,
+        };
         let mut lacks = Vec::new();
         lacks.extend(netns.and_then(|netns| self.plane.gate_mut().serve(id, netns)));
         let blind = |error| lacks.push(format!("its interface is not looked at: {error}"));
@@ -307,6 +288,46 @@ impl Host {
         }
         self.update_responder();
         Ok(())
+    }
+
+    /// Makes a port's device, and what looks at its interface if it has one.
+    fn make_device(&mut self, spec: &PortSpec) -> Result<(Device, Inspection), AttachError> {
+        Ok(match &spec.attach {
+            Attachment::Container { netns, interface, addresses, mtu, offload, .. } => {
+                let frames = spec.ingress.frames;
+                let config = TapConfig {
+                    addresses: addresses.clone(),
+                    mtu: *mtu,
+                    offload: *offload,
+                    longest: self.plane.uplink().is_some().then_some(AT_ONCE),
+                    small_slots: frames,
+                    large_slots: if spec.attach.has_large_frames() {
+                        frames.max(SEGMENTS)
+                    } else {
+                        SEGMENTS
+                    },
+                    ..TapConfig::new(
+                        netns,
+                        interface,
+                        spec.mac().expect("a container's port has an address"),
+                    )
+                };
+                let device = TapPort::attach(&config)?;
+                let inspector = device.inspector();
+                (Device::Tap(device), Some(inspector))
+            }
+            Attachment::VhostUser { .. } => {
+                let config = self.vhost_config(spec).expect("it is a virtual machine's");
+                let inherited = self.left.remove(&spec.name).and_then(|left| config.inherit(left));
+                let handover = inherited.or_else(|| self.store.handover(&spec.name));
+                (Device::Vhost(VhostPort::attach(config, handover)?), None)
+            }
+        })
+    }
+
+    /// A port is no member of its network any more.
+    fn release_network(&mut self, spec: &PortSpec) {
+        spec.network.iter().for_each(|name| self.numbers.release(name));
     }
 
     /// Before a port is detached: nothing new is taken from it, and nothing new is meant for it.
@@ -360,35 +381,57 @@ impl Host {
         Ok(())
     }
 
-    /// Has frames go by another directory from now on. What was held for hosts that are in none of
-    /// its networks is refused.
-    pub fn set_directory(&mut self, directory: Arc<Directory>) {
+    /// Has frames go by another directory from now on, which differs from the one before by this.
+    /// What was held for hosts that are in none of its networks is refused.
+    pub fn set_directory(&mut self, directory: Arc<Directory>, delta: Delta) {
         self.directory = directory;
-        let Self { overlay: Some(overlay), plane, numbers, directory, attached, .. } = self else {
+        let now = clock::now();
+        let Self { plane, numbers, declared, .. } = self;
+        if plane.uplink().is_none() {
             return;
-        };
-        let number = |name: &NetworkName| {
-            let number = numbers.of(name);
-            if number.is_none() {
-                tracing::error!(network = %name, "the agent has had too many networks: start it again");
-            }
-            number
-        };
-        if let Err(error) = overlay.follow(clock::now(), plane, number, directory) {
-            tracing::error!(%error, "some hosts cannot be reached");
         }
-        // A machine that has moved here was somewhere else before.
-        attached.iter().for_each(|port| pin(plane, port.id, &port.spec));
+        let mut networks = Vec::new();
+        let mut gone = Vec::new();
+        for (name, now_declared) in delta.networks {
+            let was_declared = declared.contains(&name);
+            let number = match (&now_declared, was_declared) {
+                (Some(_), false) => numbers.acquire(&name),
+                _ => numbers.get(&name),
+            };
+            let Some(network) = number else {
+                // It was left out when it came.
+                if now_declared.is_none() {
+                    continue;
+                }
+                tracing::error!(network = %name, "65,534 networks are in use: its machines on other hosts are not reached");
+                continue;
+            };
+            match now_declared {
+                Some(_) => drop(declared.insert(name)),
+                None if declared.remove(&name) => gone.push(name),
+                None => {}
+            }
+            networks.push((network, now_declared));
+        }
+        if let Some((overlay, _)) = plane.peers_mut() {
+            overlay.follow(now, &delta.gone, &delta.hosts, &networks);
+        }
+        for (network, declared) in networks {
+            plane.datapath_mut().declare(network, declared);
+        }
+        gone.iter().for_each(|name| numbers.release(name));
+        plane.handle_peer_events(now);
         self.update_responder();
     }
 
     /// Has questions of networks' machines answered here.
     fn update_responder(&mut self) {
-        let Self { overlay: Some(overlay), plane, directory, attached, .. } = self else { return };
+        let Self { plane, directory, attached, .. } = self;
+        let Some(inner_mtu) = plane.peers().map(Overlay::inner_mtu) else { return };
         let network = |port: &Attached| directory.vni(port.spec.network.as_ref()?);
         let ports = attached.iter().filter_map(|port| Some((port.id, network(port)?)));
         let ports = ports.collect();
-        plane.responder_mut().follow(directory.clone(), overlay.inner_mtu(), ports);
+        plane.responder_mut().follow(directory.clone(), inner_mtu, ports);
     }
 
     /// The directory that frames go by.
@@ -405,15 +448,22 @@ impl Host {
     pub fn status(&self, uptime: Span, busy: Span, proof: Proof) -> AgentStatus {
         let (now, plane) = (clock::now(), &self.plane);
         let responder = plane.responder().status();
-        let uplink =
-            |overlay: &Overlay| overlay.status(plane, &self.numbers.names(), responder, now);
+        let declared = self
+            .numbers
+            .iter()
+            .filter_map(|(name, network)| Some((name, &**plane.datapath().declared(network)?)));
+        let uplink = |port| {
+            let ledgers = [plane.ingress_ledgers(port).0, plane.egress_ledgers(port).0];
+            let overlay = plane.peers()?;
+            Some(overlay.status(now, plane.switch(), port, ledgers, declared, responder))
+        };
         AgentStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_ns: uptime.as_nanos(),
             busy_ns: busy.as_nanos(),
             udp_gate: plane.gate().status(),
             ports: self.attached.iter().map(|port| report::port(plane, port, now)).collect(),
-            uplink: self.overlay.as_ref().map(uplink),
+            uplink: plane.uplink().and_then(uplink),
             ledger: plane.total_ledger(),
             balanced: match proof {
                 Proof::Now => plane.switch().audit().is_ok(),
@@ -428,20 +478,27 @@ impl Host {
         Some(report::port(&self.plane, port, clock::now()))
     }
 
-    /// The table of addresses: what was learned and what was pinned.
+    /// The table of addresses: what was learned, pinned, and declared of machines on other hosts.
     pub fn addresses(&self) -> Vec<AddressStatus> {
         let now = clock::now();
-        let ports = self.attached.iter().map(|port| (port.id.index(), port.spec.name.clone()));
-        let trunks = self.overlay.iter().flat_map(Overlay::peers);
-        let trunks = trunks.map(|(far, id)| (id.index(), PortName(far.to_string())));
-        let names: BTreeMap<_, _> = ports.chain(trunks).collect();
+        let ports = self.attached.iter().map(|port| (port.id.index(), &port.spec.name));
+        let names: BTreeMap<_, _> = ports.collect();
         let status = |MacEntry { mac, vlan, port, seen, .. }| AddressStatus {
             mac,
             vlan,
             port: names[&port.index()].clone(),
             age: seen.map(|seen| now.since(seen)),
         };
-        self.plane.datapath().addresses().into_iter().map(status).collect()
+        let datapath = self.plane.datapath();
+        let mut addresses: Vec<_> = datapath.addresses().into_iter().map(status).collect();
+        let declared = self.numbers.iter().filter_map(|(_, network)| datapath.declared(network));
+        for (mac, remote) in declared.flat_map(|declared| declared.places()) {
+            if let Some(trunk) = self.plane.peers().and_then(|peers| peers.trunk(remote.peer)) {
+                let port = PortName(trunk.host().to_string());
+                addresses.push(AddressStatus { mac, vlan: 0, port, age: None });
+            }
+        }
+        addresses
     }
 
     /// Begins to capture frames.
@@ -453,13 +510,13 @@ impl Host {
         if let Some(name) = spec.ports.iter().find(|name| self.find(name).is_err()) {
             return Err(CaptureError::UnknownPort(name.clone()));
         }
-        let Self { plane, attached, overlay, turned_at, .. } = self;
+        let Self { plane, attached, turned_at, .. } = self;
         let taps = plane.taps_or_new();
         attached.iter().for_each(|port| taps.name(port.id, Some(port.spec.name.clone())));
         let reader = taps.begin(spec).ok_or(CaptureError::TooMany)?;
-        if let Some(overlay) = overlay {
+        if let Some((overlay, taps)) = plane.peers_mut() {
             // From now on packets are told of, also those that would not wait for that.
-            overlay.flush(*turned_at, Some(taps));
+            overlay.flush(*turned_at, taps);
         }
         Ok(reader)
     }
@@ -479,33 +536,33 @@ impl Host {
             self.plane.gate_mut().tick();
         }
         let moved = self.plane.turn(now);
-        let Self { overlay, plane, .. } = self;
-        self.all_sent = overlay.as_mut().is_none_or(|overlay| overlay.flush(now, plane.taps_mut()));
-        plane.flush_taps();
+        let overlay = self.plane.peers_mut();
+        self.all_sent = overlay.is_none_or(|(overlay, taps)| overlay.flush(now, taps));
+        self.plane.flush_taps();
         let is_due = self.look_at.is_some_and(|due| due <= now);
         let found = is_due && self.plane.check_armed();
         if is_due {
             self.look_at = self.plane.is_armed().then(|| now + LOOK_AGAIN);
         }
-        if received | moved | found {
+        let has_events = self.plane.peers().is_some_and(Overlay::has_events);
+        if received | moved | found | has_events {
             return true;
         }
-        let pauses_due = self.overlay.as_ref().and_then(|overlay| overlay.deadline(now));
+        let pauses_due = self.plane.peers().and_then(|overlay| overlay.pauses_deadline(now));
         self.peer_due = self.plane.peer_deadline().into_iter().chain(pauses_due).min();
         self.retry_at = (self.plane.is_any_tx_blocked() || !self.all_sent).then(|| now + RETRY);
         self.gate_due = self.plane.gate_mut().arm(now);
         self.gate_due.is_some_and(|due| due <= now)
     }
 
-    /// Receives what has come from other hosts, and has those trunks looked at for which something
-    /// is due.
+    /// Receives what has come from other hosts, and has those looked at for which something is due.
     fn receive(&mut self, now: Instant) -> bool {
-        let Self { overlay: Some(overlay), plane, .. } = self else { return false };
-        overlay.handle_pauses(now, plane);
-        let received = overlay.receive(now, plane);
+        let Some((overlay, taps)) = self.plane.peers_mut() else { return false };
+        overlay.handle_pauses(now);
+        let received = overlay.receive(now, taps);
         // After that: what arrived may be what a timeout would have missed, as this thread was
         // late.
-        plane.handle_peer_timeouts(now);
+        self.plane.handle_peer_timeouts(now);
         received
     }
 
@@ -557,17 +614,15 @@ impl Host {
         };
         for event in &buffer[..count] {
             let (kind, number) = (event.data.u64() & KIND, (event.data.u64() & !KIND) as usize);
-            let Self { overlay, plane, .. } = self;
-            match (kind, overlay) {
-                (BELL, _) => plane.gate_mut().silence(),
-                (UPLINK, Some(overlay)) => overlay.links_mut()[number].mark_rx_ready(),
-                (PAUSES, Some(overlay)) => overlay.links_mut()[number].mark_paused(),
-                (PATHS, Some(overlay)) => overlay.check_paths(clock::now(), plane),
-                (0, _) => {
-                    if let Some(device) = plane.mark_rx_ready(number) {
-                        device.wake();
-                    }
-                }
+            if kind == 0 {
+                self.plane.mark_rx_ready(number).into_iter().for_each(Device::wake);
+                continue;
+            }
+            match (kind, self.plane.peers_mut()) {
+                (BELL, _) => self.plane.gate_mut().silence(),
+                (UPLINK, Some((overlay, _))) => overlay.links_mut()[number].mark_rx_ready(),
+                (PAUSES, Some((overlay, _))) => overlay.links_mut()[number].mark_paused(),
+                (PATHS, Some((overlay, _))) => overlay.check_paths(clock::now()),
                 _ => {}
             }
         }
@@ -579,17 +634,15 @@ impl Host {
         for port in &self.attached {
             self.plane.mute(port.id);
         }
-        for (_, trunk) in self.overlay.iter().flat_map(Overlay::peers) {
-            self.plane.mute(trunk);
-        }
+        self.plane.uplink().into_iter().for_each(|uplink| self.plane.mute(uplink));
     }
 
     /// Ends the switch: every port is detached. What virtual machines and far hosts have sent and
     /// is still held is left to the next switch; the rest had its time, and is refused.
     pub fn end(&mut self) {
         self.attached.iter().for_each(|port| self.plane.device_mut(port.id).leave());
-        if let Some(overlay) = &mut self.overlay {
-            overlay.leave(&mut self.plane);
+        if let Some((overlay, taps)) = self.plane.peers_mut() {
+            overlay.leave(taps);
         }
         for port in std::mem::take(&mut self.attached) {
             if let Err(error) = self.plane.detach(clock::now(), port.id).end() {
@@ -600,9 +653,7 @@ impl Host {
 
     /// Whether nothing is held but what far hosts keep, and send again to the next switch.
     pub fn drained(&self) -> bool {
-        let peers = self.overlay.iter().flat_map(Overlay::peers);
-        let kept = peers.map(|(_, id)| self.plane.peer(id).repaired());
-        self.plane.switch().total().held == kept.sum::<u64>()
+        self.plane.switch().total().held == self.plane.peers().map_or(0, Overlay::repaired)
     }
 
     /// The place of the port of this name, or where it would be.
@@ -624,9 +675,20 @@ impl Host {
         if let Device::Vhost(_) = device {
             self.store.forget(&store::name(&spec.name));
         }
+        self.release_network(&spec);
         device.detach()?;
         Ok(status)
     }
+}
+
+/// What looks at a port's interface, if it has one; or why nobody does.
+type Inspection = Option<Result<Inspector, kernel::netlink::OpenError>>;
+
+/// The uplink as a port of the switch. What far hosts have sent is bounded by the memory that it
+/// lies in.
+fn uplink_config() -> PortConfig {
+    let ingress = Limits { frames: u32::MAX, bytes: Bytes(u64::MAX) };
+    PortConfig { ingress, ..PortConfig::default() }
 }
 
 /// How many large segments of one sender the switch holds, where full frames are small: 4 MiB of
@@ -636,9 +698,8 @@ const SEGMENTS: u32 = 64;
 /// Sets a port's declared addresses for good, its own too: nobody else can take them, and frames to
 /// them are never flooded.
 fn pin(plane: &mut HostPlane, id: PortId, spec: &PortSpec) {
-    let network = plane.datapath().config(id).network;
     for (mac, vlan) in spec.addresses() {
-        plane.datapath_mut().pin(network, mac, vlan, id);
+        plane.datapath_mut().pin(id, mac, vlan);
     }
 }
 

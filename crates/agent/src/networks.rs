@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use datapath::Directory;
-use model::{Generation, InvalidConfig, NetworkSpec, NetworksStatus, PortSpec, VtepList};
+use datapath::{Directory, Place};
+use model::{
+    Generation, InvalidConfig, NetworkName, NetworkSpec, NetworksStatus, PortSpec, VtepList,
+};
 
 /// Networks that are valid on this host.
 #[derive(Debug)]
 pub struct Networks {
-    specs: Vec<NetworkSpec>,
+    specs: Vec<Arc<NetworkSpec>>,
     vtep: Option<VtepList>,
     directory: Arc<Directory>,
 }
@@ -27,7 +29,46 @@ impl Networks {
             None if specs.is_empty() => Directory::default(),
             None => return Err(InvalidConfig::NoUplink),
         };
+        let specs = specs.into_iter().map(Arc::new).collect();
         Ok(Self { specs, vtep, directory: directory.into() })
+    }
+
+    /// The same with this network in place of the one with its name, or beside the others.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`], as of [`new`](Self::new).
+    pub fn with(&self, spec: NetworkSpec) -> Result<Self, InvalidConfig> {
+        let (name, spec) = (spec.name.clone(), Arc::new(spec));
+        let mut specs = self.specs.clone();
+        match specs.iter_mut().find(|it| it.name == name) {
+            Some(place) => *place = spec,
+            None => specs.push(spec),
+        }
+        self.changed(&name, specs)
+    }
+
+    /// The same without the network of this name. `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`], as of [`new`](Self::new).
+    pub fn without(&self, name: &NetworkName) -> Option<Result<Self, InvalidConfig>> {
+        let mut specs = self.specs.clone();
+        specs.remove(specs.iter().position(|spec| spec.name == *name)?);
+        Some(self.changed(name, specs))
+    }
+
+    /// Networks of which only this one differs from those.
+    fn changed(
+        &self,
+        name: &NetworkName,
+        specs: Vec<Arc<NetworkSpec>>,
+    ) -> Result<Self, InvalidConfig> {
+        let vtep = self.vtep.as_ref().ok_or(InvalidConfig::NoUplink)?;
+        let all = specs.iter().map(|spec| &**spec);
+        let directory = self.directory.with_change(name, all, vtep)?;
+        Ok(Self { specs, vtep: self.vtep.clone(), directory: directory.into() })
     }
 
     /// Checks whether a port may be attached with these networks.
@@ -36,7 +77,18 @@ impl Networks {
     ///
     /// [`InvalidConfig`], as of [`PortSpec::check_within`].
     pub fn check(&self, port: &PortSpec) -> Result<(), InvalidConfig> {
-        port.check_within(&self.specs, self.vtep.as_ref())
+        let (Some(name), Some(label)) = (&port.network, port.label) else { return Ok(()) };
+        let known = self.directory.vni(name).and_then(|vni| self.directory.network(vni));
+        let place = port.mac().map(|mac| known.and_then(|network| network.place(mac)));
+        match place {
+            Some(Some(Place::Here { label: declared })) if declared == label => Ok(()),
+            None if known.is_some() => Ok(()),
+            // It says what is wrong.
+            _ => {
+                let spec = self.specs.iter().find(|spec| spec.name == *name);
+                port.check_within(spec.map(|spec| &**spec), self.vtep.as_ref())
+            }
+        }
     }
 
     /// The directory of all members.
@@ -46,6 +98,7 @@ impl Networks {
 
     /// Their status.
     pub fn status(&self, generation: Generation) -> NetworksStatus {
-        NetworksStatus { generation, vtep: self.vtep.clone(), networks: self.specs.clone() }
+        let networks = self.specs.iter().map(|spec| (**spec).clone()).collect();
+        NetworksStatus { generation, vtep: self.vtep.clone(), networks }
     }
 }

@@ -10,12 +10,12 @@ use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use model::{
-    AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, InvalidConfig, NetworkSpec,
-    NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec, PortStatus, TraceReport,
-    TraceSpec,
+    AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, InvalidConfig, NetworkName,
+    NetworkSpec, NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec, PortStatus,
+    TraceReport, TraceSpec,
 };
 use serde::de::DeserializeOwned;
 use utoipa::OpenApi;
@@ -42,6 +42,12 @@ pub fn router(handle: Handle) -> Router {
             api::NETWORKS,
             get(networks).put(replace).layer(DefaultBodyLimit::max(NETWORKS_LIMIT_BYTES)),
         )
+        .route(
+            api::NETWORK,
+            put(set_network)
+                .delete(remove_network)
+                .layer(DefaultBodyLimit::max(NETWORKS_LIMIT_BYTES)),
+        )
         .route(api::CAPTURE, get(capture))
         .route(api::TRACE, post(trace))
         .route(api::READY, get(ready))
@@ -64,8 +70,22 @@ pub fn document() -> utoipa::openapi::OpenApi {
                            answered with 404, another method with 405, and either with a Problem.",
         ),
         paths(
-            status, ports, attach, port, change, detach, addresses, networks, replace, capture,
-            trace, ready, openapi, scrape
+            status,
+            ports,
+            attach,
+            port,
+            change,
+            detach,
+            addresses,
+            networks,
+            replace,
+            set_network,
+            remove_network,
+            capture,
+            trace,
+            ready,
+            openapi,
+            scrape
         )
     )]
     struct Document;
@@ -194,6 +214,50 @@ async fn replace(
 ) -> Answer<NetworksReplaced> {
     let generation = switch.set_networks(networks).await??;
     tracing::info!(%generation, "networks replaced");
+    Ok(Json(NetworksReplaced { generation }))
+}
+
+/// Adds a virtual network, or replaces the one with its name. If it is refused, nothing changes.
+#[utoipa::path(put, path = api::NETWORK, params(("name" = String, Path, description = "The network's name.")),
+    request_body = NetworkSpec, responses(
+    (status = 200, body = NetworksReplaced, description = "Added or replaced."),
+    (status = 400, body = Problem, description = "The body is no network, or has another name."),
+    (status = 413, body = Problem, description = "The body is longer than 32 MiB."),
+    (status = 422, body = Problem, description = "The network cannot stand, or not beside others and the ports that are attached."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn set_network(
+    State(switch): State<Handle>,
+    Path(name): Path<NetworkName>,
+    Body(network): Body<NetworkSpec>,
+) -> Answer<NetworksReplaced> {
+    if network.name != name {
+        let problem =
+            format!("the network's name is `{}`, and that of the path `{name}`", network.name);
+        return Err(Refusal(StatusCode::BAD_REQUEST, problem));
+    }
+    let generation = switch.set_network(network).await??;
+    tracing::info!(%generation, network = %name, "network replaced");
+    Ok(Json(NetworksReplaced { generation }))
+}
+
+/// Removes a virtual network. If a port is in it, nothing changes.
+#[utoipa::path(delete, path = api::NETWORK, params(("name" = String, Path, description = "The network's name.")), responses(
+    (status = 200, body = NetworksReplaced, description = "Removed."),
+    (status = 404, body = Problem, description = "There is no such network."),
+    (status = 422, body = Problem, description = "A port that is attached is in it."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn remove_network(
+    State(switch): State<Handle>,
+    Path(name): Path<NetworkName>,
+) -> Answer<NetworksReplaced> {
+    let removed = switch.remove_network(name.clone()).await?;
+    let generation = removed.ok_or_else(|| {
+        let problem = format!("there is no network `{name}`: GET {} lists them", api::NETWORKS);
+        Refusal(StatusCode::NOT_FOUND, problem)
+    })??;
+    tracing::info!(%generation, network = %name, "network removed");
     Ok(Json(NetworksReplaced { generation }))
 }
 

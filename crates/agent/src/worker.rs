@@ -24,13 +24,14 @@ use std::thread::{self, JoinHandle};
 use kernel::clock::{now, timespec};
 use kernel::thread::schedule;
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, Generation, HostConfig, InvalidConfig, NetworkSpec,
-    NetworksStatus, Polling, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
-    VtepList,
+    AddressStatus, AgentStatus, CaptureSpec, Generation, HostConfig, InvalidConfig, NetworkName,
+    NetworkSpec, NetworksStatus, Polling, PortChange, PortName, PortSpec, PortStatus, TraceReport,
+    TraceSpec, VtepList,
 };
+use overlay::{Delta, Topology};
 use plane::taps::Reader;
 use rustix::event::{PollFd, PollFlags, poll};
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, oneshot};
 use units::{Instant, Span};
 
 use crate::addresses;
@@ -79,6 +80,8 @@ struct Shared {
     vtep: Option<VtepList>,
     /// How many turns the thread has taken.
     turns: AtomicU64,
+    /// The far hosts that the thread knows, and what it was told of networks.
+    topology: Mutex<Topology>,
     stopping: AtomicBool,
     at_once: AtomicBool,
 }
@@ -123,7 +126,11 @@ enum Order {
     Networks(oneshot::Sender<(Generation, Arc<Networks>)>),
     Capture(CaptureSpec, oneshot::Sender<Result<Reader, CaptureError>>),
     Trace(TraceSpec, oneshot::Sender<Result<TraceReport, TraceError>>),
-    Replace(Arc<Networks>, oneshot::Sender<Result<(Generation, Arc<Networks>), InvalidConfig>>),
+    Replace(
+        Arc<Networks>,
+        Delta,
+        oneshot::Sender<Result<(Generation, Arc<Networks>), InvalidConfig>>,
+    ),
     Stop(oneshot::Sender<AgentStatus>),
 }
 
@@ -141,6 +148,7 @@ impl Worker {
             bell,
             vtep: config.vtep().cloned(),
             turns: AtomicU64::new(0),
+            topology: Mutex::default(),
             stopping,
             at_once,
         };
@@ -309,13 +317,68 @@ impl Handle {
         &self,
         networks: Vec<NetworkSpec>,
     ) -> Result<Result<Generation, InvalidConfig>, Stopped> {
-        let networks = match Networks::new(networks, self.shared.vtep.clone()) {
-            Ok(networks) => Arc::new(networks),
-            Err(error) => return Ok(Err(error)),
+        let vtep = self.shared.vtep.clone();
+        let replaced = self.change_networks(|_| Some(Networks::new(networks, vtep))).await?;
+        Ok(replaced.expect("there is always something to replace"))
+    }
+
+    /// Adds or replaces one virtual network, and returns the new generation's number.
+    ///
+    /// # Errors
+    ///
+    /// As of [`set_networks`](Self::set_networks).
+    pub async fn set_network(
+        &self,
+        network: NetworkSpec,
+    ) -> Result<Result<Generation, InvalidConfig>, Stopped> {
+        let replaced = self.change_networks(|networks| Some(networks.with(network))).await?;
+        Ok(replaced.expect("there is always a place for it"))
+    }
+
+    /// Removes one virtual network, and returns the new generation's number; `None` if there is
+    /// none of that name.
+    ///
+    /// # Errors
+    ///
+    /// As of [`set_networks`](Self::set_networks).
+    pub async fn remove_network(
+        &self,
+        name: NetworkName,
+    ) -> Result<Option<Result<Generation, InvalidConfig>>, Stopped> {
+        self.change_networks(move |networks| networks.without(&name)).await
+    }
+
+    /// Puts other networks in place of those that there are, unless `change` has none.
+    async fn change_networks(
+        &self,
+        change: impl FnOnce(&Networks) -> Option<Result<Networks, InvalidConfig>> + Send + 'static,
+    ) -> Result<Option<Result<Generation, InvalidConfig>>, Stopped> {
+        // Whoever asked may hang up: what was begun is done all the same.
+        let handle = self.clone();
+        let replaced = tokio::spawn(async move { handle.replace_networks(change).await });
+        replaced.await.map_err(|_| Stopped)?
+    }
+
+    async fn replace_networks(
+        &self,
+        change: impl FnOnce(&Networks) -> Option<Result<Networks, InvalidConfig>>,
+    ) -> Result<Option<Result<Generation, InvalidConfig>>, Stopped> {
+        // One change after the other: each begins where the one before has ended.
+        let mut topology = self.shared.topology.lock().await;
+        let (_, before) = self.order(Order::Networks).await?;
+        let networks = match change(&before) {
+            Some(Ok(networks)) => Arc::new(networks),
+            Some(Err(error)) => return Ok(Some(Err(error))),
+            None => return Ok(None),
         };
+        let mut next = topology.clone();
+        let delta = next.advance(networks.directory());
         // What is let go of, new or old, is freed here: the switch's thread does not wait for that.
-        let replaced = self.order(|reply| Order::Replace(networks.clone(), reply)).await?;
-        Ok(replaced.map(|(generation, _old)| generation))
+        let replaced = self.order(|reply| Order::Replace(networks.clone(), delta, reply)).await?;
+        Ok(Some(replaced.map(|(generation, _old)| {
+            *topology = next;
+            generation
+        })))
     }
 
     /// Takes no more frames, lets those that are held reach their receivers within the declared
@@ -394,7 +457,8 @@ impl Switch {
         if let Some(uplink) = &config.uplink {
             host.connect(uplink)?;
         }
-        host.set_directory(networks.directory().clone());
+        let delta = shared.topology.blocking_lock().advance(networks.directory());
+        host.set_directory(networks.directory().clone(), delta);
         for spec in &config.ports {
             if let Err(source) = attach(&mut host, &networks, spec) {
                 host.end();
@@ -547,8 +611,8 @@ impl Switch {
             Order::Networks(reply) => {
                 let _ = reply.send((self.generation, self.networks.clone()));
             }
-            Order::Replace(networks, reply) => {
-                let _ = reply.send(self.replace(networks));
+            Order::Replace(networks, delta, reply) => {
+                let _ = reply.send(self.replace(networks, delta));
             }
             Order::Stop(reply) => {
                 self.host.stop_receiving();
@@ -562,9 +626,10 @@ impl Switch {
     fn replace(
         &mut self,
         networks: Arc<Networks>,
+        delta: Delta,
     ) -> Result<(Generation, Arc<Networks>), InvalidConfig> {
         self.host.specs().try_for_each(|port| networks.check(port))?;
-        self.host.set_directory(networks.directory().clone());
+        self.host.set_directory(networks.directory().clone(), delta);
         self.generation.0 += 1;
         Ok((self.generation, mem::replace(&mut self.networks, networks)))
     }

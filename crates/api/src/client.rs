@@ -9,8 +9,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, NetworkSpec, NetworksReplaced, NetworksStatus,
-    PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
+    AddressStatus, AgentStatus, CaptureSpec, NetworkName, NetworkSpec, NetworksReplaced,
+    NetworksStatus, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -155,6 +155,26 @@ impl Client {
     /// attached: then all stay as they were.
     pub fn set_networks(&self, networks: &[NetworkSpec]) -> Result<NetworksReplaced, ClientError> {
         self.ask(Method::PUT, NETWORKS, Some(&networks))
+    }
+
+    /// Adds a virtual network, or replaces the one with its name.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 422 if it cannot stand, or not beside others and the ports
+    /// that are attached: then all stay as they were.
+    pub fn set_network(&self, network: &NetworkSpec) -> Result<NetworksReplaced, ClientError> {
+        self.ask(Method::PUT, &network_path(&network.name), Some(network))
+    }
+
+    /// Removes a virtual network.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if there is none of that name, with 422 if a port that is
+    /// attached is in it.
+    pub fn remove_network(&self, name: &NetworkName) -> Result<NetworksReplaced, ClientError> {
+        self.ask(Method::DELETE, &network_path(name), None::<&()>)
     }
 
     /// Whether frames flow: `false` while the agent drains, and while nobody listens.
@@ -369,6 +389,10 @@ fn refused(line: &str, status: StatusCode, body: &[u8]) -> ClientError {
 /// and `_` is escaped.
 fn port_path(name: &PortName) -> String {
     format!("{PORTS}/{}", escaped(&name.0))
+}
+
+fn network_path(name: &NetworkName) -> String {
+    format!("{NETWORKS}/{}", escaped(&name.0))
 }
 
 fn escaped(text: &str) -> String {

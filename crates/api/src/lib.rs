@@ -32,6 +32,10 @@ pub const ADDRESSES: &str = "/v1/addresses";
 /// replace all of them, which a `model::NetworksReplaced` answers.
 pub const NETWORKS: &str = "/v1/networks";
 
+/// `PUT` a `model::NetworkSpec` (add or replace that network alone) and `DELETE`: one network; a
+/// `model::NetworksReplaced` answers.
+pub const NETWORK: &str = "/v1/networks/{name}";
+
 /// `GET`: frames as they come by, a pcapng file that goes on until its reader has enough; the query
 /// is a `model::CaptureSpec`.
 pub const CAPTURE: &str = "/v1/capture";

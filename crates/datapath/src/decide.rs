@@ -49,11 +49,8 @@ impl Default for Settings {
 pub struct PortConfig {
     /// The class of frames that carry no 802.1Q tag.
     pub class: Class,
-    /// The network that the port is a member of, unless it is a trunk.
+    /// The network that the port is a member of.
     pub network: Network,
-    /// It is a trunk: it leads to other hosts, and is a member of those networks that it
-    /// [joined](Datapath::join).
-    pub trunk: bool,
 }
 
 /// What is to become of a frame.
@@ -144,23 +141,23 @@ impl Datapath {
         &self.settings
     }
 
-    /// Frames come by this port from now on. A local port is a member of its network at once, a
-    /// trunk of none yet.
+    /// Frames come by this port from now on. It is a member of its network.
     pub fn attach(&mut self, port: PortId, config: PortConfig) {
+        self.add(port, config);
+        self.segment_mut(config.network).locals.insert(port);
+    }
+
+    fn add(&mut self, port: PortId, config: PortConfig) {
         if self.members.len() <= port.index() {
             self.members.resize_with(port.index() + 1, || None);
         }
         self.members[port.index()] =
             Some(Box::new(Member { last: Entry::NONE, config, learned: 0 }));
-        if !config.trunk {
-            self.segment_mut(config.network).locals.insert(port);
-        }
     }
 
     /// Changes the class of a port's untagged frames.
     pub fn set_class(&mut self, port: PortId, class: Class) {
-        let PortConfig { network, trunk, .. } = *self.config(port);
-        assert!(!trunk, "what comes by a trunk has its class from the far host");
+        let network = self.config(port).network;
         self.member_mut(port).config.class = class;
         // What was decided of its frames had the old class.
         self.segment_mut(network);
@@ -174,24 +171,38 @@ impl Datapath {
     /// Before a port is taken away: frames to its addresses go where they would go if it had gone
     /// already.
     pub fn close(&mut self, port: PortId) {
-        self.forget(|_, place| place.port == port);
-    }
-
-    /// Takes a port away, with its memberships and its addresses.
-    pub fn detach(&mut self, port: PortId) {
-        self.close(port);
-        let Self { segments, generation, .. } = self;
-        for segment in segments.iter_mut().flatten().filter(|segment| segment.is_member(port)) {
-            segment.locals.remove(port);
-            segment.trunks.remove(port);
+        let network = self.config(port).network;
+        let Self { members, segments, generation, addresses, .. } = self;
+        let Some(segment) = segments.get_mut(network.index()).and_then(Option::as_mut) else {
+            return;
+        };
+        let before = segment.addresses.len();
+        segment.addresses.retain(|_, place| {
+            let goes = place.port == port;
+            if goes && place.seen.is_some() {
+                *learned_of(members, port) -= 1;
+            }
+            !goes
+        });
+        let gone = before - segment.addresses.len();
+        if gone > 0 {
+            *addresses -= gone;
             *generation += 1;
             segment.generation = *generation;
         }
-        self.members[port.index()] = None;
+    }
+
+    /// Takes a port away, with its addresses.
+    pub fn detach(&mut self, port: PortId) {
+        self.close(port);
         if self.uplink == Some(port) {
             self.uplink = None;
             self.touch_declared();
+        } else {
+            let network = self.config(port).network;
+            self.segment_mut(network).locals.remove(port);
         }
+        self.members[port.index()] = None;
         self.drop_empty();
     }
 
@@ -199,8 +210,7 @@ impl Datapath {
     /// [declared](Self::declare).
     pub fn set_uplink(&mut self, port: PortId, class: Class) {
         assert!(self.uplink.is_none(), "a host's datapath has one uplink");
-        let config = PortConfig { class, network: Network::NONE, trunk: true };
-        self.attach(port, config);
+        self.add(port, PortConfig { class, network: Network::NONE });
         self.uplink = Some(port);
         self.touch_declared();
     }
@@ -221,26 +231,9 @@ impl Datapath {
         self.segment(network)?.declared.as_ref()
     }
 
-    /// Makes a trunk a member of a network.
-    pub fn join(&mut self, trunk: PortId, network: Network) {
-        assert!(self.config(trunk).trunk, "a local port is a member of its own network alone");
-        self.segment_mut(network).trunks.insert(trunk);
-    }
-
-    /// Ends a trunk's membership. The addresses that it has in that network are forgotten, pinned
-    /// ones too; what is held goes on.
-    pub fn leave(&mut self, trunk: PortId, network: Network) {
-        assert!(self.config(trunk).trunk, "a local port never leaves its network");
-        self.forget(|it, place| it == network && place.port == trunk);
-        if self.segment(network).is_some() {
-            self.segment_mut(network).trunks.remove(trunk);
-        }
-        self.drop_empty();
-    }
-
-    /// Sets an address for good: it neither ages nor moves. Frames to it are refused while its port
-    /// is no member of the network.
-    pub fn pin(&mut self, network: Network, mac: Mac, vlan: u16, port: PortId) {
+    /// Sets an address of a port for good: it neither ages nor moves.
+    pub fn pin(&mut self, port: PortId, mac: Mac, vlan: u16) {
+        let network = self.config(port).network;
         let place = Place { port, seen: None };
         let before = self.segment_mut(network).addresses.insert(Address::new(mac, vlan), place);
         match before {
@@ -365,8 +358,8 @@ impl Datapath {
         action
     }
 
-    /// A frame's source is at the port that it came by, unless that is a trunk: what is behind
-    /// those is declared.
+    /// A frame's source is at the port that it came by, unless that is the uplink: what is behind
+    /// it is declared.
     fn learn(&mut self, now: Instant, from: PortId, key: FlowKey) {
         let (network, source) = (key.network(), key.source());
         let (_, vlan) = self.class_and_vlan(from, key.tag());
@@ -374,7 +367,9 @@ impl Datapath {
         let Some(segment) = segments.get_mut(network.index()).and_then(Option::as_mut) else {
             return;
         };
-        if source.is_multicast() || !segment.locals.contains(from) {
+        // Nobody here is a machine that is declared on another host.
+        let is_far = segment.remote(source, vlan).is_some();
+        if source.is_multicast() || is_far || !segment.locals.contains(from) {
             return;
         }
         let has_room = *learned_of(members, from) < settings.mac_limit;
@@ -392,8 +387,10 @@ impl Datapath {
     fn stages(&self, from: PortId, key: FlowKey) -> Action {
         let (class, vlan) = self.class_and_vlan(from, key.tag());
         let is_uplink = self.uplink == Some(from);
-        let is_member =
-            |segment: &&Segment| segment.is_member(from) || is_uplink && segment.declared.is_some();
+        let is_member = |segment: &&Segment| match is_uplink {
+            true => segment.declared.is_some(),
+            false => segment.locals.contains(from),
+        };
         let verdict = match self.segment(key.network()).filter(is_member) {
             Some(segment) => match l2(segment, from, is_uplink, key.destination(), vlan) {
                 Cached::Far(_) if self.uplink.is_none() => Cached::Refuse(Refusal::NO_EGRESS),
@@ -440,7 +437,8 @@ impl Datapath {
         let Some(segment) = self.segment(key.network()) else { return Audience::default() };
         // What has come from another host has reached every other that it is for.
         let reaches_far = key.destination().is_multicast() && self.uplink != Some(from);
-        let ports = segment.audience(from, reaches_far);
+        let mut ports = segment.locals;
+        ports.remove(from);
         let far = self.uplink.filter(|_| reaches_far).zip(segment.declared.as_deref());
         let flows = far.into_iter().flat_map(|(uplink, declared)| {
             let flow =
@@ -493,27 +491,6 @@ impl Datapath {
         for segment in segments.iter_mut().flatten().filter(|segment| segment.declared.is_some()) {
             *generation += 1;
             segment.generation = *generation;
-        }
-    }
-
-    /// Forgets those addresses.
-    fn forget(&mut self, mut goes: impl FnMut(Network, &Place) -> bool) {
-        let Self { members, segments, generation, addresses, .. } = self;
-        for (number, segment) in (0..).zip(segments) {
-            let (Some(network), Some(segment)) = (Network::new(number), segment) else { continue };
-            let before = segment.addresses.len();
-            segment.addresses.retain(|_, place| {
-                let goes = goes(network, place);
-                if goes && place.seen.is_some() {
-                    *learned_of(members, place.port) -= 1;
-                }
-                !goes
-            });
-            *addresses -= before - segment.addresses.len();
-            if segment.addresses.len() != before {
-                *generation += 1;
-                segment.generation = *generation;
-            }
         }
     }
 
@@ -600,25 +577,17 @@ fn l2(segment: &Segment, from: PortId, is_uplink: bool, destination: Mac, vlan: 
     if destination.is_multicast() {
         return Cached::Flood;
     }
-    let Some(place) = segment.addresses.get(&Address::new(destination, vlan)) else {
-        // Declared machines are known by their untagged address.
-        let declared = segment.declared.as_ref().filter(|_| vlan == 0);
-        let remote = declared.and_then(|declared| declared.place(destination));
-        return match remote {
-            Some(_) if is_uplink => Cached::Refuse(Refusal::SPLIT_HORIZON),
-            Some(remote) => Cached::Far(remote),
-            None => Cached::Flood,
-        };
-    };
-    let leaves_by_trunk = segment.trunks.contains(place.port);
-    if place.port == from {
-        Cached::Refuse(Refusal::SAME_PORT)
-    } else if !segment.is_member(place.port) {
-        Cached::Refuse(Refusal::NOT_MEMBER)
-    } else if leaves_by_trunk && (is_uplink || segment.trunks.contains(from)) {
-        Cached::Refuse(Refusal::SPLIT_HORIZON)
-    } else {
-        Cached::To(place.port)
+    let known = segment.addresses.get(&Address::new(destination, vlan));
+    // What is pinned counts before what is declared, and that before what was learned: a machine
+    // that has moved to another host is there, whatever it said here before.
+    let pinned = known.filter(|place| place.seen.is_none());
+    let remote = segment.remote(destination, vlan).filter(|_| pinned.is_none());
+    match (remote, known) {
+        (Some(_), _) if is_uplink => Cached::Refuse(Refusal::SPLIT_HORIZON),
+        (Some(remote), _) => Cached::Far(remote),
+        (None, Some(place)) if place.port == from => Cached::Refuse(Refusal::SAME_PORT),
+        (None, Some(place)) => Cached::To(place.port),
+        (None, None) => Cached::Flood,
     }
 }
 

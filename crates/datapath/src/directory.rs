@@ -1,6 +1,7 @@
 //! Where each machine of each virtual network is, as one host sees it.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use core::net::IpAddr;
 
 use model::{InvalidNetwork, NetworkName, NetworkSpec, VtepList, check_networks};
@@ -10,7 +11,7 @@ use units::Mac;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Directory {
     /// By number.
-    networks: BTreeMap<u32, VirtualNetwork>,
+    networks: BTreeMap<u32, Arc<VirtualNetwork>>,
     names: BTreeMap<NetworkName, u32>,
     /// By the first of their addresses.
     peers: BTreeMap<IpAddr, VtepList>,
@@ -48,30 +49,55 @@ impl Directory {
     ///
     /// [`InvalidNetwork`] if they cannot stand.
     pub fn new(networks: &[NetworkSpec], vtep: &VtepList) -> Result<Self, InvalidNetwork> {
-        check_networks(networks, Some(vtep))?;
-        let names = networks.iter().map(|network| (network.name.clone(), network.vni)).collect();
+        Self::make(networks.iter(), vtep, |_| None)
+    }
+
+    /// The same of networks of which only this one has changed, come or gone: the others are taken
+    /// from this directory.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidNetwork`] if they cannot stand.
+    pub fn with_change<'a>(
+        &self,
+        changed: &NetworkName,
+        networks: impl Iterator<Item = &'a NetworkSpec> + Clone,
+        vtep: &'a VtepList,
+    ) -> Result<Self, InvalidNetwork> {
+        let known = |network: &NetworkSpec| self.networks.get(&network.vni).cloned();
+        Self::make(networks, vtep, |network| known(network).filter(|_| network.name != *changed))
+    }
+
+    /// `known` has what is known of a network already.
+    fn make<'a>(
+        networks: impl Iterator<Item = &'a NetworkSpec> + Clone,
+        vtep: &'a VtepList,
+        known: impl Fn(&NetworkSpec) -> Option<Arc<VirtualNetwork>>,
+    ) -> Result<Self, InvalidNetwork> {
+        check_networks(networks.clone(), Some(vtep))?;
+        let names = networks.clone().map(|network| (network.name.clone(), network.vni)).collect();
         let mut peers = BTreeMap::new();
         for member in networks
-            .iter()
+            .clone()
             .flat_map(|network| &network.members)
             .filter(|member| member.vtep != *vtep)
         {
             peers.entry(member.vtep.first()).or_insert_with(|| member.vtep.clone());
         }
+        let new = |network| Arc::new(VirtualNetwork::new(network, vtep.first()));
         let networks = networks
-            .iter()
-            .map(|network| (network.vni, VirtualNetwork::new(network, vtep.first())))
+            .map(|network| (network.vni, known(network).unwrap_or_else(|| new(network))))
             .collect();
         Ok(Self { networks, names, peers })
     }
 
     /// The network with this number.
-    pub fn network(&self, vni: u32) -> Option<&VirtualNetwork> {
+    pub fn network(&self, vni: u32) -> Option<&Arc<VirtualNetwork>> {
         self.networks.get(&vni)
     }
 
     /// All networks by name, with their numbers.
-    pub fn networks(&self) -> impl Iterator<Item = (u32, &NetworkName, &VirtualNetwork)> {
+    pub fn networks(&self) -> impl Iterator<Item = (u32, &NetworkName, &Arc<VirtualNetwork>)> {
         self.names.iter().map(|(name, vni)| (*vni, name, &self.networks[vni]))
     }
 

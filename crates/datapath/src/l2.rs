@@ -1,19 +1,18 @@
 //! The filtering database of one virtual network (802.1Q §8.8): its members, and where each address
 //! is, learned or pinned.
 //!
-//! A local port is a member of one network. A trunk leads to other hosts, and is a member of the
-//! networks that it joined. What is for no one port reaches members alone (802.1Q's member sets,
-//! §8.8.10):
+//! A port is a member of one network, and the uplink of each that has machines on other hosts. What
+//! is for no one port reaches members alone (802.1Q's member sets, §8.8.10):
 //!
-//! | | local ports | trunks |
+//! | | local ports | far hosts |
 //! |---|---|---|
-//! | from a local port, to a group | the others | all |
-//! | from a local port, to an address that is not known | the others | none |
-//! | from a trunk | all | none |
+//! | from a port, to a group | the others | all that have machines of the network |
+//! | from a port, to an address that is not known | the others | none |
+//! | from a far host | all | none |
 //!
-//! An address behind a trunk is declared, so nobody need look for it there. What came from a trunk
-//! has reached every trunk it is for: where each host reaches every other, this split horizon keeps
-//! frames from going in circles (RFC 4762 §4.4).
+//! Machines on other hosts are declared, so nobody need look for them there. What came from a far
+//! host has reached every host it is for: where each host reaches every other, this split horizon
+//! keeps frames from going in circles (RFC 4762 §4.4).
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -21,7 +20,7 @@ use alloc::sync::Arc;
 use lossless::{PortId, PortSet};
 use units::{Instant, Mac, Span};
 
-use crate::Declared;
+use crate::{Declared, Remote};
 
 /// An address and its VLAN in one number: 48 and 12 bits.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -70,23 +69,21 @@ pub(crate) struct Segment {
     /// and any member.
     pub generation: u64,
     pub locals: PortSet,
-    pub trunks: PortSet,
     pub addresses: BTreeMap<Address, Place>,
     /// Machines on other hosts; absent for a network of this host alone.
     pub declared: Option<Arc<Declared>>,
 }
 
 impl Segment {
-    pub(crate) fn is_member(&self, port: PortId) -> bool {
-        self.locals.contains(port) || self.trunks.contains(port)
+    /// Where a machine with this address is declared, if that is on another host. Declared machines
+    /// are known by their untagged address.
+    pub(crate) fn remote(&self, mac: Mac, vlan: u16) -> Option<Remote> {
+        self.declared.as_ref().filter(|_| vlan == 0)?.place(mac)
     }
 
     /// Whether nobody is a member, and no address is known.
     pub(crate) fn is_empty(&self) -> bool {
-        self.locals.is_empty()
-            && self.trunks.is_empty()
-            && self.addresses.is_empty()
-            && self.declared.is_none()
+        self.locals.is_empty() && self.addresses.is_empty() && self.declared.is_none()
     }
 
     /// A frame from an address came in by a port, which may have another one learned.
@@ -111,16 +108,6 @@ impl Segment {
                 Learned::New
             }
         }
-    }
-
-    /// Who is to have a frame that came in by `from` and is for no one port.
-    pub(crate) fn audience(&self, from: PortId, is_group: bool) -> PortSet {
-        let mut audience = self.locals;
-        if is_group && !self.trunks.contains(from) {
-            audience.extend(&self.trunks);
-        }
-        audience.remove(from);
-        audience
     }
 
     /// Forgets what has not been seen for `age`. Tells whose address each was.

@@ -56,6 +56,11 @@ impl Remote {
         Self { peer, label: FLOOD | vni }
     }
 
+    /// Whether all of a network's machines at the host are meant.
+    pub const fn is_flood(self) -> bool {
+        self.label & FLOOD != 0
+    }
+
     /// The flow of what goes there in a class: the peer's number, the class and the label, 24, 8
     /// and 32 bits.
     pub const fn flow(self, class: Class) -> Flow {

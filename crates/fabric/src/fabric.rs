@@ -119,9 +119,7 @@ impl<F: Copy> Fabric<F> {
             };
             let too_many = |_| InvalidConfig::TooManyPorts(config.ports.len());
             let id = switch.attach(Instant::ZERO, attached).map_err(too_many)?;
-            let trunk = is_leaf && it.trunk;
-            forwarded
-                .push((id, datapath::PortConfig { class: it.class, trunk, ..Default::default() }));
+            forwarded.push((id, it.class, is_leaf && it.trunk));
             ports.push(Port::new(config, number, id));
         }
         Ok(Self {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use datapath::{Datapath, Network, Verdict};
 use lossless::{Audience, Destination, PortId, PortSet, Refusal};
-use units::{Instant, Mac};
+use units::{Class, Instant, Mac};
 use wire::ethernet::Peek;
 use wire::flow;
 
@@ -35,25 +35,23 @@ pub(crate) struct Routes {
 }
 
 impl Forwarding {
-    /// For a switch with these ports, of each whether it is a trunk to other switches that has
-    /// hosts beside it, and its class.
-    pub fn new(routes: &[Route], ports: &[(PortId, datapath::PortConfig)]) -> Self {
+    /// For a switch with these ports: each one's class, and whether it is a trunk to other switches
+    /// that has hosts beside it. Only a switch with routes has trunks.
+    pub fn new(routes: &[Route], ports: &[(PortId, Class, bool)]) -> Self {
         if routes.is_empty() {
             // Physical switches have room for thousands of addresses.
             let settings =
                 datapath::Settings { mac_limit: 1 << 14, ..datapath::Settings::default() };
             let mut datapath = Datapath::new(settings);
-            for (id, config) in ports {
-                datapath.attach(*id, *config);
-                if config.trunk {
-                    datapath.join(*id, Network::default());
-                }
+            for (id, class, _) in ports {
+                let config = datapath::PortConfig { class: *class, ..Default::default() };
+                datapath.attach(*id, config);
             }
             return Self::Learns(Box::new(datapath));
         }
         let (mut hosts, mut trunks) = (Audience::default(), PortSet::default());
-        for (id, config) in ports {
-            if config.trunk { &mut trunks } else { &mut hosts.ports }.insert(*id);
+        for (id, _, is_trunk) in ports {
+            if *is_trunk { &mut trunks } else { &mut hosts.ports }.insert(*id);
         }
         let ids = |route: &Route| route.ports.iter().map(|port| ports[*port].0).collect();
         let ports: BTreeMap<Mac, Vec<PortId>> =

@@ -93,7 +93,8 @@ impl Refusal {
 
     /// Nothing was heard of its receiver for the stall time.
     pub const STALLED: Self = Self(Reason::StalledReceiver);
-    pub(crate) const DETACHED: Self = Self(Reason::Detached);
+    /// Its sender or its receiver is gone.
+    pub const DETACHED: Self = Self(Reason::Detached);
     /// Of its ports, the one that it came by is the one that it is for.
     pub const SAME_PORT: Self = Self(Reason::SamePort);
     /// Nobody is to have it.

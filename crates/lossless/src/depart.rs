@@ -8,7 +8,7 @@ use crate::config::Scheduling;
 use crate::flows::{Flow, Popped, State};
 use crate::id::PortId;
 use crate::port::{Egress, Port};
-use crate::switch::Switch;
+use crate::switch::{Released, Switch};
 use crate::voqs::VoqId;
 
 /// A visit to a receiver: hands frames out, one after the other. See [`Switch::departures`].
@@ -394,13 +394,14 @@ impl<F: Copy> Head<'_, '_, F> {
         Some(frame)
     }
 
-    /// The receiver will never take it. The handle comes back if no other egress still wants the
-    /// frame.
-    pub fn refuse(self, refusal: Refusal) -> Option<F> {
+    /// The receiver will never take it. The frame comes back if no other egress still wants it.
+    pub fn refuse(self, refusal: Refusal) -> Option<Released<F>> {
         let Self { visit, seen: Seen { node, .. } } = self;
-        visit
-            .leave(node, |switch, now, to| switch.finish(now, to, node, End::Refused(refusal)))
-            .map(|released| released.frame)
+        if let Source::Flow(_) = visit.source {
+            // Of many receivers behind a port one does not take it; the others are as they were.
+            visit.switch.ports[visit.to].egress.progress = visit.now;
+        }
+        visit.leave(node, |switch, now, to| switch.finish(now, to, node, End::Refused(refusal)))
     }
 
     /// The frame's flow cannot be delivered now: sets it aside, behind others of its flow and
@@ -440,8 +441,8 @@ impl<F: Copy> Head<'_, '_, F> {
     /// The receiver is far away, and has it underway: it stays held, and keeps using its sender's
     /// share, until it is known to have [arrived](Switch::arrived). Those of one flow arrive in the
     /// order in which they leave. No verdict is passed on them: whether the far receiver is there
-    /// is for its owner to [say](Switch::abandon). What was offered in a flow leaves under a number
-    /// of the same [group](Flow::group).
+    /// is for its owner to [say](Switch::abandon_flows). What was offered in a flow leaves under a
+    /// number of the same [group](Flow::group).
     pub fn depart(self, flow: Flow) {
         let bytes = self.bytes();
         let Self { visit, seen: Seen { node, .. } } = self;

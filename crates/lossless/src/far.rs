@@ -1,5 +1,4 @@
-//! Receivers far away: what [departed](crate::Head::depart) and has not arrived, and whether
-//! anybody is there.
+//! Receivers far away: what [departed](crate::Head::depart) and has not arrived.
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -66,20 +65,5 @@ impl<F: Copy> Switch<F> {
             self.refuse_queue(now, port, &mut queue, refusal, &mut released);
         }
         self.rest(port);
-    }
-
-    /// Nothing is heard of a port's receiver far away: what is held for it is refused as for a
-    /// stalled one, underway or not, and so is what comes, until the receiver is
-    /// [heard](Self::heard) again. What is underway is to be called back before: it is its senders'
-    /// again.
-    pub fn abandon(&mut self, now: Instant, port: PortId, mut released: impl FnMut(Released<F>)) {
-        self.empty_egress(now, port, Refusal::STALLED, &mut released);
-        self.port_mut(port).egress.abandoned = true;
-        self.rest(port);
-    }
-
-    /// A port's receiver far away is there: frames may go to it again.
-    pub fn heard(&mut self, port: PortId) {
-        self.port_mut(port).egress.abandoned = false;
     }
 }

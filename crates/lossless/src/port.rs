@@ -82,8 +82,6 @@ pub(crate) struct Egress {
     /// When the receiver last took a frame, or had none to take.
     pub progress: Instant,
     pub stalled: bool,
-    /// It is far away and not heard: nothing is held for it.
-    pub abandoned: bool,
     /// It is told of nothing new: its port is about to go.
     pub closed: bool,
     /// The classes that have a frame switched and in no flow, one bit each.
@@ -168,7 +166,6 @@ impl Egress {
             groups: Groups::default(),
             progress: now,
             stalled: false,
-            abandoned: false,
             closed: false,
         }
     }
@@ -180,7 +177,7 @@ impl Egress {
     /// Whether what is for the receiver is refused, because it takes nothing.
     #[inline]
     pub(crate) fn refuses(&self) -> bool {
-        self.stalled | self.abandoned
+        self.stalled
     }
 
     /// Whether nothing is switched, and no flow has a frame. Nothing waits for room then either.

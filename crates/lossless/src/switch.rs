@@ -150,7 +150,7 @@ impl<F: Copy> Switch<F> {
         self.port(port).ingress.at_quota > 0
     }
 
-    /// Whether a port's receiver is stalled, or was [abandoned](Self::abandon).
+    /// Whether a port's receiver is stalled.
     pub fn stalled(&self, port: PortId) -> bool {
         self.port(port).egress.refuses()
     }

@@ -12,7 +12,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datapath::Network;
 use kernel::{clock, cycles};
 pub use lossless::ClassKind;
 use lossless::{Classes, PortConfig, Settings};
@@ -173,7 +172,7 @@ impl World {
             let id = plane
                 .attach(Instant::ZERO, port, PortConfig::default(), datapath::PortConfig::default())
                 .expect("the number was checked");
-            plane.datapath_mut().pin(Network::default(), Mac::local(number), 0, id);
+            plane.datapath_mut().pin(id, Mac::local(number), 0);
             end
         };
         let sinks = (0..receivers).map(&mut attach).collect();

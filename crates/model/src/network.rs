@@ -185,16 +185,16 @@ pub enum NetworkFault {
 /// # Errors
 ///
 /// [`InvalidNetwork`] says what cannot, and of networks the first.
-pub fn check_networks(
-    networks: &[NetworkSpec],
-    vtep: Option<&VtepList>,
+pub fn check_networks<'a>(
+    networks: impl IntoIterator<Item = &'a NetworkSpec>,
+    vtep: Option<&'a VtepList>,
 ) -> Result<(), InvalidNetwork> {
     let mut declared = Declared::default();
     declared
         .hosts
         .extend(vtep.into_iter().flat_map(|vtep| vtep.iter().map(move |address| (address, vtep))));
     declared.longest = vtep;
-    networks.iter().try_for_each(|network| {
+    networks.into_iter().try_for_each(|network| {
         declared
             .add(network)
             .map_err(|fault| InvalidNetwork { network: network.name.clone(), fault })
@@ -357,7 +357,7 @@ mod tests {
         (networks[1].members[0].mac, networks[1].members[1].label) = (Mac::local(1), 3);
         networks[1].members[0].addresses = networks[0].members[0].addresses.clone();
         assert_eq!(check_networks(&networks, Some(&list(&VTEPS[..1]))), Ok(()));
-        assert_eq!(check_networks(&[], None), Ok(()));
+        assert_eq!(check_networks([], None), Ok(()));
     }
 
     #[test]

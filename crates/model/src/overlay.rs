@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-use crate::{Encapsulation, Ledgers, NetworkName, VtepList};
+use crate::{Encapsulation, LedgerStatus, Ledgers, NetworkName, VtepList};
 
 /// This host's end of its tunnels at one moment. Counters start at 0 with the agent and never
 /// decrease.
@@ -32,6 +32,10 @@ pub struct UplinkStatus {
     pub pause_frames: Vec<PauseFramesStatus>,
     /// What the switch's own ARP, ND and path MTU responder did.
     pub responder: ResponderStatus,
+    /// The ledgers of frames received from all peers.
+    pub ingress: Ledgers,
+    /// The ledgers of frames for all peers.
+    pub egress: Ledgers,
     /// Every peer, by address.
     pub peers: Vec<PeerStatus>,
     /// Notes for the operator, in sentences.
@@ -80,10 +84,10 @@ pub struct PeerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionStatus>,
     /// The ledger of frames received from the peer.
-    pub ingress: Ledgers,
+    pub ingress: LedgerStatus,
     /// The ledger of frames for the peer. A frame is delivered once its far receiver has consumed
     /// it; where nothing is retransmitted, once it is sent.
-    pub egress: Ledgers,
+    pub egress: LedgerStatus,
     /// Bytes received.
     pub ingress_bytes: u64,
     /// Bytes sent.

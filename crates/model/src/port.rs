@@ -409,14 +409,14 @@ impl PortSpec {
     ///
     /// [`InvalidConfig`] if there is no such network, or if the port's address, as far as it is
     /// known, is not that of the member with its label.
-    pub fn check_within(
+    pub fn check_within<'a>(
         &self,
-        networks: &[NetworkSpec],
+        networks: impl IntoIterator<Item = &'a NetworkSpec>,
         vtep: Option<&VtepList>,
     ) -> Result<(), InvalidConfig> {
         let (Some(name), Some(label)) = (&self.network, self.label) else { return Ok(()) };
         let (port, network) = (self.name.clone(), name.clone());
-        let Some(spec) = networks.iter().find(|network| network.name == *name) else {
+        let Some(spec) = networks.into_iter().find(|network| network.name == *name) else {
             return Err(InvalidConfig::UnknownNetwork { port, network });
         };
         let vtep = vtep.ok_or(InvalidConfig::NoUplink)?;

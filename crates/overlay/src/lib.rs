@@ -16,16 +16,25 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod ledger;
 mod link;
 mod monitor;
 mod outer;
 mod overlay;
 mod pauses;
+mod peers;
+mod shared;
+mod slots;
 mod status;
+mod table;
+#[cfg(test)]
+mod tests;
+mod topology;
 mod trunk;
 
 pub use error::OpenError;
 pub use link::Link;
 pub use monitor::Monitor;
 pub use overlay::{Overlay, incarnation};
+pub use topology::{Delta, Topology};
 pub use trunk::{Outlook, REASONS, SessionOutlook, Trunk};

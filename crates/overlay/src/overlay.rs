@@ -1,31 +1,32 @@
 //! The tunnels of a host, and where they lead.
 //!
-//! Each other host that has members of a network of this host is a [peer](Trunk) of the plane; all
-//! peers share the host's [uplinks](Link). A [directory](Overlay::follow) tells where members are.
+//! Each other host that has members of a network of this host is a [trunk](Trunk); all share the
+//! host's [uplinks](Link). A [delta](Overlay::follow) of the [topology](crate::Topology) tells
+//! which hosts there are.
 //!
 //! ```text
 //!   trunk to host 2 ─┬─ path ── uplink 192.0.2.1 ════ underlay ════ 192.0.2.2
 //!                    └─ path ── uplink 198.51.100.1 ═ underlay ═ 198.51.100.2
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use datapath::{Directory, Network, Place, VirtualNetwork};
+use datapath::{Declared, Network, Peer, Remote};
 use kernel::clock;
-use lossless::{Limits, PortConfig, PortId, TooManyPorts};
-use model::{NetworkName, ResponderStatus, Uplink, UplinkStatus, VtepList};
+use lossless::{Classes, Flow, PortId, Switch};
+use model::{Ledgers, NetworkName, ResponderStatus, Uplink, UplinkStatus, VtepList};
 use plane::taps::{Direction, Taps};
-use plane::{Gate, Peer, Plane, Responder};
-use port::Port;
+use plane::{Event, Leaving};
+use port::Slot;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tunnel::outer::{Encapsulation, Received, Refusal};
 use tunnel::{Incarnation, SessionConfig};
 use underlay::{self, Transport};
-use units::{Bytes, ClassMap, Instant, Span};
+use units::{ClassMap, Instant, Span};
 use wire::ip::{Version, protocol};
 use wire::{geneve, udp, vxlan};
 
@@ -33,17 +34,17 @@ use crate::error::OpenError;
 use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::outer::Outer;
+use crate::shared::{Networks, Shared};
+use crate::slots::{FRAMES, Owner, Slots};
 use crate::status;
-use crate::trunk::{self, Networks, Trunk, TrunkConfig};
+use crate::table::Table;
+use crate::trunk::{self, Outlook, Trunk, TrunkConfig};
 
 /// The most frames in flight of a session, each in its sender's slot.
 const MOST_KEPT: usize = 64 << 10;
 
 /// The most streams of one host.
 const MOST_STREAMS: usize = 8 << 10;
-
-/// How much of one far host's frames the switch holds, in each class.
-const HELD: Limits = Limits { frames: 16 << 10, bytes: Bytes(u32::MAX as u64) };
 
 /// How long the switch waits at its end for the kernel to send the last control messages.
 const FAREWELL: Span = Span::from_millis(100);
@@ -57,11 +58,14 @@ pub struct Overlay {
     incarnations: BTreeMap<IpAddr, Incarnation>,
     /// The host's uplinks, in the order of their addresses.
     links: Vec<Link>,
-    networks: Rc<Networks>,
-    /// The peers' ports, by the first address of each far host.
-    peers: BTreeMap<IpAddr, PortId>,
-    /// The peers' ports, by every address of each far host.
-    senders: BTreeMap<IpAddr, PortId>,
+    /// Which classes are lossless.
+    classes: Classes,
+    pub(crate) shared: Shared,
+    pub(crate) table: Table,
+    /// The number of each far host, by every address of it.
+    pub(crate) senders: HashMap<IpAddr, Peer>,
+    /// A trunk waits for room in the kernel.
+    pub(crate) is_tx_blocked: bool,
     /// The longest packet that fits into every tunnel, in bytes.
     inner_mtu: u16,
     /// Packets from addresses of no peer.
@@ -71,7 +75,8 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Opens a host's uplinks; no tunnel leads anywhere yet. `monitor` makes what watches the paths
+    /// Opens a host's uplinks; no tunnel leads anywhere yet. A far host that takes nothing for the
+    /// stall time of the switch is stalled, as any receiver. `monitor` makes what watches the paths
     /// of the uplink with this address; its second argument is a seed that differs between uplinks
     /// and incarnations (RFC 5880 §6.3 wants numbers that no other session of the host has).
     ///
@@ -81,6 +86,7 @@ impl Overlay {
     pub fn new(
         uplink: &Uplink,
         incarnation: Incarnation,
+        settings: &lossless::Settings,
         monitor: impl Fn(IpAddr, u64) -> Box<dyn Monitor>,
     ) -> Result<Self, OpenError> {
         let (encapsulation, transport) = match uplink.encapsulation {
@@ -98,66 +104,76 @@ impl Overlay {
             encapsulation,
             incarnation,
             incarnations: BTreeMap::new(),
-            networks: Rc::default(),
-            peers: BTreeMap::new(),
-            senders: BTreeMap::new(),
+            classes: settings.classes,
+            shared: Shared {
+                slots: Slots::new(FRAMES),
+                networks: Networks::default(),
+                scratch: Vec::new(),
+                events: VecDeque::new(),
+                patience: settings.stall_after,
+            },
+            table: Table::default(),
+            senders: HashMap::new(),
+            is_tx_blocked: false,
             inner_mtu: u16::MAX,
             unknown_peers: 0,
             refused: BTreeMap::new(),
         })
     }
 
-    /// Makes tunnels to the hosts at which a directory has members of networks that are here too,
-    /// and ends the others. Frames that are held for hosts without a tunnel are refused. `number`
-    /// gives a network's number in the switch; `None` leaves the network out.
-    ///
-    /// # Errors
-    ///
-    /// [`TooManyPorts`] if there are more hosts than the switch has ports; then some are missing.
-    pub fn follow<P: Port, R: Responder, G: Gate>(
+    /// Makes tunnels to new hosts, ends those to hosts that are `gone`, and carries other networks.
+    /// What is held for hosts that are gone is refused. What the plane has polled of theirs goes
+    /// on; the rest is dropped.
+    pub fn follow(
         &mut self,
         now: Instant,
-        plane: &mut Plane<P, Trunk, R, G>,
-        mut number: impl FnMut(&NetworkName) -> Option<Network>,
-        directory: &Directory,
-    ) -> Result<(), TooManyPorts> {
-        let mut here: Vec<_> =
-            directory.networks().filter(|(.., network)| network.is_here()).collect();
-        let mut networks = Networks::default();
-        here.retain(|(vni, name, _)| {
-            let Some(network) = number(name) else { return false };
-            networks.by_vni.insert(*vni, network);
-            networks.vnis.insert(network, *vni);
-            true
-        });
-        self.networks = Rc::new(networks);
-        let far: BTreeSet<_> = here.iter().flat_map(|(.., network)| network.peers()).collect();
-        let gone: Vec<_> = self.peers.keys().copied().filter(|vtep| !far.contains(vtep)).collect();
-        for vtep in gone {
-            let id = self.peers.remove(&vtep).expect("it was found just now");
-            self.incarnations.insert(vtep, plane.detach_peer(now, id).incarnation());
+        gone: &[Peer],
+        hosts: &[(Peer, VtepList)],
+        networks: &[(Network, Option<Arc<Declared>>)],
+    ) {
+        let moved = hosts.iter().map(|(peer, _)| *peer);
+        let moved = moved.filter(|peer| self.table.get(*peer).is_some());
+        let stale: HashSet<_> = moved.chain(gone.iter().copied()).collect();
+        if !stale.is_empty() {
+            self.senders.retain(|_, peer| !stale.contains(peer));
         }
-        let mut outcome = Ok(());
-        self.senders.clear();
+        for peer in gone {
+            let trunk = self.table.remove(*peer).expect("who is gone was there");
+            self.incarnations.insert(trunk.host(), trunk.incarnation());
+            let events = &mut self.shared.events;
+            events.push_back(Event::Abandoned(peer.flows(), lossless::Refusal::DETACHED));
+            events.push_back(Event::Forgotten(*peer));
+        }
+        for (network, declared) in networks {
+            self.shared.networks.set(*network, declared.as_ref().map(|declared| declared.vni()));
+        }
+        let are_closed = networks.iter().any(|(_, declared)| declared.is_none());
+        if !gone.is_empty() || are_closed {
+            let Self { table, shared: Shared { slots, networks, .. }, .. } = self;
+            let is_here =
+                |owner: Owner| table.get(owner.peer).is_some_and(|trunk| trunk.owner() == owner);
+            slots.retire(is_here, |network| networks.vni(network).is_some());
+        }
+        for (peer, addresses) in hosts {
+            self.senders.extend(addresses.iter().map(|address| (address, *peer)));
+            self.connect(now, *peer, addresses);
+        }
+        if !gone.is_empty() || !hosts.is_empty() {
+            self.watch();
+            self.settle(now, hosts.iter().map(|(peer, _)| *peer));
+        }
+    }
+
+    /// Has the monitors watch the paths that there are.
+    fn watch(&mut self) {
         let mut watched = vec![Vec::new(); self.links.len()];
-        for host in far {
-            let addresses =
-                directory.addresses_of(host).expect("a peer of a network is one of the directory");
-            match self.connect(now, plane, addresses) {
-                Ok(id) => self.senders.extend(addresses.iter().map(|address| (address, id))),
-                Err(error) => {
-                    outcome = Err(error);
-                    continue;
-                }
-            }
-            watched.iter_mut().zip(addresses.iter()).for_each(|(watched, far)| watched.push(far));
+        for trunk in self.table.iter() {
+            let far = trunk.paths().map(|(far, _)| far);
+            watched.iter_mut().zip(far).for_each(|(watched, far)| watched.push(far));
         }
-        self.set_members(plane, &here);
         for (link, watched) in self.links.iter_mut().zip(watched) {
             link.monitor_mut().watch(&watched);
         }
-        self.settle(now, plane);
-        outcome
     }
 
     /// The longest packet that fits into every tunnel, in bytes.
@@ -166,27 +182,17 @@ impl Overlay {
     }
 
     /// Has a trunk lead to the host with these addresses: the existing one, or a new one.
-    fn connect<P: Port, R: Responder, G: Gate>(
-        &mut self,
-        now: Instant,
-        plane: &mut Plane<P, Trunk, R, G>,
-        addresses: &VtepList,
-    ) -> Result<PortId, TooManyPorts> {
+    fn connect(&mut self, now: Instant, peer: Peer, addresses: &VtepList) {
         let host = addresses.first();
         let paths = self.links.iter().zip(addresses.iter());
         let paths: Vec<_> = paths
             .map(|(link, far)| trunk::Path { underlay: link.underlay().clone(), far })
             .collect();
         let room = self.room(&paths);
-        if let Some(&id) = self.peers.get(&host) {
-            let trunk = plane.peer_mut(id);
-            let is_new = !trunk.paths().map(|(far, _)| far).eq(paths.iter().map(|path| path.far));
-            if is_new {
-                trunk.set_paths(now, paths, room.map(|(most, _)| most));
-                self.inner_mtu =
-                    room.map_or(self.inner_mtu, |(_, inner)| self.inner_mtu.min(inner));
-            }
-            return Ok(id);
+        if let Some(trunk) = self.table.touch(peer) {
+            trunk.set_paths(now, paths, room.map(|(most, _)| most));
+            self.inner_mtu = room.map_or(self.inner_mtu, |(_, inner)| self.inner_mtu.min(inner));
+            return;
         }
         // RFC 791 §3.1 and RFC 8200 §5: what everybody carries.
         let least = if host.is_ipv4() { 576 } else { 1280 };
@@ -212,10 +218,8 @@ impl Overlay {
             dscp: self.uplink.dscp.map(ClassMap),
             obeys_pauses: self.uplink.pfc.is_some(),
         };
-        let config_of_port = PortConfig { ingress: HELD, ..PortConfig::default() };
-        let id = plane.attach_peer(now, Trunk::new(now, config, paths), config_of_port)?;
-        self.peers.insert(host, id);
-        Ok(id)
+        let owner = self.table.next_owner(peer);
+        self.table.insert(Trunk::new(now, owner, config, paths));
     }
 
     /// The longest payload of a datagram that all these paths carry, and the longest packet in it,
@@ -259,34 +263,6 @@ impl Overlay {
         self.uplink.wants_session().then_some(session)
     }
 
-    /// Tells every trunk the networks, and the labels of the members at its far host.
-    fn set_members<P: Port, R: Responder, G: Gate>(
-        &self,
-        plane: &mut Plane<P, Trunk, R, G>,
-        here: &[(u32, &NetworkName, &VirtualNetwork)],
-    ) {
-        let mut labels: BTreeMap<IpAddr, HashMap<_, _>> = BTreeMap::new();
-        for id in self.peers.values() {
-            let before: Vec<_> = plane.peer_mut(*id).networks().collect();
-            // Leaving a network unpins the addresses that were there.
-            before.into_iter().for_each(|network| plane.datapath_mut().leave(*id, network));
-        }
-        for (vni, _, members) in here {
-            let network = self.networks.by_vni[vni];
-            for (mac, place) in members.places() {
-                let Place::There { vtep, label } = place else { continue };
-                let Some(&id) = self.peers.get(&vtep) else { continue };
-                plane.datapath_mut().join(id, network);
-                plane.datapath_mut().pin(network, mac, 0, id);
-                labels.entry(vtep).or_default().insert((network, mac), label);
-            }
-        }
-        for (vtep, id) in &self.peers {
-            let labels = labels.remove(vtep).unwrap_or_default();
-            plane.peer_mut(*id).set_members(self.networks.clone(), labels);
-        }
-    }
-
     /// The host's uplinks, in the order of their addresses.
     pub fn links(&self) -> &[Link] {
         &self.links
@@ -299,91 +275,104 @@ impl Overlay {
 
     /// Obeys the links' pauses, and pauses their far ends while memory for arriving frames runs
     /// low.
-    pub fn handle_pauses<P: Port, R: Responder, G: Gate>(
-        &mut self,
-        now: Instant,
-        plane: &mut Plane<P, Trunk, R, G>,
-    ) {
-        if !self.links.iter().any(Link::obeys_pauses) {
+    pub fn handle_pauses(&mut self, now: Instant) {
+        if !self.obeys_pauses() {
             return;
         }
-        let is_short = self.peers.values().any(|id| plane.peer(*id).is_memory_low());
-        let classes = &plane.switch().settings().classes;
-        let changed = self.links.iter_mut().map(|link| link.pause(now, is_short, classes));
+        let is_short = self.shared.slots.is_short();
+        let Self { links, classes, .. } = self;
+        let changed = links.iter_mut().map(|link| link.pause(now, is_short, classes));
         if changed.fold(false, |any, changed| any | changed) {
-            self.pause_peers(plane);
+            self.pause_trunks();
         }
     }
 
-    /// Pauses the peers' classes that the links of their paths pause.
-    fn pause_peers<P: Port, R: Responder, G: Gate>(&self, plane: &mut Plane<P, Trunk, R, G>) {
-        if !self.links.iter().any(Link::obeys_pauses) {
-            return;
-        }
-        for id in self.peers.values() {
-            let paused = plane.peer(*id).paused_by(|place| self.links[place].paused());
-            plane.pause_peer(*id, paused);
+    fn obeys_pauses(&self) -> bool {
+        self.links.iter().any(Link::obeys_pauses)
+    }
+
+    /// Pauses the trunks' classes that the links of their paths pause.
+    fn pause_trunks(&mut self) {
+        let Self { links, table, .. } = self;
+        for peer in table.peers() {
+            let trunk = table.get_mut(peer).expect("it was listed");
+            if trunk.pause(trunk.paused_by(|place| links[place].paused())) {
+                table.touch(peer);
+            }
         }
     }
 
     /// When pauses are to be checked again, although none arrives.
-    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+    pub fn pauses_deadline(&self, now: Instant) -> Option<Instant> {
         self.links.iter().filter_map(|link| link.deadline(now)).min()
     }
 
-    /// Receives datagrams and passes them to their peers. Returns whether there were any.
-    pub fn receive<P: Port, R: Responder, G: Gate>(
-        &mut self,
-        now: Instant,
-        plane: &mut Plane<P, Trunk, R, G>,
-    ) -> bool {
-        let Self { encapsulation, links, senders, unknown_peers, refused, .. } = self;
-        let (mut came, mut is_news) = (false, false);
+    /// Receives datagrams and passes them to their trunks. Returns whether there were any.
+    pub fn receive(&mut self, now: Instant, mut taps: Option<&mut Taps>) -> bool {
+        let Self { encapsulation, links, senders, table, shared, unknown_peers, refused, .. } =
+            self;
+        let (mut came, mut news) = (false, Vec::new());
         for link in links {
             link.receive(|vteps, datagram| {
                 came = true;
                 let underlay::Received { from, ports, traffic_class, payload } = datagram;
-                if let Some(taps) = plane.taps_mut() {
+                if let Some(taps) = taps.as_deref_mut() {
                     let vteps = vteps.reversed();
                     Outer { way: Direction::In, vteps, ports, traffic_class, payload }
                         .show(now, taps);
                 }
-                let Some(id) = senders.get(&from) else {
+                let peer = senders.get(&from).copied();
+                let Some((peer, trunk)) = peer.and_then(|peer| Some((peer, table.touch(peer)?)))
+                else {
                     *unknown_peers += 1;
                     return;
                 };
-                let trunk = plane.peer_mut(*id);
                 let outcome = match *encapsulation {
-                    Encapsulation::Stt => trunk.handle_segment(now, vteps, traffic_class, payload),
+                    Encapsulation::Stt => {
+                        trunk.handle_segment(now, shared, vteps, traffic_class, payload)
+                    }
                     other => Received::of_datagram(other, vteps, traffic_class, payload)
-                        .map(|received| trunk.handle(now, &received, payload)),
+                        .map(|received| trunk.handle(now, shared, &received, payload)),
                 };
                 match outcome {
-                    Ok(news) => is_news |= news,
+                    Ok(is_news) => news.extend(is_news.then_some(peer)),
                     Err(refusal) => *refused.entry(refusal).or_default() += 1,
                 }
+                table.note_arrivals(peer);
             });
         }
-        if is_news {
-            self.settle(now, plane);
+        if !news.is_empty() {
+            self.settle(now, news);
         }
         came
     }
 
     /// Passes pending datagrams to the kernel. Returns whether it had room for all.
     pub fn flush(&mut self, now: Instant, mut taps: Option<&mut Taps>) -> bool {
-        self.links.iter_mut().fold(true, |all, link| link.flush(now, taps.as_deref_mut()) & all)
+        let Self { links, table, shared, .. } = self;
+        let all =
+            links.iter_mut().fold(true, |all, link| link.flush(now, taps.as_deref_mut()) & all);
+        // Whoever waited for room has it in the next turn.
+        table.each_touched(|trunk| trunk.unblock_waiting(shared));
+        all
+    }
+
+    /// Whether there is an event that the plane has not polled.
+    pub fn has_events(&self) -> bool {
+        !self.shared.events.is_empty()
     }
 
     /// Before the switch ends: tells far hosts how far streams were consumed. Waits for room in the
     /// kernel if necessary, for at most 100 ms.
-    pub fn leave<P: Port, R: Responder, G: Gate>(&mut self, plane: &mut Plane<P, Trunk, R, G>) {
+    pub fn leave(&mut self, mut taps: Option<&mut Taps>) {
         let until = clock::now() + FAREWELL;
         loop {
             let now = clock::now();
-            let said =
-                self.peers.values().fold(true, |all, id| plane.peer_mut(*id).leave(now) & all);
-            let sent = self.flush(now, plane.taps_mut());
+            let peers = self.table.peers().into_iter();
+            let said = peers.fold(true, |all, peer| {
+                self.table.touch(peer).is_none_or(|trunk| trunk.leave(now)) & all
+            });
+            let sent = self.flush(now, taps.as_deref_mut());
             if said && sent {
                 return;
             }
@@ -418,49 +407,74 @@ impl Overlay {
     }
 
     /// Has frames use the paths that work, as the uplinks' monitors find them now.
-    pub fn check_paths<P: Port, R: Responder, G: Gate>(
-        &mut self,
-        now: Instant,
-        plane: &mut Plane<P, Trunk, R, G>,
-    ) {
-        for (place, link) in self.links.iter().enumerate() {
+    pub fn check_paths(&mut self, now: Instant) {
+        let Self { links, senders, table, .. } = self;
+        let mut changed = Vec::new();
+        for (place, link) in links.iter().enumerate() {
             link.monitor().each(&mut |far, works| {
-                if let Some(id) = self.senders.get(&far) {
-                    plane.peer_mut(*id).found(place, works);
+                let Some(&peer) = senders.get(&far) else { return };
+                if table.get_mut(peer).is_some_and(|trunk| trunk.found(place, works)) {
+                    changed.push(peer);
                 }
             });
         }
-        self.settle(now, plane);
+        self.settle(now, changed);
     }
 
-    /// Has every peer use its best path, after the state of some has changed.
-    fn settle<P: Port, R: Responder, G: Gate>(
+    /// Has trunks use their best paths, after the state of some has changed.
+    fn settle(&mut self, now: Instant, peers: impl IntoIterator<Item = Peer>) {
+        for peer in peers {
+            self.table.touch(peer).expect("it is known").settle(now);
+        }
+        if self.obeys_pauses() {
+            self.pause_trunks();
+        }
+    }
+
+    /// The trunk to the far host with this number.
+    pub fn trunk(&self, peer: Peer) -> Option<&Trunk> {
+        self.table.get(peer)
+    }
+
+    /// What would become of a frame of this flow, without offload. `None` if its host is not known,
+    /// or tunnels do not carry its network.
+    pub fn outlook(&self, now: Instant, flow: Flow, leaving: &Leaving<'_>) -> Option<Outlook> {
+        let (remote, _) = Remote::of_flow(flow);
+        self.table.get(remote.peer)?.outlook(now, &self.shared, flow, leaving)
+    }
+
+    /// How many frames, as counted on a wire, the switch holds that far hosts keep until they are
+    /// acknowledged. They are not lost when this switch ends.
+    pub fn repaired(&self) -> u64 {
+        self.table.iter().map(Trunk::repaired).sum()
+    }
+
+    /// The state of the tunnels. The uplink is that port of the switch; `declared` has what is
+    /// declared of each network, by name; `responder` is what the plane's responder has counted.
+    pub fn status<'n>(
         &self,
         now: Instant,
-        plane: &mut Plane<P, Trunk, R, G>,
-    ) {
-        self.peers.values().for_each(|id| plane.peer_mut(*id).settle(now));
-        self.pause_peers(plane);
-    }
-
-    /// The first address of each far host, and the port that leads there.
-    pub fn peers(&self) -> impl Iterator<Item = (IpAddr, PortId)> {
-        self.peers.iter().map(|(vtep, id)| (*vtep, *id))
-    }
-
-    /// The state of the tunnels. `names` has the networks' names by their numbers in the switch;
-    /// `responder` is what the plane's responder has counted.
-    pub fn status<P: Port, R: Responder, G: Gate>(
-        &self,
-        plane: &Plane<P, Trunk, R, G>,
-        names: &HashMap<Network, &NetworkName>,
+        switch: &Switch<Slot>,
+        port: PortId,
+        ledgers: [Ledgers; 2],
+        declared: impl Iterator<Item = (&'n NetworkName, &'n Declared)>,
         responder: ResponderStatus,
-        now: Instant,
     ) -> UplinkStatus {
+        let mut networks: HashMap<Peer, Vec<NetworkName>> = HashMap::new();
+        for (name, declared) in declared {
+            for peer in declared.peers() {
+                networks.entry(*peer).or_default().push(name.clone());
+            }
+        }
+        let peer = |trunk: &Trunk| {
+            let networks = networks.remove(&trunk.owner().peer).unwrap_or_default();
+            status::peer(trunk, &self.links, (switch, port), networks, now, self.shared.patience)
+        };
+        let mut peers: Vec<_> = self.table.iter().map(peer).collect();
+        peers.sort_unstable_by_key(|peer| peer.vtep);
+        let [ingress, egress] = ledgers;
         let counters: Vec<_> = self.links.iter().map(Link::counters).collect();
         let refused = self.refused.iter().map(|(refusal, count)| (refusal.name().into(), *count));
-        let peer =
-            |(far, id): (&IpAddr, &PortId)| status::peer(plane, &self.links, *id, *far, names, now);
         UplinkStatus {
             vtep: self.uplink.vtep.clone(),
             encapsulation: self.uplink.encapsulation,
@@ -470,7 +484,9 @@ impl Overlay {
             last_send_error: counters.into_iter().rev().find_map(|counters| counters.last_error),
             pause_frames: self.links.iter().filter_map(Link::pauses_status).collect(),
             responder,
-            peers: self.peers.iter().map(peer).collect(),
+            ingress,
+            egress,
+            peers,
             notes: self.links.iter().flat_map(|link| link.monitor().notes()).collect(),
         }
     }

@@ -1,31 +1,25 @@
 //! The state of peers, as the API and metrics report it.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-
-use datapath::Network;
-use lossless::PortId;
+use lossless::{PortId, Switch};
 use model::{LargeSegments, NetworkName, PathStatus, PeerState, PeerStatus};
-use plane::{Gate, Plane, Responder};
-use port::Port;
-use units::Instant;
+use port::Slot;
+use units::{Instant, Span};
 
 use crate::link::Link;
 use crate::trunk::{Liveness, Trunk};
 
-/// The state of the far host behind a port.
-pub(crate) fn peer<P: Port, R: Responder, G: Gate>(
-    plane: &Plane<P, Trunk, R, G>,
+/// The state of a far host that shares these networks. Its port of the switch is the uplink, and it
+/// is stalled if it takes nothing for `patience`.
+pub(crate) fn peer(
+    trunk: &Trunk,
     links: &[Link],
-    id: PortId,
-    vtep: IpAddr,
-    names: &HashMap<Network, &NetworkName>,
+    (switch, uplink): (&Switch<Slot>, PortId),
+    networks: Vec<NetworkName>,
     now: Instant,
+    patience: Span,
 ) -> PeerStatus {
-    let trunk = plane.peer(id);
-    let switch = plane.switch();
     let session = trunk.session_status(now);
-    let state = if switch.stalled(id) {
+    let state = if trunk.is_stalled(now, patience) {
         PeerState::Stalled
     } else if trunk.liveness() == Liveness::Down {
         PeerState::Down
@@ -34,19 +28,21 @@ pub(crate) fn peer<P: Port, R: Responder, G: Gate>(
     } else {
         PeerState::Up
     };
-    let (ingress, ingress_bytes) = plane.ingress_ledgers(id);
-    let (egress, egress_bytes) = plane.egress_ledgers(id);
+    let peer = trunk.owner().peer;
+    let account = switch.group_account(uplink, peer.index() as u32);
+    let (ingress, ingress_bytes) = trunk.ingress();
     PeerStatus {
-        vtep,
-        networks: trunk.networks().map(|network| names[&network].clone()).collect(),
+        vtep: trunk.host(),
+        networks,
         state,
         paths: paths(trunk, links, now),
         session,
         ingress,
-        egress,
+        egress: account.map(plane::ledger).unwrap_or_default(),
         ingress_bytes,
-        egress_bytes,
-        held_flows: switch.flows(id).len() as u32,
+        egress_bytes: account.map_or(0, |account| account.bytes),
+        held_flows: trunk.held_flows().filter(|flow| switch.is_parked(uplink, *flow)).count()
+            as u32,
         refused: trunk.refusals(),
     }
 }

@@ -5,11 +5,11 @@ use model::{ClassStatus, LedgerStatus, Ledgers};
 use port::Port;
 use units::Class;
 
-use crate::peer::Peer;
+use crate::peers::Peers;
 use crate::plane::Plane;
 use crate::stages::{Gate, Responder};
 
-impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
+impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// The ledgers of a port's ingress, and how many bytes they are about.
     pub fn ingress_ledgers(&self, id: PortId) -> (Ledgers, u64) {
         self.ledgers(|class| self.switch.ingress_account(id, class))
@@ -38,7 +38,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     }
 }
 
-fn ledger(account: &Account) -> LedgerStatus {
+/// An account of the switch, as the API and metrics report it.
+pub fn ledger(account: &Account) -> LedgerStatus {
     LedgerStatus {
         accepted: account.accepted,
         delivered: account.delivered,

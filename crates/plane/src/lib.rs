@@ -16,16 +16,17 @@
 #![forbid(unsafe_code)]
 
 mod audit;
-mod far;
 mod ledgers;
 mod line;
-mod peer;
+mod peers;
 mod plane;
 mod stages;
 pub mod taps;
 #[cfg(test)]
 mod tests;
+mod uplink;
 
-pub use peer::{Arrival, Leaving, NoPeer, Peer, Sent, Unfit};
+pub use ledgers::ledger;
+pub use peers::{Arrival, Event, Leaving, NoPeers, Peers, Senders, Sent};
 pub use plane::Plane;
 pub use stages::{Clearance, Gate, NoGate, NoResponder, Responder};

@@ -1,16 +1,16 @@
 //! What a plane keeps of each port.
 
 use datapath::Network;
-use lossless::{PortId, PortSet};
+use lossless::{PortId, PortSet, Reason, Released};
 use port::{FrameView, Port, PortError, Slot};
 
-use crate::peer::Peer;
+use crate::peers::{Peers, Senders};
 
 /// A port of the switch, and what is behind it.
 pub struct Line<P, F> {
     pub id: PortId,
     pub end: End<P, F>,
-    /// The network of the frames that come by it.
+    /// The network of the frames that come by it, if it is a device's.
     pub network: Network,
     /// Nothing is received from it any more.
     pub muted: bool,
@@ -22,24 +22,25 @@ pub struct Line<P, F> {
 pub enum End<P, F> {
     /// A device of this host.
     Device(P),
-    /// A far host.
-    Peer(F),
+    /// All far hosts.
+    Uplink(F),
 }
 
-impl<P: Port, F: Peer> End<P, F> {
+impl<P: Port, F: Peers> End<P, F> {
     #[inline(always)]
     pub fn frame(&self, slot: Slot) -> FrameView<'_> {
         match self {
             Self::Device(device) => device.frame(slot),
-            Self::Peer(peer) => peer.frame(slot),
+            Self::Uplink(peers) => peers.frame(slot),
         }
     }
 
+    /// Frees the slot of a frame that its last receiver has, or that was refused for this reason.
     #[inline(always)]
-    pub fn release(&mut self, slot: Slot) {
+    pub fn release(&mut self, slot: Slot, refused: Option<Reason>) {
         match self {
             Self::Device(device) => device.release(slot),
-            Self::Peer(peer) => peer.release(slot),
+            Self::Uplink(peers) => peers.release(slot, refused),
         }
     }
 }
@@ -49,25 +50,25 @@ impl<P, F> Line<P, F> {
     ///
     /// # Panics
     ///
-    /// If a far host is behind the port.
+    /// If it is the uplink.
     #[inline(always)]
     pub fn device(&mut self) -> &mut P {
         match &mut self.end {
             End::Device(device) => device,
-            End::Peer(_) => panic!("behind port {} is a far host", self.id.index()),
+            End::Uplink(_) => panic!("port {} is the uplink", self.id.index()),
         }
     }
 
-    /// The far host behind it.
+    /// The far hosts behind it.
     ///
     /// # Panics
     ///
-    /// If a device is behind the port.
+    /// If it is a device's.
     #[inline(always)]
-    pub fn peer(&mut self) -> &mut F {
+    pub fn peers(&mut self) -> &mut F {
         match &mut self.end {
             End::Device(_) => panic!("behind port {} is a device", self.id.index()),
-            End::Peer(peer) => peer,
+            End::Uplink(peers) => peers,
         }
     }
 }
@@ -75,14 +76,33 @@ impl<P, F> Line<P, F> {
 /// The lines of a plane, by port number.
 pub type Lines<P, F> = Vec<Option<Box<Line<P, F>>>>;
 
+/// The lines, but for the uplink's, which has left its place.
+pub struct Others<'a, P, F>(pub &'a Lines<P, F>);
+
+impl<P: Port, F: Peers> Senders for Others<'_, P, F> {
+    fn network(&self, port: PortId) -> Network {
+        self.line(port).network
+    }
+
+    fn frame(&self, port: PortId, slot: Slot) -> FrameView<'_> {
+        self.line(port).end.frame(slot)
+    }
+}
+
+impl<P, F> Others<'_, P, F> {
+    fn line(&self, port: PortId) -> &Line<P, F> {
+        let line = self.0[port.index()].as_deref();
+        line.expect("frames in flight from a detached port are forgotten")
+    }
+}
+
 /// Gives a frame's memory back to its sender, which has to be flushed.
-pub fn release<P: Port, F: Peer>(
+pub fn release<P: Port, F: Peers>(
     lines: &mut [Option<Box<Line<P, F>>>],
     needs_flush: &mut PortSet,
-    port: PortId,
-    frame: Slot,
+    Released { port, frame, refused }: Released<Slot>,
 ) {
     let line = lines[port.index()].as_mut().expect("frames of detached ports were released before");
-    line.end.release(frame);
+    line.end.release(frame, refused);
     needs_flush.insert(port);
 }

@@ -25,7 +25,7 @@ use units::Instant;
 
 use crate::audit::Audit;
 use crate::line::{End, Line, Lines, release};
-use crate::peer::{NoPeer, Peer};
+use crate::peers::{NoPeers, Peers};
 use crate::stages::{Clearance, Gate, NoGate, NoResponder, Responder};
 use crate::taps::{Direction, Taps};
 
@@ -47,7 +47,7 @@ struct Armed {
 
 /// Ports, far hosts, and the switch between them: devices of type `P`, peers of type `F`, and the
 /// stages `R` at their ingress and `G` at their egress.
-pub struct Plane<P, F = NoPeer, R = NoResponder, G = NoGate> {
+pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate> {
     /// Decides where frames go.
     pub(crate) datapath: Datapath,
     /// Queues them.
@@ -65,12 +65,14 @@ pub struct Plane<P, F = NoPeer, R = NoResponder, G = NoGate> {
     /// Ports that had no room when a frame was last offered to them, or could not finish their
     /// flush.
     pub(crate) tx_blocked: PortSet,
-    /// Ports with a far host behind them.
-    pub(crate) peers: PortSet,
+    /// The port that far hosts are behind.
+    pub(crate) uplink: Option<PortId>,
     responder: R,
     gate: G,
     /// Frames that were refused or intercepted in this visit, to be released at its end.
     pub(crate) refused: Vec<Slot>,
+    /// The same of frames from far hosts.
+    pub(crate) turned_away: Vec<(Slot, Reason)>,
     audit: Audit,
     /// Captures, if there are any.
     pub(crate) taps: Option<Box<Taps>>,
@@ -83,7 +85,7 @@ impl<P: Port> Plane<P> {
     }
 }
 
-impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
+impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// A plane without ports.
     pub fn with_stages(
         settings: Settings,
@@ -101,10 +103,11 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
             doubtful: Armed::default(),
             needs_flush: PortSet::default(),
             tx_blocked: PortSet::default(),
-            peers: PortSet::default(),
+            uplink: None,
             responder,
             gate,
             refused: Vec::with_capacity(BURST as usize),
+            turned_away: Vec::new(),
             audit: Audit::default(),
             taps: None,
         }
@@ -122,32 +125,21 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         config: PortConfig,
         forwarding: datapath::PortConfig,
     ) -> Result<PortId, TooManyPorts> {
-        self.attach_end(now, End::Device(device), config, forwarding)
-    }
-
-    /// Attaches a device or a far host.
-    pub(crate) fn attach_end(
-        &mut self,
-        now: Instant,
-        end: End<P, F>,
-        config: PortConfig,
-        forwarding: datapath::PortConfig,
-    ) -> Result<PortId, TooManyPorts> {
         let id = self.switch.attach(now, config)?;
         self.datapath.attach(id, forwarding);
+        self.put_line(id, End::Device(device), forwarding.network);
+        Ok(id)
+    }
+
+    /// Puts what is behind a new port in its place.
+    pub(crate) fn put_line(&mut self, id: PortId, end: End<P, F>, network: Network) {
         if id.index() == self.lines.len() {
             self.lines.push(None);
         }
-        self.lines[id.index()] = Some(Box::new(Line {
-            id,
-            end,
-            network: forwarding.network,
-            muted: false,
-            failed: None,
-        }));
+        let line = Line { id, end, network, muted: false, failed: None };
+        self.lines[id.index()] = Some(Box::new(line));
         self.rx_ready.insert(id);
         self.needs_flush.insert(id);
-        Ok(id)
     }
 
     /// Detaches a device. What is still held from it or for it is refused, and its memory released.
@@ -156,27 +148,22 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     ///
     /// If no device is attached there.
     pub fn detach(&mut self, now: Instant, id: PortId) -> P {
-        assert!(!self.is_peer(id), "behind port {} is a far host", id.index());
-        match self.detach_end(now, id) {
-            End::Device(device) => device,
-            End::Peer(_) => unreachable!("far hosts are known"),
-        }
-    }
-
-    /// Detaches a device or a far host.
-    pub(crate) fn detach_end(&mut self, now: Instant, id: PortId) -> End<P, F> {
-        self.forget_sender(id);
+        assert!(self.uplink != Some(id), "port {} is the uplink", id.index());
+        self.forget_sender(now, id);
         let mut gone = Vec::new();
         self.switch.detach(now, id, |released| gone.push(released));
         self.datapath.detach(id);
         self.release_all(now, gone);
         // Its number may soon be another port's: nothing of it may stay.
-        let Self { rx_ready, unarmed, armed, doubtful, needs_flush, tx_blocked, peers, .. } = self;
+        let Self { rx_ready, unarmed, armed, doubtful, needs_flush, tx_blocked, .. } = self;
         let [armed, doubtful] =
             [armed, doubtful].map(|Armed { ingress, egress }| [ingress, egress]);
-        let sets = [rx_ready, unarmed, needs_flush, tx_blocked, peers].into_iter();
+        let sets = [rx_ready, unarmed, needs_flush, tx_blocked].into_iter();
         sets.chain(armed).chain(doubtful).for_each(|set| set.remove(id));
-        self.lines[id.index()].take().expect("a port is detached once").end
+        match self.lines[id.index()].take().expect("a port is detached once").end {
+            End::Device(device) => device,
+            End::Uplink(_) => unreachable!("the uplink is known"),
+        }
     }
 
     /// Stops new frames to and from a port that will be detached, as if it were detached already.
@@ -235,7 +222,7 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     pub fn device(&self, id: PortId) -> &P {
         match &self.line(id).end {
             End::Device(device) => device,
-            End::Peer(_) => panic!("behind port {} is a far host", id.index()),
+            End::Uplink(_) => panic!("port {} is the uplink", id.index()),
         }
     }
 
@@ -283,7 +270,7 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         self.rx_ready.insert(line.id);
         match &mut line.end {
             End::Device(device) => Some(device),
-            End::Peer(_) => None,
+            End::Uplink(_) => None,
         }
     }
 
@@ -382,23 +369,27 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     fn turn_as<const TAPPED: bool>(&mut self, now: Instant) -> bool {
         let mut moved = false;
         self.tx_blocked = PortSet::default();
+        moved |= self.handle_peer_events(now);
         for id in self.rx_ready.iter() {
-            moved |= if self.peers.contains(id) {
-                self.receive_peer(now, id)
+            moved |= if self.uplink == Some(id) {
+                self.receive_uplink(now, id)
             } else {
                 self.receive::<TAPPED>(now, id)
             };
         }
         let mut delivered = false;
         for id in self.switch.pending().iter() {
-            let sent = self.transmit::<TAPPED>(now, id);
-            delivered |= sent && !self.peers.contains(id);
-            moved |= sent;
+            if self.uplink == Some(id) {
+                moved |= self.send_to_peers(now, id);
+            } else {
+                delivered |= self.transmit::<TAPPED>(now, id);
+            }
         }
+        moved |= delivered;
         self.transmit_own(now);
         for id in self.needs_flush.iter() {
-            if self.peers.contains(id) {
-                moved |= self.maintain_peer(now, id, delivered);
+            if self.uplink == Some(id) {
+                moved |= self.maintain_peers(now, id, delivered);
             } else {
                 self.flush(id);
             }
@@ -406,10 +397,9 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         moved
     }
 
-    /// Does what is due by now: see [`Switch::tick`] and [`Datapath::tick`]. Gives up silent peers,
-    /// and audits a few ports.
+    /// Does what is due by now: see [`Switch::tick`] and [`Datapath::tick`]. Audits a few
+    /// ports.
     pub fn tick(&mut self, now: Instant) {
-        self.check_peers(now);
         self.datapath.tick(now);
         let mut gone = Vec::new();
         self.switch.tick(now, |released| gone.push(released));
@@ -455,7 +445,11 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     }
 
     /// Releases frames, after the captures have seen which of them were refused.
-    pub(crate) fn release_all(&mut self, now: Instant, gone: Vec<Released<Slot>>) {
+    pub(crate) fn release_all(
+        &mut self,
+        now: Instant,
+        gone: impl IntoIterator<Item = Released<Slot>>,
+    ) {
         let Self { switch, lines, needs_flush, taps, .. } = self;
         if let Some(taps) = taps {
             show_refused(now, switch, taps, |port, slot| {
@@ -466,8 +460,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
                     .frame(slot)
             });
         }
-        for Released { port, frame, .. } in gone {
-            release(lines, needs_flush, port, frame);
+        for released in gone {
+            release(lines, needs_flush, released);
         }
     }
 
@@ -571,7 +565,7 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
             show_refused(now, switch, taps, |_, slot| line.end.frame(slot));
         }
         for slot in refused.drain(..) {
-            line.end.release(slot);
+            line.end.release(slot, None);
         }
         // Even if it received nothing: that the ring was seen empty may be what a grant was waiting
         // for.
@@ -590,10 +584,10 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         if self.switch.flows(id).len() > 0 {
             let flows: Vec<_> = self.switch.flows(id).collect();
             for flow in flows {
-                moved |= self.transmit_from::<TAPPED>(now, id, &mut line, Some(flow));
+                moved |= self.transmit_to_device::<TAPPED>(now, id, &mut line, Some(flow));
             }
         }
-        moved |= self.transmit_from::<TAPPED>(now, id, &mut line, None);
+        moved |= self.transmit_to_device::<TAPPED>(now, id, &mut line, None);
         // Before anybody's flush, and before a peer acknowledges: the sender of a frame may forget
         // it then.
         if moved
@@ -607,21 +601,6 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     }
 
     /// Transmits the frames of one parked flow, or those of the queue.
-    #[inline(always)]
-    fn transmit_from<const TAPPED: bool>(
-        &mut self,
-        now: Instant,
-        id: PortId,
-        line: &mut Line<P, F>,
-        parked: Option<Flow>,
-    ) -> bool {
-        if self.peers.contains(id) {
-            self.send_to_peer(now, id, line, parked)
-        } else {
-            self.transmit_to_device::<TAPPED>(now, id, line, parked)
-        }
-    }
-
     #[inline(always)]
     fn transmit_to_device<const TAPPED: bool>(
         &mut self,
@@ -653,8 +632,9 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
                 if let Some(taps) = taps {
                     taps.refuse(now, ingress, Some(id), Reason::Withdrawn, frame);
                 }
-                let gone = head.refuse(Refusal::WITHDRAWN);
-                gone.into_iter().for_each(|frame| release(lines, needs_flush, ingress, frame));
+                if let Some(released) = head.refuse(Refusal::WITHDRAWN) {
+                    release(lines, needs_flush, released);
+                }
                 done += 1;
                 continue;
             }
@@ -675,7 +655,13 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
                             if let Some(taps) = taps {
                                 taps.refuse(now, ingress, Some(id), Reason::Unfit, frame);
                             }
-                            head.refuse(Refusal::UNFIT)
+                            if let Some(Released { frame, refused, .. }) =
+                                head.refuse(Refusal::UNFIT)
+                            {
+                                source.end.release(frame, refused);
+                                needs_flush.insert(ingress);
+                            }
+                            None
                         }
                         Ok(Taken::Busy) => {
                             tx_blocked.insert(id);
@@ -689,7 +675,7 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
                         }
                     };
                     if let Some(slot) = released {
-                        source.end.release(slot);
+                        source.end.release(slot, None);
                         if ingress != last {
                             needs_flush.insert(ingress);
                             last = ingress;

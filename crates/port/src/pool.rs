@@ -1,5 +1,7 @@
 //! Frame slots of one owner.
 
+use std::ops::Range;
+
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Slots of equal size for frames, in memory that one thread has to itself.
@@ -121,22 +123,22 @@ impl Pool {
         &mut self.memory.as_mut_bytes()[first..first + self.slot_size]
     }
 
-    /// Copies the first `len` bytes of a slot into another one, from `at` on.
+    /// Copies these bytes of a slot into another one, from `at` on.
     ///
     /// # Panics
     ///
     /// If either was not taken, or has fewer bytes.
-    pub fn copy(&mut self, from: u32, len: usize, to: u32, at: usize) {
+    pub fn copy(&mut self, from: u32, bytes: Range<usize>, to: u32, at: usize) {
         assert!(
             self.taken[from as usize] && self.taken[to as usize],
             "slot {from} or {to} is free"
         );
         assert!(
-            len <= self.slot_size && at + len <= self.slot_size,
-            "{len} bytes lie in both slots"
+            bytes.end <= self.slot_size && at + bytes.len() <= self.slot_size,
+            "{bytes:?} lie in both slots"
         );
         let (from, to) = (self.first(from), self.first(to) + at);
-        self.memory.as_mut_bytes().copy_within(from..from + len, to);
+        self.memory.as_mut_bytes().copy_within(from + bytes.start..from + bytes.end, to);
     }
 
     /// Where a slot is in the memory.

@@ -1,77 +1,119 @@
-//! Receive memory: slots for frames, and which stream may take how many.
+//! Receive memory: slots for frames, and which stream and which groups of streams may take how
+//! many.
 
 use alloc::collections::BTreeMap;
 
-use crate::Stream;
-
-/// A claim to a slot.
+/// A claim to a slot, of a stream `K`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Claim {
+pub enum Claim<K> {
     /// A frame of a reliable class: its sender retransmits it.
-    Reliable(Stream),
+    Reliable(K),
     /// A frame of a reliable class that others of its stream wait for.
-    NextInOrder(Stream),
+    NextInOrder(K),
     /// A frame of an unreliable class.
     Unreliable,
 }
 
-impl Claim {
+impl<K> Claim<K> {
     /// The stream, in a reliable class.
-    pub fn whose(self) -> Option<Stream> {
+    pub fn whose(self) -> Option<K> {
         match self {
             Self::Reliable(stream) | Self::NextInOrder(stream) => Some(stream),
             Self::Unreliable => None,
         }
     }
+
+    /// The same claim of a stream under another name.
+    pub fn map<L>(self, name: impl FnOnce(K) -> L) -> Claim<L> {
+        match self {
+            Self::Reliable(stream) => Claim::Reliable(name(stream)),
+            Self::NextInOrder(stream) => Claim::NextInOrder(name(stream)),
+            Self::Unreliable => Claim::Unreliable,
+        }
+    }
 }
 
-/// A number of slots, one for each frame.
+/// A number of slots, one for each frame, of streams `K`. Each frame is of two groups `G`.
 ///
 /// - No reliable stream takes more slots than are left to all other reliable ones (dynamic
 ///   thresholds: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
 ///   switches", 1998), except for a sixteenth of all that is left to frames that others wait for.
 ///   So receivers that consume nothing do not take the memory of others, however many they are.
+/// - No group takes more than eight times what is left to others, by the same rule: a group with
+///   very many streams leaves a ninth to other groups.
 /// - Reliable streams leave a quarter to unreliable ones, and always an eighth of all. When memory
 ///   [is short](Self::is_short), an eighth is free for what is in flight until senders stop.
 /// - Unreliable streams leave a quarter to reliable ones.
 #[derive(Clone, Debug)]
-pub struct Quota {
+pub struct Quota<K, G> {
     all: u32,
     free: u32,
     /// Slots of each reliable stream.
-    held: BTreeMap<Stream, u32>,
+    held: BTreeMap<K, u32>,
     /// Slots of all reliable streams.
     reliable: u32,
+    /// Slots of each group.
+    groups: BTreeMap<G, Held>,
 }
 
-impl Quota {
+/// Slots of a group.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Held {
+    reliable: u32,
+    unreliable: u32,
+}
+
+impl Held {
+    fn side(&mut self, is_reliable: bool) -> &mut u32 {
+        if is_reliable { &mut self.reliable } else { &mut self.unreliable }
+    }
+}
+
+/// How many times what is left to others a group may take.
+const GROUP_SHARE: u32 = 8;
+
+impl<K: Copy + Ord, G: Copy + Ord> Quota<K, G> {
     /// All slots are free.
     pub fn new(all: u32) -> Self {
-        Self { all, free: all, held: BTreeMap::new(), reliable: 0 }
+        Self { all, free: all, held: BTreeMap::new(), reliable: 0, groups: BTreeMap::new() }
     }
 
-    /// Whether there is a slot for this claim.
-    pub fn has_for(&self, claim: Claim) -> bool {
+    /// Whether there is a slot for this claim, of a frame of these groups.
+    pub fn has_for(&self, claim: Claim<K>, groups: [G; 2]) -> bool {
+        let may = |held: fn(Held) -> u32, left: u32| {
+            let of = |group| held(self.groups.get(&group).copied().unwrap_or_default());
+            groups.into_iter().all(|group| of(group) < left.saturating_mul(GROUP_SHARE))
+        };
         self.free > 0
             && match claim {
-                Claim::Reliable(stream) => self.held(stream) < self.shared(),
+                Claim::Reliable(stream) => {
+                    let shared = self.shared();
+                    self.held(stream) < shared && may(|held| held.reliable, shared)
+                }
                 Claim::NextInOrder(stream) => {
                     let left = self.left();
                     left > 0 && self.held(stream) < self.shared() + self.reserve()
                 }
-                Claim::Unreliable => self.unreliable() < self.most(),
+                Claim::Unreliable => {
+                    let left = self.most().saturating_sub(self.unreliable());
+                    may(|held| held.unreliable, left)
+                }
             }
     }
 
     /// Whether there is a slot for this claim that does not make memory [short](Self::is_short).
-    pub fn can_spare(&self, claim: Claim) -> bool {
+    pub fn can_spare(&self, claim: Claim<K>, groups: [G; 2]) -> bool {
         let stops_nobody = || self.unreliable() < self.all / 8 * 3 && self.free > self.all / 8;
-        self.has_for(claim) && (claim != Claim::Unreliable || stops_nobody())
+        self.has_for(claim, groups) && (claim.whose().is_some() || stops_nobody())
     }
 
-    /// Whether a stream that is being NACKed may take enough slots to be worth asking for more.
-    pub fn welcomes(&self, stream: Stream) -> bool {
-        2 * self.held(stream) < self.shared()
+    /// Whether a stream that is being NACKed may take enough slots to be worth asking for more. Its
+    /// groups are left out of account if they are not known.
+    pub fn welcomes(&self, stream: K, groups: Option<[G; 2]>) -> bool {
+        let shared = self.shared();
+        let most = shared.saturating_mul(GROUP_SHARE);
+        let mut known = groups.iter().flatten().filter_map(|group| self.groups.get(group));
+        2 * self.held(stream) < shared && known.all(|held| 2 * held.reliable < most)
     }
 
     /// Whether unreliable streams will soon find no slot. Reliable ones make memory short only if
@@ -81,20 +123,24 @@ impl Quota {
     }
 
     /// Takes a slot that [there is](Self::has_for).
-    pub fn take(&mut self, claim: Claim) {
+    pub fn take(&mut self, claim: Claim<K>, groups: [G; 2]) {
         self.free -= 1;
-        if let Some(stream) = claim.whose() {
+        let stream = claim.whose();
+        if let Some(stream) = stream {
             *self.held.entry(stream).or_default() += 1;
             self.reliable += 1;
         }
+        for group in groups {
+            *self.groups.entry(group).or_default().side(stream.is_some()) += 1;
+        }
     }
 
-    /// Frees a slot of a reliable stream, or of the unreliable ones.
+    /// Frees a slot of a frame of these groups: of a reliable stream, or of the unreliable ones.
     ///
     /// # Panics
     ///
     /// If it had none.
-    pub fn put(&mut self, stream: Option<Stream>) {
+    pub fn put(&mut self, stream: Option<K>, groups: [G; 2]) {
         self.free += 1;
         if let Some(stream) = stream {
             let held = self.held.get_mut(&stream).expect("who has a place is known");
@@ -102,6 +148,13 @@ impl Quota {
             self.reliable -= 1;
             if *held == 0 {
                 self.held.remove(&stream);
+            }
+        }
+        for group in groups {
+            let held = self.groups.get_mut(&group).expect("who has a place is known");
+            *held.side(stream.is_some()) -= 1;
+            if *held == Held::default() {
+                self.groups.remove(&group);
             }
         }
     }
@@ -112,7 +165,7 @@ impl Quota {
     }
 
     /// Slots of a reliable stream.
-    pub fn held(&self, stream: Stream) -> u32 {
+    pub fn held(&self, stream: K) -> u32 {
         self.held.get(&stream).copied().unwrap_or(0)
     }
 
@@ -144,18 +197,25 @@ impl Quota {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use units::Class;
 
     use super::*;
 
-    fn stream(label: u32) -> Stream {
-        Stream { label, class: Class::default() }
+    /// Streams are numbers, and each is a group of its own.
+    type Quota = super::Quota<u32, u32>;
+
+    fn stream(label: u32) -> u32 {
+        label
     }
 
-    fn take_all(places: &mut Quota, claim: Claim) -> u32 {
+    /// The next of many groups that have only unreliable streams, twice.
+    fn group(claim: Claim<u32>, count: u32) -> [u32; 2] {
+        [claim.whose().unwrap_or(1000 + count); 2]
+    }
+
+    fn take_all(places: &mut Quota, claim: Claim<u32>) -> u32 {
         let mut consumed = 0;
-        while places.has_for(claim) {
-            places.take(claim);
+        while places.has_for(claim, group(claim, consumed)) {
+            places.take(claim, group(claim, consumed));
             consumed += 1;
         }
         consumed
@@ -167,7 +227,7 @@ mod tests {
         // Three quarters, less a sixteenth: 1,100.
         let consumed = [1, 2, 3].map(|label| take_all(&mut places, Claim::Reliable(stream(label))));
         assert_eq!(consumed, [550, 275, 138]);
-        assert!(!places.welcomes(stream(3)) && places.welcomes(stream(4)));
+        assert!(!places.welcomes(stream(3), None) && places.welcomes(stream(4), None));
         assert!(!places.is_short(), "what may come again stops no link");
         // Stream 1 has more than that already; stream 4 may take the reserve as well.
         let awaited = [1, 4].map(|label| take_all(&mut places, Claim::NextInOrder(stream(label))));
@@ -180,7 +240,7 @@ mod tests {
     fn what_is_not_repaired_leaves_a_quarter_and_is_left_an_eighth() {
         let mut places = Quota::new(1600);
         while !places.is_short() {
-            places.take(Claim::Unreliable);
+            places.take(Claim::Unreliable, [0; 2]);
         }
         let reliable = (0..100)
             .map(|label| take_all(&mut places, Claim::Reliable(stream(label))))
@@ -192,7 +252,8 @@ mod tests {
         let mut places = Quota::new(1600);
         assert_eq!(take_all(&mut places, Claim::Unreliable), 1200);
         assert!(
-            places.welcomes(stream(1)) && take_all(&mut places, Claim::Reliable(stream(1))) == 50
+            places.welcomes(stream(1), None)
+                && take_all(&mut places, Claim::Reliable(stream(1))) == 50
         );
     }
 
@@ -202,8 +263,8 @@ mod tests {
             let mut places = Quota::new(1600);
             (0..streams)
                 .for_each(|label| _ = take_all(&mut places, Claim::Reliable(stream(label))));
-            while places.can_spare(Claim::Unreliable) {
-                places.take(Claim::Unreliable);
+            while places.can_spare(Claim::Unreliable, [0; 2]) {
+                places.take(Claim::Unreliable, [0; 2]);
             }
             assert!(!places.is_short() && places.free() == free);
         }
@@ -216,13 +277,37 @@ mod tests {
         ) {
             let mut places = Quota::new(all);
             for _ in 0..unreliable.min(all - all / 4) {
-                places.take(Claim::Unreliable);
+                places.take(Claim::Unreliable, [0; 2]);
             }
             for label in 0..streams {
                 take_all(&mut places, Claim::Reliable(stream(label)));
             }
             let fair = (all / 4).saturating_sub(all / 8 + all.div_ceil(16)) >> streams;
-            prop_assert!(fair == 0 || places.has_for(Claim::Reliable(stream(streams))));
+            prop_assert!(fair == 0 || places.has_for(Claim::Reliable(stream(streams)), [streams; 2]));
+        }
+    }
+
+    #[test]
+    fn a_group_of_very_many_streams_leaves_memory_to_other_groups() {
+        for of in [Claim::Reliable as fn(u32) -> Claim<u32>, |_| Claim::Unreliable] {
+            let mut places = Quota::new(1600);
+            let mut take = |group: u32| {
+                let mut taken = 0;
+                for label in 0..500 {
+                    let claim = of(1000 * group + label);
+                    // Each is of another second group.
+                    while places.has_for(claim, [group, 1000 * group + taken]) {
+                        places.take(claim, [group, 1000 * group + taken]);
+                        taken += 1;
+                    }
+                }
+                taken
+            };
+            let [first, second, third] = [1, 2, 3].map(&mut take);
+            assert!(
+                first > 8 * second && second > 4 * third && third > 0,
+                "{first} {second} {third}"
+            );
         }
     }
 }

@@ -168,6 +168,18 @@ impl<F: Copy> Sender<F> {
         (admission, credit)
     }
 
+    /// Whether a stream may not send `len` bytes before it is granted more credit.
+    pub fn waits_for_grant(&self, stream: Stream, len: NonZeroU16) -> bool {
+        let lacks =
+            |out: &SendStream<F>| out.limit().saturating_sub(out.sent()) < u64::from(len.get());
+        self.streams.get(&stream).is_some_and(lacks)
+    }
+
+    /// Whether nothing is to be retransmitted first, and the window is open.
+    pub fn is_open(&self) -> bool {
+        self.due.is_empty() && self.has_window(1)
+    }
+
     /// Whether a stream with credit and `kept` outstanding frames may send.
     fn admit_with_credit(&self, stream: Stream, kept: usize, len: NonZeroU16) -> Admission {
         if !self.config.reliable.contains(stream.class) {

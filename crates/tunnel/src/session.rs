@@ -145,6 +145,17 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
+    /// Whether a stream may not send `len` bytes before it is granted more credit.
+    pub fn waits_for_grant(&self, stream: Stream, len: NonZeroU16) -> bool {
+        self.sender.waits_for_grant(stream, len)
+    }
+
+    /// Whether something may be sent by some stream: the handshake is complete, nothing is to be
+    /// retransmitted first, and the window is open.
+    pub fn is_open(&self) -> bool {
+        self.is_established() && self.sender.is_open()
+    }
+
     /// Whether a datagram of `len` bytes that a network card will cut should be sent, if its frame
     /// is [admitted](Self::admit). Not if it exceeds a quarter of the window, or while large
     /// datagrams are paused.
@@ -361,7 +372,7 @@ impl<F: Copy, R> Session<F, R> {
     }
 
     /// The claim of a frame to memory.
-    pub fn claim(&self, data: &Data) -> Claim {
+    pub fn claim(&self, data: &Data) -> Claim<Stream> {
         match self.is_reliable(data.stream) {
             true if self.receiver.is_next_in_order(data) => Claim::NextInOrder(data.stream),
             true => Claim::Reliable(data.stream),

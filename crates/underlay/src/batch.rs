@@ -19,6 +19,9 @@ const MOST_DATAGRAMS: usize = 64;
 const MOST_QUEUED: usize = 256 << 10;
 const MOST_BATCHES: usize = 64;
 
+/// Among how many of the newest batches one is looked for that another datagram may join.
+const LOOK_BACK: usize = 16;
+
 /// The length of a datagram's payload, in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Len {
@@ -94,8 +97,11 @@ impl Queue {
     pub fn push(&mut self, to: IpAddr, marking: Marking, len: Len, write: impl FnOnce(&mut [u8])) {
         let (Len::Exactly(bytes) | Len::AtLeast(bytes)) = len;
         assert!(bytes <= LONGEST, "a datagram of {bytes} bytes was to be sent");
+        // The newest batch to the same place: so datagrams to one place stay in order, and those to
+        // several places that take turns still leave together.
+        let newest = self.batches.iter_mut().rev().take(LOOK_BACK).find(|batch| batch.to == to);
         let joins = self.joins;
-        let last = self.batches.back_mut().filter(|last| joins && !last.is_alone);
+        let last = newest.filter(|last| joins && !last.is_alone);
         let padding = last.as_ref().and_then(|last| last.takes(to, marking, bytes));
         let batch = match (last, padding) {
             (Some(last), Some(padding)) => {

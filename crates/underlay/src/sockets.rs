@@ -210,9 +210,12 @@ impl Underlay {
     /// Whether a datagram of `flow` can be queued now: its queue has room, and not too much was
     /// sent since the last [`flush`](Self::flush).
     pub fn has_room(&self, flow: u32) -> bool {
-        let Sender { queue, ahead, .. } =
-            &self.senders[wire::flow::place(flow, self.senders.len())];
-        queue.has_room() && *ahead < MOST_AHEAD
+        self.senders[wire::flow::place(flow, self.senders.len())].has_room()
+    }
+
+    /// Whether a datagram of any flow can be queued now.
+    pub fn has_room_for_all(&self) -> bool {
+        self.senders.iter().all(Sender::has_room)
     }
 
     /// Queues a datagram of `len` bytes, which `write` writes. The next [`flush`](Self::flush)
@@ -355,6 +358,11 @@ impl Underlay {
 }
 
 impl Sender {
+    /// Whether another datagram can be queued now.
+    fn has_room(&self) -> bool {
+        self.queue.has_room() && self.ahead < MOST_AHEAD
+    }
+
     /// Sends waiting batches as far as the kernel has room, and reports each accepted one to
     /// `sent`. Returns whether that was all.
     #[inline]

@@ -15,6 +15,7 @@ const APPLY_EXAMPLES: &str = "\
 Examples:
   zovn apply networks.toml                   the agent at its usual place
   zovn apply host.toml --socket /tmp/a.sock  another agent, and what its file says of networks now
+  zovn apply networks.toml --network blue    only this one of the file; the agent keeps the others
 
 docs/overlay.md shows a file.";
 
@@ -22,12 +23,16 @@ docs/overlay.md shows a file.";
 ///
 /// The `[[network]]` tables of the file are sent to the agent, which takes all of them at once or
 /// none: then it says what is wrong with them, and frames go where they went before. The rest of a
-/// host.toml is not looked at.
+/// host.toml is not looked at. With `--network`, one network of the file is sent, and the agent's
+/// others stay.
 #[derive(clap::Args)]
 #[command(after_long_help = APPLY_EXAMPLES)]
 pub struct ApplyArgs {
     /// The file (TOML).
     file: PathBuf,
+    /// Add or replace only this network.
+    #[arg(long, value_name = "NAME")]
+    network: Option<String>,
     /// The agent's socket.
     #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
     socket: PathBuf,
@@ -60,10 +65,28 @@ enum What {
     },
 }
 
-/// Sends a file's networks.
+/// The file does not have what was asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("{} has no network `{name}`: leave out `--network` to send all that it has", file.display())]
+struct NoNetwork {
+    file: PathBuf,
+    name: String,
+}
+
+/// Sends a file's networks, or one of them.
 pub fn apply(args: ApplyArgs) -> Outcome {
-    let networks = agent::load_networks(&args.file)?;
-    let applied = Client::new(args.socket)?.set_networks(&networks)?;
+    let mut networks = agent::load_networks(&args.file)?;
+    let client = Client::new(args.socket)?;
+    let applied = match args.network {
+        None => client.set_networks(&networks)?,
+        Some(name) => {
+            networks.retain(|network| network.name.0 == name);
+            let [network] = &networks[..] else {
+                return Err(NoNetwork { file: args.file, name }.into());
+            };
+            client.set_network(network)?
+        }
+    };
     let members: usize = networks.iter().map(|network| network.members.len()).sum();
     writeln!(
         io::stdout(),

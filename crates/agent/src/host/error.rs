@@ -19,6 +19,9 @@ pub enum UplinkError {
     /// The uplinks cannot be opened.
     #[error(transparent)]
     Open(#[from] overlay::OpenError),
+    /// The switch is full.
+    #[error(transparent)]
+    TooMany(#[from] TooManyPorts),
     /// Their events cannot be waited for.
     #[error("cannot wait for other hosts' datagrams: {0}; raise the limit on open files")]
     Events(#[source] io::Error),
@@ -42,8 +45,8 @@ pub enum AttachError {
     /// The switch is full.
     #[error(transparent)]
     TooMany(#[from] TooManyPorts),
-    /// The switch has had as many networks as there are numbers for.
-    #[error("the agent has had 65,534 networks, and cannot tell `{0}` from them: start it again")]
+    /// As many networks are in use as there are numbers for.
+    #[error("65,534 networks are in use on this host: `{0}` would be one too many")]
     TooManyNetworks(NetworkName),
     /// Its events cannot be waited for.
     #[error("cannot wait for its events: {0}; raise the limit on open files")]

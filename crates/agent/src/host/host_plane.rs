@@ -1,6 +1,6 @@
-//! The plane of a host: which devices, peers and stages it has.
+//! The plane of a host: which devices, far hosts and stages it has.
 
-use overlay::Trunk;
+use overlay::Overlay;
 use plane::Plane;
 
 use super::device::Device;
@@ -8,4 +8,4 @@ use super::gate::HostGate;
 use super::responder::HostResponder;
 
 /// The plane of a host.
-pub type HostPlane = Plane<Device, Trunk, HostResponder, HostGate>;
+pub type HostPlane = Plane<Device, Overlay, HostResponder, HostGate>;

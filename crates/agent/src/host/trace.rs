@@ -11,14 +11,13 @@ mod frame;
 
 use std::net::IpAddr;
 
-use datapath::{Answer, Explained, LONGEST_ANSWER, Network};
+use datapath::{Answer, Explained, LONGEST_ANSWER, Network, Remote};
 use kernel::clock;
-use lossless::{EgressOutlook, Fate, PortId, Reason, Size};
+use lossless::{EgressOutlook, Fate, Flow, PortId, Reason, Size};
 use model::{
     PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
     TraceSession, TraceSpec, TraceTable,
 };
-use overlay::Overlay;
 use plane::Leaving;
 use port::{FrameView, Slot};
 use tunnel::Admission;
@@ -111,15 +110,26 @@ impl Host {
         owner.map(|mac| Target::Ip(address, mac)).ok_or_else(unknown)
     }
 
-    /// A port's name; that of another host is its tunnel address.
+    /// A port's name.
     fn name(&self, id: PortId) -> PortName {
-        let own =
-            self.attached.iter().find(|port| port.id == id).map(|port| port.spec.name.clone());
-        let mut trunks = self.overlay.iter().flat_map(Overlay::peers);
-        let far =
-            || trunks.find(|(_, trunk)| *trunk == id).map(|(far, _)| PortName(far.to_string()));
-        own.or_else(far).expect("every port is attached, or leads to another host")
+        let port = self.attached.iter().find(|port| port.id == id);
+        port.expect("every port but the uplink is attached").spec.name.clone()
     }
+
+    /// The name of the far host that a flow goes to: its tunnel address.
+    fn far_name(&self, flow: Flow) -> PortName {
+        let (remote, _) = Remote::of_flow(flow);
+        let trunk = self.plane.peers().and_then(|peers| peers.trunk(remote.peer));
+        PortName(trunk.expect("flows lead to hosts that are known").host().to_string())
+    }
+}
+
+/// Whom a frame is for, and what would become of it there.
+enum Egress {
+    /// A port of this host.
+    Port(EgressOutlook),
+    /// A port of a far host.
+    Far(Flow, EgressOutlook),
 }
 
 impl Walk<'_> {
@@ -158,18 +168,19 @@ impl Walk<'_> {
         if let Some((outcome, verdict)) = self.question(target, &frame) {
             return self.end(outcome, verdict);
         }
-        let outlook = |port| switch.outlook(port, class, size);
+        let local = |port| Egress::Port(switch.outlook(port, class, size));
+        let far = |(port, flow)| Egress::Far(flow, switch.flow_outlook(port, flow, class, size));
         let (egresses, flooded, refused) = match fate {
             datapath::Fate::Refused(refusal) => (Vec::new(), false, Some(refusal.reason())),
-            datapath::Fate::To(port) => (vec![outlook(port)], false, None),
-            datapath::Fate::Far(_) => unreachable!("far hosts are ports"),
+            datapath::Fate::To(port) => (vec![local(port)], false, None),
+            datapath::Fate::Far(remote) => {
+                let uplink = self.host.plane.uplink().expect("who decided so knew one");
+                (vec![far((uplink, remote.flow(class)))], false, None)
+            }
             datapath::Fate::Flooded(audience) => {
-                let egresses: Vec<_> = audience
-                    .ports
-                    .iter()
-                    .filter(|port| !switch.is_closed(*port))
-                    .map(outlook)
-                    .collect();
+                let ports = audience.ports.iter().filter(|port| !switch.is_closed(*port));
+                let egresses: Vec<_> =
+                    ports.map(local).chain(audience.flows.into_iter().map(far)).collect();
                 let refused = egresses.is_empty().then_some(Reason::NoEgress);
                 (egresses, refused.is_none(), refused)
             }
@@ -180,10 +191,16 @@ impl Walk<'_> {
             vlan,
             to: header.destination(),
             flooded,
-            egresses: egresses.iter().map(|egress| self.host.name(egress.port)).collect(),
+            egresses: egresses.iter().map(|egress| self.name(egress)).collect(),
             refused: refused.clone(),
         }));
-        let ends: Vec<_> = egresses.iter().map(|egress| self.egress(egress, &frame)).collect();
+        let ends: Vec<_> = egresses
+            .iter()
+            .map(|egress| match egress {
+                Egress::Port(outlook) => self.port(outlook),
+                Egress::Far(flow, outlook) => self.far(*flow, outlook, &frame),
+            })
+            .collect();
         match (stuck, refused) {
             (Some(why), _) => {
                 self.end(TraceOutcome::Held, format!("held in its sender's own memory: {why}"))
@@ -236,74 +253,75 @@ impl Walk<'_> {
         Some((TraceOutcome::Answered, answer.into()))
     }
 
-    /// What becomes of the frame at an egress, and the same in a sentence.
-    fn egress(&mut self, egress: &EgressOutlook, frame: &Frame) -> (TraceOutcome, String) {
+    fn name(&self, egress: &Egress) -> PortName {
+        match egress {
+            Egress::Port(outlook) => self.host.name(outlook.port),
+            Egress::Far(flow, _) => self.host.far_name(*flow),
+        }
+    }
+
+    /// What becomes of the frame at a port, and the same in a sentence.
+    fn port(&mut self, egress: &EgressOutlook) -> (TraceOutcome, String) {
         let plane = &self.host.plane;
-        let id = egress.port;
-        let name = self.host.name(id);
-        let trunk = plane.is_peer(id);
-        let session = trunk.then(|| {
-            let view = FrameView::plain(&frame.bytes);
-            let (port, slot, network) = (self.from.id, Slot(0), self.network);
-            let (peer, class) = (plane.peer(id), egress.class);
-            let outlook = peer.outlook(&Leaving { port, slot, network, class, view });
-            outlook.map(|outlook| (peer.host(), outlook))
-        });
-        let session = session.flatten();
-        use TraceOutcome::{Held, Refused};
-        let held = |why: &str| Some((Held, why.to_owned()));
-        let of_trunk = || match session {
-            None => Some((Refused, "unfit: nobody is there whom it could be for".to_owned())),
-            Some((_, outlook)) if outlook.is_too_long => {
-                Some((Refused, "unfit: it is too long for the underlay".into()))
-            }
-            Some((_, outlook)) => {
-                let session = outlook.session?;
-                if plane.switch().is_parked(id, session.flow) {
-                    return held(
-                        "others for the same far port wait for credit, and it goes behind them",
-                    );
-                }
-                match session.admission {
-                    Admission::Go => None,
-                    Admission::NoSession => held("the other host has not told that it hears us"),
-                    Admission::NoCredit => held("the far receiver takes no more for now"),
-                    Admission::NoWindow => held("the fabric has enough of us for now"),
-                }
-            }
-        };
+        let (id, name) = (egress.port, self.host.name(egress.port));
+        let held = |why: &str| Some((TraceOutcome::Held, why.to_owned()));
         let bad = match egress.fate {
-            Fate::Refused(reason) => Some((Refused, reason.name().to_owned())),
+            Fate::Refused(reason) => Some((TraceOutcome::Refused, reason.name().to_owned())),
             _ if let Some(failure) = plane.failure(id) => held(&failure.to_string()),
-            _ if !trunk && plane.device(id).is_down() => held("nobody is there to take it"),
+            _ if plane.device(id).is_down() => held("nobody is there to take it"),
             Fate::Waits => held("there is no room in the egress's queue"),
             Fate::Switched if egress.ready_at > self.now => held(&format!(
                 "its rate lets the next frame go in {}",
                 egress.ready_at.since(self.now)
             )),
             Fate::Switched if plane.is_tx_blocked(id) => held("its receiver has no room"),
-            Fate::Switched if trunk => of_trunk(),
             Fate::Switched => None,
         };
-        let (outcome, reason) = match bad {
-            Some((outcome, reason)) => (outcome, Some(reason)),
-            None => (TraceOutcome::Delivered, None),
+        let (outcome, reason) = self.end_at(name.clone(), egress, bad);
+        let sentence = match (outcome, reason) {
+            (_, None) => format!("delivered to `{name}`"),
+            (TraceOutcome::Refused, Some(why)) => format!("refused for `{name}`: {why}"),
+            (_, Some(why)) => format!("held for `{name}`: {why}"),
         };
-        self.hops.push(TraceHop::Egress(TraceEgress {
-            port: name.clone(),
-            queued_frames: egress.load.frames,
-            queued_bytes: egress.load.bytes,
-            waiting_frames: egress.waiting,
-            stalled: egress.stalled,
-            rate: plane.switch().config(id).shaping.map(|shaping| shaping.rate),
-            held_flows: egress.flows,
-            outcome,
-            reason: reason.clone(),
-        }));
-        if let Some((vtep, outlook)) = session {
+        (outcome, sentence)
+    }
+
+    /// What becomes of the frame on its way to a far host, and the same in a sentence.
+    fn far(&mut self, flow: Flow, egress: &EgressOutlook, frame: &Frame) -> (TraceOutcome, String) {
+        let plane = &self.host.plane;
+        let name = self.host.far_name(flow);
+        let peers = plane.peers().expect("there is a far host");
+        let view = FrameView::plain(&frame.bytes);
+        let (port, slot, network) = (self.from.id, Slot(0), self.network);
+        let leaving = Leaving { port, slot, network, class: egress.class, view };
+        let outlook = peers.outlook(self.now, flow, &leaving);
+        let refused = |why: &str| Some((TraceOutcome::Refused, why.to_owned()));
+        let held = |why: &str| Some((TraceOutcome::Held, why.to_owned()));
+        let bad = match (egress.fate, outlook) {
+            (Fate::Refused(reason), _) => refused(reason.name()),
+            (_, None) => refused("unfit: tunnels do not carry its network"),
+            (_, Some(outlook)) if outlook.is_stalled => {
+                refused("stalled_receiver: the other host takes nothing")
+            }
+            (_, Some(outlook)) if outlook.is_too_long => {
+                refused("unfit: it is too long for the underlay")
+            }
+            _ if egress.waiting > 0 => {
+                held("others for the same far port wait, and it goes behind them")
+            }
+            (_, Some(outlook)) if let Some(why) = outlook.waits_for => held(why),
+            (_, Some(outlook)) => match outlook.session.map(|session| session.admission) {
+                None | Some(Admission::Go) => None,
+                Some(Admission::NoSession) => held("the other host has not told that it hears us"),
+                Some(Admission::NoCredit) => held("the far receiver takes no more for now"),
+                Some(Admission::NoWindow) => held("the fabric has enough of us for now"),
+            },
+        };
+        let (outcome, reason) = self.end_at(name.clone(), egress, bad);
+        if let Some(outlook) = outlook {
             let session = outlook.session;
             self.hops.push(TraceHop::Session(TraceSession {
-                vtep,
+                vtep: name.0.parse().expect("a far host's name is its address"),
                 vni: outlook.vni,
                 label: outlook.label,
                 credit_bytes: session.map(|session| session.credit),
@@ -314,11 +332,36 @@ impl Walk<'_> {
             }));
         }
         let sentence = match (outcome, reason) {
-            (Refused, Some(why)) => format!("refused for `{name}`: {why}"),
+            (_, None) => format!("sent to {name}"),
+            (TraceOutcome::Refused, Some(why)) => format!("refused for `{name}`: {why}"),
             (_, Some(why)) => format!("held for `{name}`: {why}"),
-            (_, None) if trunk => format!("sent to {name}"),
-            (_, None) => format!("delivered to `{name}`"),
         };
         (outcome, sentence)
+    }
+
+    /// Notes what becomes of the frame at an egress: it is delivered, unless something is `bad`.
+    fn end_at(
+        &mut self,
+        port: PortName,
+        egress: &EgressOutlook,
+        bad: Option<(TraceOutcome, String)>,
+    ) -> (TraceOutcome, Option<String>) {
+        let (outcome, reason) = match bad {
+            Some((outcome, reason)) => (outcome, Some(reason)),
+            None => (TraceOutcome::Delivered, None),
+        };
+        let config = self.host.plane.switch().config(egress.port);
+        self.hops.push(TraceHop::Egress(TraceEgress {
+            port,
+            queued_frames: egress.load.frames,
+            queued_bytes: egress.load.bytes,
+            waiting_frames: egress.waiting,
+            stalled: egress.stalled,
+            rate: config.shaping.map(|shaping| shaping.rate),
+            held_flows: egress.flows,
+            outcome,
+            reason: reason.clone(),
+        }));
+        (outcome, reason)
     }
 }

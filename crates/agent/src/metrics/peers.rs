@@ -3,8 +3,8 @@
 use std::fmt;
 
 use model::{
-    BfdState, LedgerStatus, Ledgers, PathStatus, PauseFramesStatus, PeerState, PeerStatus,
-    SessionStatus, UplinkStatus,
+    BfdState, LedgerStatus, PathStatus, PauseFramesStatus, PeerState, PeerStatus, SessionStatus,
+    UplinkStatus,
 };
 use overlay::REASONS;
 use prometheus_client::registry::Unit;
@@ -95,18 +95,18 @@ fn encode_peers(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
     });
     page.counter("peer", "Bytes received (ingress) and sent (egress).", Some(Unit::Bytes), bytes)?;
     let counted = |count: fn(&LedgerStatus) -> u64| {
-        sides(peers).map(move |(labels, side)| (labels, count(&side.total)))
+        sides(peers).map(move |(labels, side)| (labels, count(side)))
     };
     let help = "Frames accepted from the peer (ingress), or for it (egress).";
     page.counter("peer_accepted_frames", help, None, counted(|ledger| ledger.accepted))?;
     let help = "Frames delivered to their receiver.";
     page.counter("peer_delivered_frames", help, None, counted(|ledger| ledger.delivered))?;
     let refused = sides(peers).flat_map(|(labels, side)| {
-        reasons(labels, lossless::Reason::ALL.map(lossless::Reason::name), &side.total.refused)
+        reasons(labels, lossless::Reason::ALL.map(lossless::Reason::name), &side.refused)
     });
     page.counter("peer_refused_frames", "Frames refused, by reason.", None, refused)?;
-    let held = sides(peers)
-        .map(|(labels, side)| (labels, i64::try_from(side.total.held).unwrap_or(i64::MAX)));
+    let held =
+        sides(peers).map(|(labels, side)| (labels, i64::try_from(side.held).unwrap_or(i64::MAX)));
     page.gauge("peer_held_frames", "Frames held now.", None, held)?;
     let refused = peers.iter().flat_map(|peer| reasons(name(peer), REASONS, &peer.refused));
     let help = "Packets from the peer that were not accepted, by reason.";
@@ -149,7 +149,7 @@ fn paths(
 }
 
 /// Each direction of each peer.
-fn sides(peers: &[PeerStatus]) -> impl Iterator<Item = (Labels, &Ledgers)> {
+fn sides(peers: &[PeerStatus]) -> impl Iterator<Item = (Labels, &LedgerStatus)> {
     peers.iter().flat_map(|peer| {
         [("ingress", &peer.ingress), ("egress", &peer.egress)]
             .map(|(direction, side)| (with(peer, "direction", direction), side))
@@ -183,8 +183,8 @@ pub(super) mod tests {
             state: PeerState::Up,
             paths: Vec::new(),
             session: None,
-            ingress: Ledgers::default(),
-            egress: Ledgers::default(),
+            ingress: LedgerStatus::default(),
+            egress: LedgerStatus::default(),
             ingress_bytes: 0,
             egress_bytes: 7,
             held_flows: 0,
@@ -242,6 +242,8 @@ pub(super) mod tests {
                 sent: 9,
             }],
             responder: ResponderStatus { replies: 4, rate_limited: 5 },
+            ingress: model::Ledgers::default(),
+            egress: model::Ledgers::default(),
             peers: vec![plain, cut],
             notes: Vec::new(),
         }

@@ -33,10 +33,6 @@ fn local(number: u16) -> PortConfig {
     PortConfig { network: network(number), ..PortConfig::default() }
 }
 
-fn trunk() -> PortConfig {
-    PortConfig { trunk: true, ..PortConfig::default() }
-}
-
 /// Who may get a frame: a port, or one of a far host.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Receiver {
@@ -81,8 +77,6 @@ fn declared(number: u16, machines: &BTreeMap<usize, (u32, u32)>) -> Declared {
 #[derive(Default)]
 struct Model {
     locals: BTreeMap<PortId, Network>,
-    /// Each one's networks.
-    trunks: BTreeMap<PortId, BTreeSet<Network>>,
     /// By network, VLAN and address: the port, and whether it was pinned.
     addresses: BTreeMap<(Network, u16, Mac), (PortId, bool)>,
     /// By network: the peer and label of each machine on other hosts.
@@ -90,17 +84,8 @@ struct Model {
 }
 
 impl Model {
-    fn attach(&mut self, port: PortId, config: &PortConfig) {
-        if config.trunk {
-            self.trunks.insert(port, BTreeSet::new());
-        } else {
-            self.locals.insert(port, config.network);
-        }
-    }
-
     fn detach(&mut self, port: PortId) {
         self.locals.remove(&port);
-        self.trunks.remove(&port);
         self.forget(port);
     }
 
@@ -110,7 +95,6 @@ impl Model {
 
     fn is_member(&self, port: PortId, network: Network) -> bool {
         self.locals.get(&port) == Some(&network)
-            || self.trunks.get(&port).is_some_and(|joined| joined.contains(&network))
             || port == self::port(UPLINK) && self.declared.contains_key(&network)
     }
 
@@ -121,8 +105,11 @@ impl Model {
         }
         let vlan = header.tag.map_or(0, |tag| tag.vlan);
         let is_uplink = from == port(UPLINK);
-        let from_trunk = self.trunks.contains_key(&from) || is_uplink;
-        if !from_trunk && !header.source().is_multicast() {
+        let is_far = |address: Mac| {
+            let declared = self.declared.get(&network).filter(|_| vlan == 0);
+            declared.is_some_and(|machines| machines.keys().any(|it| mac(*it) == address))
+        };
+        if !is_uplink && !header.source().is_multicast() && !is_far(header.source()) {
             let place =
                 self.addresses.entry((network, vlan, header.source())).or_insert((from, false));
             if !place.1 {
@@ -130,14 +117,13 @@ impl Model {
             }
         }
         let is_group = header.destination().is_multicast();
-        let known =
-            self.addresses.get(&(network, vlan, header.destination())).filter(|_| !is_group);
+        let is_far = is_far(header.destination());
+        let known = self.addresses.get(&(network, vlan, header.destination()));
+        let known = known.filter(|(_, is_pinned)| !is_group && (*is_pinned || !is_far));
         if let Some((to, _)) = known {
-            return match self.trunks.contains_key(to) {
-                _ if *to == from => Err(Reason::SamePort),
-                _ if !self.is_member(*to, network) => Err(Reason::NotMember),
-                true if from_trunk => Err(Reason::SplitHorizon),
-                _ => Ok(BTreeSet::from([Receiver::Port(*to)])),
+            return match *to == from {
+                true => Err(Reason::SamePort),
+                false => Ok(BTreeSet::from([Receiver::Port(*to)])),
             };
         }
         let far = self.declared.get(&network).into_iter().flatten();
@@ -156,9 +142,6 @@ impl Model {
             return Err(Reason::LinkLocal);
         }
         let mut all: BTreeSet<PortId> = self.locals.keys().copied().collect();
-        if is_group && !from_trunk {
-            all.extend(self.trunks.keys());
-        }
         all.retain(|port| *port != from && self.is_member(*port, network));
         let mut all: BTreeSet<_> = all.into_iter().map(Receiver::Port).collect();
         if is_group && !is_uplink {
@@ -191,14 +174,12 @@ enum Step {
     Visit(usize, Vec<Drawn>),
     /// What came by the port last, once more.
     Again(usize),
-    Pin(usize, u16, u16, usize),
-    Join(usize, u16),
-    Leave(usize, u16),
+    Pin(usize, u16, usize),
     Close(usize),
     /// A network's machines on other hosts; none: it is this host's alone.
     Declare(u16, Option<BTreeMap<usize, (u32, u32)>>),
-    /// Another port in one's place: a trunk, if of no network.
-    Replace(usize, Option<u16>),
+    /// Another port in one's place.
+    Replace(usize, u16),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -215,10 +196,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (visitor(), frames).prop_map(|(port, frames)| Step::Visit(port, frames)),
         6 => visitor().prop_map(Step::Again),
-        3 => (port(), number(), 0u16..2, 0usize..6).prop_map(|(port, number, vlan, mac)| Step::Pin(port, number, vlan, mac)),
-        3 => (port(), number()).prop_map(|(port, number)| Step::Join(port, number)),
-        1 => (port(), number()).prop_map(|(port, number)| Step::Leave(port, number)),
-        1 => (port(), prop::option::of(number())).prop_map(|(port, number)| Step::Replace(port, number)),
+        3 => (port(), 0u16..2, 0usize..6).prop_map(|(port, vlan, mac)| Step::Pin(port, vlan, mac)),
+        1 => (port(), number()).prop_map(|(port, number)| Step::Replace(port, number)),
         1 => port().prop_map(Step::Close),
         3 => (number(), prop::option::weighted(0.8, machines)).prop_map(|(number, it)| Step::Declare(number, it)),
     ]
@@ -254,10 +233,9 @@ struct Pair {
 }
 
 impl Pair {
-    fn attach(&mut self, id: PortId, number: Option<u16>) {
-        let config = number.map_or(trunk(), local);
-        self.datapath.attach(id, config);
-        self.model.attach(id, &config);
+    fn attach(&mut self, id: PortId, number: u16) {
+        self.datapath.attach(id, local(number));
+        self.model.locals.insert(id, network(number));
     }
 
     /// Each frame of a visit fares as the model decides it, and as was explained before; but for
@@ -309,27 +287,10 @@ impl Pair {
                     self.visit(at(port), &frames);
                 }
             }
-            Step::Pin(port, number, vlan, address) => {
-                self.datapath.pin(network(number), mac(address), vlan, at(port));
-                self.model
-                    .addresses
-                    .insert((network(number), vlan, mac(address)), (at(port), true));
-            }
-            Step::Join(port, number) => {
-                if let Some(joined) = self.model.trunks.get_mut(&at(port)) {
-                    joined.insert(network(number));
-                    self.datapath.join(at(port), network(number));
-                }
-            }
-            Step::Leave(port, number) => {
-                let id = at(port);
-                if let Some(joined) = self.model.trunks.get_mut(&id) {
-                    joined.remove(&network(number));
-                    self.model
-                        .addresses
-                        .retain(|key, (port, _)| (key.0, *port) != (network(number), id));
-                    self.datapath.leave(id, network(number));
-                }
+            Step::Pin(port, vlan, address) => {
+                self.datapath.pin(at(port), mac(address), vlan);
+                let network = self.model.locals[&at(port)];
+                self.model.addresses.insert((network, vlan, mac(address)), (at(port), true));
             }
             Step::Close(port) => {
                 self.model.forget(at(port));
@@ -357,7 +318,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
     fn a_frame_reaches_those_of_its_network_whom_a_naive_model_names(
-        ports in prop::collection::vec(prop::option::weighted(0.6, 0u16..3), 2..7),
+        ports in prop::collection::vec(0u16..3, 2..7),
         steps in prop::collection::vec(step(), 1..80),
     ) {
         let datapath = Datapath::new(Settings::default());
@@ -380,76 +341,83 @@ fn a_number_that_stands_for_no_network_is_none() {
     assert_eq!(Network::new(0xffff), None);
 }
 
-/// Two local ports in network 1, two trunks, and a local port in network 2. The trunks are in both.
+/// Ports 0 and 1 in network 1, and port 2 in network 2. Both networks have machines on two hosts.
 fn two_networks() -> Datapath {
     let mut datapath = Datapath::new(Settings::default());
-    let configs = [local(1), local(1), trunk(), trunk(), local(2)];
-    configs.iter().enumerate().for_each(|(number, config)| datapath.attach(port(number), *config));
-    for (trunk, number) in [(2, 1), (2, 2), (3, 1), (3, 2)] {
-        datapath.join(port(trunk), network(number));
+    for (number, of) in [1, 1, 2].into_iter().enumerate() {
+        datapath.attach(port(number), local(of));
+    }
+    datapath.set_uplink(port(UPLINK), Class::default());
+    for number in [1, 2] {
+        let machines = BTreeMap::from([(7, (0, 7)), (8, (1, 8))]);
+        datapath.declare(network(number), Some(Arc::new(declared(number, &machines))));
     }
     datapath
 }
 
+fn at_ports(numbers: &[usize]) -> impl Iterator<Item = Receiver> {
+    numbers.iter().map(|number| Receiver::Port(port(*number)))
+}
+
+/// All machines of a network on these far hosts.
+fn on_hosts(number: u16, hosts: &[u32]) -> impl Iterator<Item = Receiver> {
+    let vni = u32::from(number) + 100;
+    hosts.iter().map(move |host| Receiver::Far(Remote::flood(peer(*host), vni)))
+}
+
 /// Who gets a frame of a network that comes in by `from`, from its own address.
-fn heard(
-    datapath: &mut Datapath,
-    from: usize,
-    number: u16,
-    to: Option<usize>,
-) -> Result<Vec<usize>, Reason> {
+fn heard(datapath: &mut Datapath, from: usize, number: u16, to: Option<usize>) -> Outcome {
     let header = Peek::new(to.map_or(Mac::BROADCAST, mac), mac(from), None);
-    let decision = datapath.decide(NOW, port(from), &header, network(number));
-    let number = |receiver| match receiver {
-        Receiver::Port(port) => port.index(),
-        Receiver::Far(remote) => panic!("{remote:?}"),
-    };
-    outcome(decision.verdict).map(|receivers| receivers.into_iter().map(number).collect())
+    outcome(datapath.decide(NOW, port(from), &header, network(number)).verdict)
+}
+
+fn ports(numbers: &[usize]) -> Outcome {
+    Ok(at_ports(numbers).collect())
 }
 
 #[test]
-fn a_group_is_reached_by_trunks_and_an_unknown_address_is_not_looked_for_there() {
+fn a_group_is_reached_on_far_hosts_and_an_unknown_address_is_not_looked_for_there() {
     let mut it = two_networks();
-    assert_eq!(heard(&mut it, 0, 1, None), Ok(vec![1, 2, 3]));
-    assert_eq!(heard(&mut it, 0, 1, Some(1)), Ok(vec![1]));
-    assert_eq!(heard(&mut it, 2, 1, None), Ok(vec![0, 1]));
-    assert_eq!(heard(&mut it, 2, 1, Some(1)), Ok(vec![0, 1]), "not known yet");
-    assert_eq!(heard(&mut it, 4, 2, None), Ok(vec![2, 3]));
-    it.leave(port(3), network(2));
-    assert_eq!(heard(&mut it, 4, 2, None), Ok(vec![2]));
+    let all = at_ports(&[1]).chain(on_hosts(1, &[0, 1])).collect();
+    assert_eq!(heard(&mut it, 0, 1, None), Ok(all));
+    assert_eq!(heard(&mut it, 0, 1, Some(1)), ports(&[1]));
+    assert_eq!(heard(&mut it, UPLINK, 1, None), ports(&[0, 1]));
+    assert_eq!(heard(&mut it, UPLINK, 1, Some(1)), ports(&[0, 1]), "not known yet");
+    assert_eq!(heard(&mut it, 2, 2, None), Ok(on_hosts(2, &[0, 1]).collect()));
+    let one = declared(2, &BTreeMap::from([(7, (0, 7))]));
+    it.declare(network(2), Some(Arc::new(one)));
+    assert_eq!(heard(&mut it, 2, 2, None), Ok(on_hosts(2, &[0]).collect()));
 }
 
 #[test]
 fn an_address_in_two_networks_is_two_entries() {
     let mut it = two_networks();
-    it.pin(network(1), mac(9), 0, port(1));
-    it.pin(network(2), mac(9), 0, port(3));
-    assert_eq!(heard(&mut it, 0, 1, Some(9)), Ok(vec![1]));
-    assert_eq!(heard(&mut it, 4, 2, Some(9)), Ok(vec![3]));
-    it.leave(port(3), network(2));
+    it.pin(port(1), mac(9), 0);
+    it.pin(port(2), mac(9), 0);
+    assert_eq!(heard(&mut it, 0, 1, Some(9)), ports(&[1]));
+    assert_eq!(heard(&mut it, UPLINK, 2, Some(9)), ports(&[2]));
+    it.close(port(2));
     let left: Vec<_> = it
         .addresses()
         .iter()
         .filter(|entry| entry.mac == mac(9))
         .map(|entry| entry.network)
         .collect();
-    assert_eq!(left, [network(1)], "forgotten with the membership");
+    assert_eq!(left, [network(1)], "forgotten with the port");
 }
 
 #[test]
-fn what_came_by_a_trunk_leaves_by_none_and_teaches_nothing() {
+fn what_came_from_a_far_host_goes_to_none_and_teaches_nothing() {
     let mut it = two_networks();
-    it.pin(network(1), mac(9), 0, port(3));
-    assert_eq!(heard(&mut it, 2, 1, Some(9)), Err(Reason::SplitHorizon));
-    assert_eq!(heard(&mut it, 3, 1, Some(9)), Err(Reason::SamePort));
-    assert_eq!(it.addresses().len(), 1);
+    assert_eq!(heard(&mut it, UPLINK, 1, Some(7)), Err(Reason::SplitHorizon));
+    assert_eq!(heard(&mut it, UPLINK, 1, None), ports(&[0, 1]));
+    assert!(it.addresses().is_empty());
 }
 
 #[test]
 fn a_network_is_closed_to_ports_that_are_no_members() {
     let mut it = two_networks();
-    it.pin(network(1), mac(9), 0, port(4));
-    for (from, number, to) in [(4, 1, None), (0, 1, Some(9)), (2, 3, None)] {
+    for (from, number, to) in [(2, 1, None), (0, 2, Some(2)), (UPLINK, 3, None)] {
         assert_eq!(heard(&mut it, from, number, to), Err(Reason::NotMember));
     }
 }
@@ -469,12 +437,12 @@ fn what_never_crosses_a_bridge_is_refused_by_name() {
 fn addresses_are_learned_move_and_age() {
     let mut it = Datapath::new(Settings::default());
     (0..3).for_each(|number| it.attach(port(number), local(0)));
-    assert_eq!(heard(&mut it, 0, 0, Some(1)), Ok(vec![1, 2]), "unknown: to everybody");
-    assert_eq!(heard(&mut it, 1, 0, Some(0)), Ok(vec![0]), "learned from the first frame");
-    assert_eq!(heard(&mut it, 0, 0, Some(1)), Ok(vec![1]));
+    assert_eq!(heard(&mut it, 0, 0, Some(1)), ports(&[1, 2]), "unknown: to everybody");
+    assert_eq!(heard(&mut it, 1, 0, Some(0)), ports(&[0]), "learned from the first frame");
+    assert_eq!(heard(&mut it, 0, 0, Some(1)), ports(&[1]));
     it.tick(NOW + Span::from_secs(400));
     assert!(it.addresses().is_empty());
-    assert_eq!(heard(&mut it, 0, 0, Some(1)), Ok(vec![1, 2]));
+    assert_eq!(heard(&mut it, 0, 0, Some(1)), ports(&[1, 2]));
 }
 
 #[test]
@@ -502,7 +470,7 @@ fn an_address_that_is_pinned_leaves_its_place_to_one_that_is_learned() {
         it.decide(NOW, port(0), &Peek::new(Mac::BROADCAST, mac(source), None), network(0));
         assert_eq!(it.addresses().len(), known);
     }
-    it.pin(network(0), mac(1), 0, port(0));
+    it.pin(port(0), mac(1), 0);
     it.decide(NOW, port(0), &Peek::new(Mac::BROADCAST, mac(2), None), network(0));
     assert_eq!(it.addresses().len(), 2);
 }
@@ -510,7 +478,6 @@ fn an_address_that_is_pinned_leaves_its_place_to_one_that_is_learned() {
 #[test]
 fn a_machine_that_moves_is_reached_where_it_is_now() {
     let mut it = two_networks();
-    it.set_uplink(port(UPLINK), Class::default());
     let ask = |it: &mut Datapath| {
         let header = Peek::new(mac(9), mac(0), None);
         outcome(it.decide(NOW, port(0), &header, network(1)).verdict)
@@ -521,7 +488,10 @@ fn a_machine_that_moves_is_reached_where_it_is_now() {
     assert_eq!(ask(&mut it), far(3, 5));
     it.declare(network(1), at(4, 6));
     assert_eq!(ask(&mut it), far(4, 6));
-    it.pin(network(1), mac(9), 0, port(1));
+    // What somebody here says with its address teaches nothing.
+    it.decide(NOW, port(1), &Peek::new(Mac::BROADCAST, mac(9), None), network(1));
+    assert_eq!(ask(&mut it), far(4, 6));
+    it.pin(port(1), mac(9), 0);
     assert_eq!(ask(&mut it), Ok(BTreeSet::from([Receiver::Port(port(1))])), "it is here now");
     it.close(port(1));
     assert_eq!(ask(&mut it), far(4, 6));
@@ -535,7 +505,7 @@ fn a_machine_that_moves_is_reached_where_it_is_now() {
 fn a_change_in_one_network_leaves_what_is_cached_of_another() {
     // Two ports of network 1 claim one address in turn; network 2 has its own generation.
     let mut it = two_networks();
-    assert_eq!(heard(&mut it, 4, 2, None), Ok(vec![2, 3]));
+    assert_eq!(heard(&mut it, 2, 2, None), Ok(on_hosts(2, &[0, 1]).collect()));
     let before = it.decided();
     for turn in 0..100 {
         let header = Peek::new(Mac::BROADCAST, mac(9), None);
@@ -543,6 +513,16 @@ fn a_change_in_one_network_leaves_what_is_cached_of_another() {
     }
     let claims = it.decided();
     assert_eq!(claims - before, 100);
-    assert_eq!(heard(&mut it, 4, 2, None), Ok(vec![2, 3]));
+    assert_eq!(heard(&mut it, 2, 2, None), Ok(on_hosts(2, &[0, 1]).collect()));
     assert_eq!(it.decided(), claims, "it was at hand");
+}
+
+#[test]
+fn a_machine_that_was_here_and_is_declared_elsewhere_is_reached_there() {
+    let mut it = two_networks();
+    assert_eq!(heard(&mut it, 1, 1, Some(0)), ports(&[0]));
+    assert_eq!(heard(&mut it, 0, 1, Some(1)), ports(&[1]), "it was learned");
+    it.declare(network(1), Some(Arc::new(declared(1, &BTreeMap::from([(1, (3, 5))])))));
+    let far = Receiver::Far(Remote { peer: peer(3), label: 5 });
+    assert_eq!(heard(&mut it, 0, 1, Some(1)), Ok(BTreeSet::from([far])));
 }

@@ -454,7 +454,7 @@ fn decide(visit: &mut Departures<'_, Frame>, fate: u8) -> Option<(Frame, Option<
             head.park(Flow(0));
             None
         }
-        2 => head.refuse(Refusal::UNFIT),
+        2 => head.refuse(Refusal::UNFIT).map(|released| released.frame),
         3 => {
             head.depart(Flow(0));
             None
@@ -594,8 +594,11 @@ fn ten_million_visits_keep_the_law() {
                     released += u64::from(ended.is_some());
                 }
             }
-            997 if rng.below(4) == 0 => switch.abandon(now, ids[from], |_| released += 1),
-            997 => switch.heard(ids[from]),
+            997 => {
+                let flows = Flow(0)..=Flow(rng.below(3));
+                let released = |_| released += 1;
+                switch.abandon_flows(now, ids[from], flows, Refusal::STALLED, released);
+            }
             998 => {
                 let config = config(&mut rng);
                 switch.configure(now, ids[from], config);

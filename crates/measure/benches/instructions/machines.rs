@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use datapath::Network;
 use lossless::{ClassKind, Classes, PortConfig, Settings};
 use plane::Plane;
 use units::{Instant, Mac};
@@ -71,7 +70,7 @@ impl Machines {
             let id = plane
                 .attach(Instant::ZERO, port, PortConfig::default(), datapath::PortConfig::default())
                 .expect("few ports");
-            plane.datapath_mut().pin(Network::default(), Mac::local(number), 0, id);
+            plane.datapath_mut().pin(id, Mac::local(number), 0);
             nic
         };
         let [mut sender, receiver] = [0, 1].map(&mut attach);

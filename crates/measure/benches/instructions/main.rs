@@ -75,7 +75,7 @@ impl Core {
         let mut attach = |number| {
             let id = switch.attach(Instant::ZERO, config).expect("few ports");
             datapath.attach(id, datapath::PortConfig::default());
-            datapath.pin(Network::default(), Mac::local(number), 0, id);
+            datapath.pin(id, Mac::local(number), 0);
             id
         };
         let receiver = attach(0);

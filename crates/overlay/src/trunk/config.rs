@@ -1,16 +1,12 @@
-//! How a trunk is configured, and the numbers by which tunnels know networks, receivers and flows.
+//! How a trunk is configured, and the numbers of its streams.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 
-use datapath::Network;
+use datapath::{Peer, Remote};
 use lossless::Flow;
 use tunnel::outer::Encapsulation;
 use tunnel::{Incarnation, SessionConfig, Stream};
 use units::{Class, ClassMap, Dscp};
-
-/// A frame for all members of a network at a host has this label, combined with the network's VNI.
-pub const FLOOD: u32 = 1 << 31;
 
 /// The configuration of a trunk.
 #[derive(Clone, Debug)]
@@ -45,15 +41,6 @@ impl TrunkConfig {
     }
 }
 
-/// The networks of this host, and their VNIs.
-#[derive(Debug, Default)]
-pub struct Networks {
-    /// The network of each VNI.
-    pub by_vni: HashMap<u32, Network>,
-    /// The VNI of each network.
-    pub vnis: HashMap<Network, u32>,
-}
-
 /// A hash of a host's address, which spreads hosts over sockets and paths.
 pub fn way_to(far: IpAddr) -> u32 {
     match far {
@@ -64,10 +51,13 @@ pub fn way_to(far: IpAddr) -> u32 {
     }
 }
 
-pub fn flow_of(stream: Stream) -> Flow {
-    Flow(u64::from(stream.label) | u64::from(stream.class.pcp()) << 32)
+/// The flow of a stream to a far host.
+pub fn flow_of(peer: Peer, Stream { label, class }: Stream) -> Flow {
+    Remote { peer, label }.flow(class)
 }
 
-pub fn stream_of(Flow(number): Flow) -> Stream {
-    Stream { label: number as u32, class: Class::from_low_bits((number >> 32) as u8) }
+/// The stream of a flow to a far host.
+pub fn stream_of(flow: Flow) -> Stream {
+    let (Remote { label, .. }, class) = Remote::of_flow(flow);
+    Stream { label, class }
 }

@@ -11,6 +11,7 @@ use wire::ecn::Ecn;
 use wire::stt::{self, Joined};
 
 use super::state::Trunk;
+use crate::shared::Shared;
 
 /// What is needed to join a frame, if the packet carries only a piece of it.
 pub fn piece_of(received: &Received<'_>, data: &Data) -> Option<Cut> {
@@ -23,6 +24,7 @@ impl Trunk {
     pub(super) fn handle_piece(
         &mut self,
         now: Instant,
+        shared: &mut Shared,
         received: &Received<'_>,
         data: &Data,
         cut: Cut,
@@ -54,7 +56,7 @@ impl Trunk {
                     remark: inner.filter(marks).map(|class| Ecn::Ce.within(class)),
                     ..received.clone()
                 };
-                self.handle_all(now, &all, data, bytes, Some(cut));
+                self.handle_all(now, shared, &all, data, bytes, Some(cut));
             }
             Err(stt::Refusal::Full(_)) => self.refused.unfinished += 1,
             Err(stt::Refusal::OtherLength(..)) => self.refused.malformed += 1,

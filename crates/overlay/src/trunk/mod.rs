@@ -13,14 +13,14 @@
 //! own position in the stream. The far end joins the parts; whoever needs the segments cuts them.
 //! The frame is in flight from its first part on, and is completed with its last.
 
+mod assembly;
 mod config;
 mod cut;
-mod frames;
 mod liveness;
+mod maintain;
 mod out;
 mod outlook;
 mod paths;
-mod peer;
 mod receive;
 mod report;
 mod segments;
@@ -31,7 +31,7 @@ mod stt;
 #[cfg(test)]
 mod tests;
 
-pub use self::config::{Networks, TrunkConfig};
+pub use self::config::TrunkConfig;
 pub use self::liveness::Liveness;
 pub use self::out::OPTIONS_LEN;
 pub use self::outlook::{Outlook, SessionOutlook};

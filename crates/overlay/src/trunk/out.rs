@@ -15,8 +15,8 @@ use wire::tcp::{self, Flags};
 use wire::{Offload, Piece, SegmentKind, gre, vxlan};
 use zerocopy::FromBytes;
 
+use super::assembly::say_len;
 use super::config::{TrunkConfig, way_to};
-use super::frames::say_len;
 
 /// The most bytes of options before a frame of a session: a data option (docs/protocol.md).
 pub const OPTIONS_LEN: usize = 4 + 28;

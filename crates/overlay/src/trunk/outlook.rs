@@ -2,16 +2,19 @@
 
 use std::num::NonZeroU16;
 
+use datapath::Remote;
 use lossless::Flow;
-use plane::{Leaving, Peer};
+use plane::Leaving;
 use tunnel::outer::Encapsulation;
 use tunnel::{Admission, PathMetrics};
-use units::Span;
+use units::{Instant, Span};
 use wire::{geneve, stt};
 
-use super::config::{FLOOD, stream_of};
+use super::config::stream_of;
+use super::liveness::Liveness;
 use super::out::DATA_LEN;
 use super::state::Trunk;
+use crate::shared::Shared;
 
 /// What would become of a frame.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +27,10 @@ pub struct Outlook {
     pub session: Option<SessionOutlook>,
     /// It exceeds the path MTU.
     pub is_too_long: bool,
+    /// The far host takes nothing: frames for it are refused.
+    pub is_stalled: bool,
+    /// Why nothing is sent for now, whatever the session says.
+    pub waits_for: Option<&'static str>,
 }
 
 /// What a session would do with a frame.
@@ -44,24 +51,40 @@ pub struct SessionOutlook {
 }
 
 impl Trunk {
-    /// What would become of a frame without offload. `None` if no machine there has its address.
-    pub fn outlook(&self, leaving: &Leaving<'_>) -> Option<Outlook> {
-        let vni = *self.networks.vnis.get(&leaving.network)?;
-        let flow = self.flow(leaving).ok()?;
+    /// What would become of a frame of this flow, without offload. `None` if tunnels do not carry
+    /// its network.
+    pub fn outlook(
+        &self,
+        now: Instant,
+        shared: &Shared,
+        flow: Flow,
+        leaving: &Leaving<'_>,
+    ) -> Option<Outlook> {
+        let vni = shared.networks.vni(leaving.network)?;
         let len = leaving.view.len();
         let header_len = match self.config.encapsulation {
             Encapsulation::Stt => stt::Header::LEN,
-            _ if flow.is_some() => DATA_LEN,
+            _ if self.session.is_some() => DATA_LEN,
             // The other encapsulations' headers are as long.
             _ => geneve::Header::LEN,
         };
-        let session = flow.zip(self.session.as_ref()).and_then(|(flow, session)| {
+        let session = self.session.as_ref().and_then(|session| {
             let len = NonZeroU16::new(u16::try_from(len).ok()?)?;
             let (admission, credit) = session.outlook(stream_of(flow), len);
             let PathMetrics { rtt, in_flight, congestion_window } = session.path();
             Some(SessionOutlook { flow, admission, credit, rtt, in_flight, congestion_window })
         });
-        let label = flow.map(|flow| stream_of(flow).label).filter(|label| label & FLOOD == 0);
-        Some(Outlook { vni, label, session, is_too_long: header_len + len > self.config.most })
+        let (remote, _) = Remote::of_flow(flow);
+        let label = (!remote.is_flood()).then_some(remote.label);
+        let is_too_long = header_len + len > self.config.most;
+        let is_stalled = self.is_stalled(now, shared.patience);
+        let waits_for = match () {
+            () if self.is_paused(flow) => Some("the link pauses its class"),
+            () if self.liveness == Liveness::Down => Some("no path to the other host works"),
+            () if self.waits_for_rest().is_some() => Some("the rest of a large segment goes first"),
+            () if !self.can_transmit() => Some("the kernel has no room"),
+            () => None,
+        };
+        Some(Outlook { vni, label, session, is_too_long, is_stalled, waits_for })
     }
 }

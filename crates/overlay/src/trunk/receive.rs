@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use datapath::Network;
+use plane::Event;
 use port::Slot;
 use tunnel::message::{Cut, Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
@@ -12,9 +13,12 @@ use units::Instant;
 use wire::ecn::Ecn;
 use wire::{Layout, Offload};
 
+use super::assembly::{Assembly, Kept};
+use super::config::flow_of;
 use super::cut::piece_of;
-use super::frames::{Frames, Kept};
 use super::state::{Piece, Trunk};
+use crate::shared::{Networks, Shared};
+use crate::slots::Slots;
 
 /// The shortest part that is not the last, in bytes: a packet of 576 bytes, which every network
 /// carries, has room for it.
@@ -23,31 +27,43 @@ pub(super) const LEAST_PART: usize = 256;
 impl Trunk {
     /// Handles a datagram from the far host. Returns whether something was learned of paths, which
     /// [`Self::settle`] puts into effect.
-    pub fn handle(&mut self, now: Instant, received: &Received<'_>, payload: &[u8]) -> bool {
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        received: &Received<'_>,
+        payload: &[u8],
+    ) -> bool {
         let message = match received.encapsulation {
             Encapsulation::Geneve => Message::parse(received.options),
             _ => None,
         };
-        let Self { session, frames, paths, .. } = self;
+        let Self { session, assembly, paths, held, has_changed, .. } = self;
         match (message, session) {
             (Some(Message::Hello(hello)), Some(session)) => {
                 let (resets, epoch) = (session.counters().resets, session.epoch());
-                session.handle_hello(now, &hello, |kept| frames.forget(kept));
-                end_epoch(frames, session, epoch);
+                let slots = &mut shared.slots;
+                session.handle_hello(now, &hello, |kept| assembly.forget(slots, kept));
+                end_epoch(assembly, slots, session, epoch);
+                // Each stream may have other credit now.
+                *has_changed = true;
+                shared.events.extend(std::mem::take(held).into_iter().map(Event::Unblocked));
                 if session.counters().resets > resets {
                     paths.begin_anew();
                     return true;
                 }
             }
-            (Some(Message::Report(report)), Some(_)) => self.handle_report(now, &report),
+            (Some(Message::Report(report)), Some(_)) => self.handle_report(now, shared, &report),
             (Some(Message::Data(data, report)), Some(session)) => {
                 // A packet of an earlier incarnation is counted as stale once.
                 let report = report.filter(|report| session.is_between(report.ends));
-                report.iter().for_each(|report| self.handle_report(now, report));
-                self.handle_data(now, received, &data, payload);
+                // It may complete the handshake.
+                *has_changed |= !session.is_established();
+                report.iter().for_each(|report| self.handle_report(now, shared, report));
+                self.handle_data(now, shared, received, &data, payload);
             }
             (None, _) if !received.is_control && !received.is_part && !is_of_session(received) => {
-                if let Ok(slot) = self.keep(received, payload) {
+                if let Ok(slot) = self.keep(shared, received, payload) {
                     self.ready.push_back(slot);
                 }
             }
@@ -57,34 +73,45 @@ impl Trunk {
         false
     }
 
-    fn handle_report(&mut self, now: Instant, report: &Report) {
-        let Self { session: Some(session), frames, completed, spoiled, .. } = self else { return };
+    fn handle_report(&mut self, now: Instant, shared: &mut Shared, report: &Report) {
+        let peer = self.owner().peer;
+        let Self { session: Some(session), assembly, spoiled, held, has_changed, .. } = self else {
+            return;
+        };
+        let Shared { slots, events, .. } = shared;
         session.handle_report(now, report, |Piece { flow, from, is_last, .. }| {
             if is_last {
-                completed.push_back((flow, from.and_then(|from| spoiled.remove(&from))));
+                let missed = from.and_then(|from| spoiled.remove(&from));
+                events.push_back(Event::Completed(flow, missed));
             }
         });
+        *has_changed = true;
+        let granted = report.grants.iter().map(|grant| flow_of(peer, grant.stream));
+        let granted = granted.filter(|flow| held.remove(flow));
+        events.extend(granted.map(Event::Unblocked));
         // The answer to a window probe may open the window.
-        report.window_probes.iter().for_each(|ask| invite(frames, session, ask.stream));
+        report.window_probes.iter().for_each(|ask| invite(assembly, slots, session, ask.stream));
     }
 
     pub(super) fn handle_data(
         &mut self,
         now: Instant,
+        shared: &mut Shared,
         received: &Received<'_>,
         data: &Data,
         payload: &[u8],
     ) {
         if let Some(cut) = piece_of(received, data) {
-            return self.handle_piece(now, received, data, cut, payload);
+            return self.handle_piece(now, shared, received, data, cut, payload);
         }
-        self.handle_all(now, received, data, payload, None);
+        self.handle_all(now, shared, received, data, payload, None);
     }
 
     /// Handles a whole frame or part: that of a packet, or what a card has `cut`.
     pub(super) fn handle_all(
         &mut self,
         now: Instant,
+        shared: &mut Shared,
         received: &Received<'_>,
         data: &Data,
         payload: &[u8],
@@ -96,7 +123,7 @@ impl Trunk {
                 self.refused.malformed += 1;
                 return;
             }
-            false => match self.keep_data(received, payload, data, cut) {
+            false => match self.keep_data(shared, received, payload, data, cut) {
                 Ok(kept) => Payload::Frame(kept),
                 // The frame is refused and its position consumed: otherwise it would be
                 // retransmitted forever.
@@ -104,82 +131,107 @@ impl Trunk {
                 Err(NoPlace::Memory) => Payload::NoMemory,
             },
         };
-        let Self { session: Some(session), frames, ready, .. } = self else { return };
+        let Self { session: Some(session), assembly, ready, .. } = self else { return };
+        let slots = &mut shared.slots;
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
         let is_unkept = matches!(brought, Payload::NoMemory);
-        session
-            .handle_data(now, data, is_marked, brought, |arrival| settle(frames, ready, arrival));
-        if is_unkept && session.is_nacking(data.stream) {
-            frames.wait(data);
+        session.handle_data(now, data, is_marked, brought, |arrival| {
+            settle(assembly, slots, ready, arrival);
+        });
+        if is_unkept
+            && session.is_nacking(data.stream)
+            && let Some(network) = shared.networks.of_vni(received.vni.number())
+        {
+            assembly.wait(data, network);
         }
-        bury(frames, session);
+        bury(assembly, session);
     }
 
     /// Stores an arrived frame.
-    fn keep(&mut self, received: &Received<'_>, payload: &[u8]) -> Result<Slot, NoPlace> {
-        let network = self.network(received)?;
+    fn keep(
+        &mut self,
+        shared: &mut Shared,
+        received: &Received<'_>,
+        payload: &[u8],
+    ) -> Result<Slot, NoPlace> {
+        let network = self.network(&shared.networks, received)?;
+        let slots = &mut shared.slots;
         let (frame, class) = (&payload[received.frame.clone()], received.tag.map(|tag| tag.class));
-        let Some(slot) = self.frames.keep(frame, network, class, received.offload) else {
+        let kept = self.assembly.keep(slots, frame, network, class, received.offload);
+        let Some(slot) = kept else {
             self.refused.no_memory += 1;
             return Err(NoPlace::Memory);
         };
-        self.remark(received, slot);
+        remark(slots, received, slot);
         Ok(slot)
     }
 
     /// Stores an arrived frame or part of a session.
     fn keep_data(
         &mut self,
+        shared: &mut Shared,
         received: &Received<'_>,
         payload: &[u8],
         data: &Data,
         cut: Option<Cut>,
     ) -> Result<Kept, NoPlace> {
-        let network = self.network(received)?;
+        let network = self.network(&shared.networks, received)?;
+        let slots = &mut shared.slots;
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
         let claim = self.session.as_ref().map_or(Claim::Unreliable, |session| session.claim(data));
         let bytes = &payload[received.frame.start..][..data.len.get().into()];
         let told = data.cut.and_then(|cut| wire::cut::offload(bytes, cut.size.get()));
         let offload = data.offload.or_else(|| told.map(Offload::emit));
         let data = &Data { offload, ..*data };
-        let kept =
-            self.frames.keep_data(data, is_marked, claim, bytes, network).ok_or(NoPlace::Memory)?;
+        let kept = self.assembly.keep_data(slots, data, is_marked, claim, bytes, network);
+        let kept = kept.ok_or(NoPlace::Memory)?;
         if let Some(slot) = kept.slot {
-            self.remark(received, slot);
+            remark(slots, received, slot);
             // A card cuts nothing but TCP.
-            let _ = cut.and_then(|cut| wire::cut::restore(self.frames.bytes_mut(slot), cut.flags));
+            let _ = cut.and_then(|cut| wire::cut::restore(slots.bytes_mut(slot), cut.flags));
         }
         Ok(kept)
     }
 
     /// The network of an arrived frame.
-    fn network(&mut self, received: &Received<'_>) -> Result<Network, NoPlace> {
-        let network = self.networks.by_vni.get(&received.vni.number()).copied();
-        network.ok_or_else(|| {
+    fn network(
+        &mut self,
+        networks: &Networks,
+        received: &Received<'_>,
+    ) -> Result<Network, NoPlace> {
+        networks.of_vni(received.vni.number()).ok_or_else(|| {
             self.refused.unknown_network += 1;
             NoPlace::Network
         })
     }
 
-    /// Copies the fabric's congestion mark into a frame's packet.
-    fn remark(&mut self, received: &Received<'_>, slot: Slot) {
-        let frame = self.frames.bytes_mut(slot);
-        if let Some(class) = received.remark
-            && let Some(layout) = Layout::of(frame)
-        {
-            // The layout was read from this header.
-            let _ = layout.set_traffic_class(frame, class);
-        }
-    }
-
     /// Does what is due by now, before frames are polled or sent: delivers frames that waited in
     /// vain for earlier ones, marks frames as lost, and offers memory to streams that wait for it.
-    pub(super) fn handle_due(&mut self, now: Instant) {
-        let Self { session: Some(session), frames, ready, .. } = self else { return };
+    pub fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        let Self { session: Some(session), assembly, ready, held, has_changed, .. } = self else {
+            return;
+        };
+        let Shared { slots, events, .. } = shared;
         let epoch = session.epoch();
-        session.handle_timeout(now, |arrival| settle(frames, ready, arrival));
-        bury(frames, session);
-        end_epoch(frames, session, epoch);
+        session.handle_timeout(now, |arrival| settle(assembly, slots, ready, arrival));
+        bury(assembly, session);
+        end_epoch(assembly, slots, session, epoch);
+        // Packets that count as lost are in flight no more.
+        *has_changed = true;
+        if session.epoch() != epoch {
+            events.extend(std::mem::take(held).into_iter().map(Event::Unblocked));
+        }
+    }
+}
+
+/// Copies the fabric's congestion mark into a frame's packet.
+fn remark(slots: &mut Slots, received: &Received<'_>, slot: Slot) {
+    let frame = slots.bytes_mut(slot);
+    if let Some(class) = received.remark
+        && let Some(layout) = Layout::of(frame)
+    {
+        // The layout was read from this header.
+        let _ = layout.set_traffic_class(frame, class);
     }
 }
 
@@ -206,35 +258,50 @@ enum NoPlace {
 }
 
 /// Lets a stream continue that waits for memory, if there is some for it.
-pub(super) fn invite(frames: &mut Frames, session: &mut Session<Piece, Kept>, stream: Stream) {
-    if session.is_nacking(stream) && frames.welcomes(stream) {
+pub(super) fn invite(
+    assembly: &mut Assembly,
+    slots: &Slots,
+    session: &mut Session<Piece, Kept>,
+    stream: Stream,
+) {
+    if session.is_nacking(stream) && assembly.welcomes(slots, stream) {
         session.memory_available(stream);
-        frames.go_on(stream);
+        assembly.go_on(stream);
     }
 }
 
 /// Does with an arrived frame what the session decided.
-fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Kept>) {
+fn settle(
+    assembly: &mut Assembly,
+    slots: &mut Slots,
+    ready: &mut VecDeque<Slot>,
+    arrival: Arrival<Kept>,
+) {
     match arrival {
         Arrival::Deliver { stream, from, offset, frame } => {
-            ready.extend(frames.turn(frame, (stream, from, offset)));
+            ready.extend(assembly.advance(slots, frame, (stream, from, offset)));
         }
-        Arrival::Release(frame) => frames.forget(frame),
-        Arrival::Gap { stream } => frames.tear(stream),
+        Arrival::Release(frame) => assembly.forget(slots, frame),
+        Arrival::Gap { stream } => assembly.tear(slots, stream),
     }
 }
 
 /// Drops incomplete frames of an earlier epoch, if a new one has begun.
-fn end_epoch(frames: &mut Frames, session: &mut Session<Piece, Kept>, epoch: Epoch) {
+fn end_epoch(
+    assembly: &mut Assembly,
+    slots: &mut Slots,
+    session: &mut Session<Piece, Kept>,
+    epoch: Epoch,
+) {
     if session.epoch() != epoch {
-        frames.begin_epoch(session.epoch());
-        bury(frames, session);
+        assembly.begin_epoch(slots, session.epoch());
+        bury(assembly, session);
     }
 }
 
 /// Tells the session of frames that were dropped before they were whole.
-fn bury(frames: &mut Frames, session: &mut Session<Piece, Kept>) {
-    while let Some((stream, from, offset)) = frames.torn() {
+fn bury(assembly: &mut Assembly, session: &mut Session<Piece, Kept>) {
+    while let Some((stream, from, offset)) = assembly.torn() {
         session.consumed(stream, from, offset);
     }
 }

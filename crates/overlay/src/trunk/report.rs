@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use model::SessionStatus;
+use lossless::Flow;
+use model::{LedgerStatus, SessionStatus};
 use tunnel::Counters;
 use units::Instant;
 
@@ -56,6 +57,16 @@ impl Trunk {
         })
     }
 
+    /// The ledger of frames from the far host, and how many bytes it is about.
+    pub fn ingress(&self) -> (LedgerStatus, u64) {
+        (self.ledger.status(), self.ledger.bytes())
+    }
+
+    /// The flows that wait for credit, or did when the switch last had frames for them.
+    pub fn held_flows(&self) -> impl Iterator<Item = Flow> {
+        self.held.iter().copied()
+    }
+
     /// Why large segments leave in parts, whatever the path could carry.
     pub fn parts_because(&self, now: Instant) -> Option<&'static str> {
         let session = self.session.as_ref()?;
@@ -78,7 +89,7 @@ impl Trunk {
             ..
         } = self.session.as_ref().map(tunnel::Session::counters).unwrap_or_default();
         let own = self.refused;
-        let malformed = own.malformed + self.frames.malformed();
+        let malformed = own.malformed + self.assembly.malformed();
         let no_memory = own.no_memory + no_memory;
         let counts = [
             malformed,

@@ -2,22 +2,22 @@
 
 use std::num::NonZeroU16;
 
-use datapath::Network;
 use lossless::{Flow, PortId, Refusal};
-use plane::{Leaving, Peer, Sent};
+use plane::{Event, Leaving, Senders, Sent};
 use port::{FrameView, Slot};
 use tunnel::{Admission, MAX_FRAME_LEN, Session, Stream};
 use units::Instant;
 use wire::Layout;
 
+use super::assembly::Kept;
 use super::config::{stream_of, way_to};
-use super::frames::Kept;
 use super::liveness::Liveness;
 use super::out::{Going, Out, is_large, part_len};
 use super::paths::Path;
 use super::receive::LEAST_PART;
-use super::state::{Begun, Piece, Trunk};
+use super::state::{Begun, Halt, Piece, Trunk};
 use super::stt;
+use crate::shared::Shared;
 
 impl Trunk {
     /// Sends a frame of this flow, or as much of it as may go now: then it is in flight, and
@@ -25,57 +25,66 @@ impl Trunk {
     pub(super) fn send_frame(
         &mut self,
         now: Instant,
-        flow: Option<Flow>,
+        shared: &mut Shared,
+        flow: Flow,
         leaving: &Leaving<'_>,
-    ) -> Sent {
-        if self.liveness == Liveness::Down {
-            return Sent::Wait;
+    ) -> Result<Sent, Halt> {
+        if self.is_paused(flow) {
+            return Err(Halt::Paused);
         }
-        let Some(flow) = flow.filter(|_| self.session.is_some()) else {
-            return self.send_plain(leaving);
-        };
-        // A frame that was sent in part and waits for the window goes first.
-        let going = self.begun.iter().filter(|(flow, _)| !self.is_paused(**flow));
-        let mut waiting = going.map(|(_, begun)| begun.waits);
-        if let Some(waits) = waiting.find(|waits| matches!(waits, Sent::Wait | Sent::Busy)) {
-            return waits;
+        if self.liveness == Liveness::Down {
+            return Err(Halt::Window);
+        }
+        if self.session.is_none() {
+            return self.send_plain(shared, leaving);
+        }
+        if let Some(waits) = self.waits_for_rest() {
+            return Err(waits);
         }
         if self.begun.contains_key(&flow) {
-            return Sent::Hold;
+            return Err(Halt::Credit);
         }
         let Leaving { port, slot, .. } = *leaving;
-        match self.send_from(now, flow, leaving, 0) {
-            Ok(()) if self.config.is_reliable(stream_of(flow).class) => Sent::Underway,
-            Ok(()) => Sent::Gone,
-            Err((0, waits)) => waits,
+        match self.send_from(now, shared, flow, leaving, 0) {
+            Ok(()) if self.config.is_reliable(stream_of(flow).class) => Ok(Sent::Underway),
+            Ok(()) => Ok(Sent::Gone),
+            Err((0, waits)) => Err(waits),
             Err((sent, waits)) => {
                 self.begun.insert(flow, Begun { from: Some((port, slot)), sent, waits });
-                Sent::Underway
+                Ok(Sent::Underway)
             }
         }
     }
 
+    /// What the rest of a frame that was sent in part waits for, if all others have to wait as
+    /// well: it goes first.
+    pub(super) fn waits_for_rest(&self) -> Option<Halt> {
+        let going = self.begun.iter().filter(|(flow, _)| !self.is_paused(**flow));
+        let mut waiting = going.map(|(_, begun)| begun.waits);
+        waiting.find(|waits| matches!(waits, Halt::Window | Halt::Kernel))
+    }
+
     /// Sends a frame without a session.
-    fn send_plain(&mut self, leaving: &Leaving<'_>) -> Sent {
-        let Self { config, paths, networks, scratch, .. } = self;
-        let Some(&vni) = networks.vnis.get(&leaving.network) else { return Sent::Unfit };
+    fn send_plain(&mut self, shared: &mut Shared, leaving: &Leaving<'_>) -> Result<Sent, Halt> {
+        let (Self { config, paths, .. }, Shared { networks, scratch, .. }) = (self, shared);
+        let vni = networks.vni(leaving.network).ok_or(Halt::Unfit)?;
         let bytes = whole(&leaving.view, scratch);
         let (stt, left) = stt::begin(config, vni, bytes, leaving.view.offload());
-        let Ok(pieces) = wire::segments(bytes, left) else { return Sent::Unfit };
+        let pieces = wire::segments(bytes, left).map_err(|_| Halt::Unfit)?;
         let flow = wire::flow::hash(bytes, bytes.len());
         let Path { underlay, far } = paths.get(paths.of(flow));
         let mut underlay = underlay.borrow_mut();
         let marking = config.marking(leaving.class, traffic_class(bytes));
         let mut out = Out { config, underlay: &mut underlay, vni, marking };
         if !out.underlay.has_room(flow) {
-            return Sent::Busy;
+            return Err(Halt::Kernel);
         }
         for piece in pieces {
             if !out.put_plain(*far, flow, &piece, &stt) {
-                return Sent::Unfit;
+                return Err(Halt::Unfit);
             }
         }
-        Sent::Gone
+        Ok(Sent::Gone)
     }
 
     /// Sends a frame of a session from the offset `first` on. If not all of it may go now, returns
@@ -83,28 +92,26 @@ impl Trunk {
     fn send_from(
         &mut self,
         now: Instant,
+        shared: &mut Shared,
         flow: Flow,
         leaving: &Leaving<'_>,
         first: usize,
-    ) -> Result<(), (usize, Sent)> {
-        let Self {
-            config, underlay, networks, session: Some(session), scratch, report_waits, ..
-        } = self
-        else {
-            return Err((first, Sent::Unfit));
+    ) -> Result<(), (usize, Halt)> {
+        let Self { config, underlay, session: Some(session), report_waits, .. } = self else {
+            return Err((first, Halt::Unfit));
         };
+        let Shared { networks, scratch, .. } = shared;
         let Leaving { port, slot, network, view, .. } = *leaving;
         let bytes = whole(&view, scratch);
-        let (vni, going) =
-            (networks.vnis.get(&network), Going::new(bytes, view.offload(), config.most));
-        let (Some(&vni), Some(going)) = (vni, going) else { return Err((first, Sent::Unfit)) };
+        let (vni, going) = (networks.vni(network), Going::new(bytes, view.offload(), config.most));
+        let (Some(vni), Some(going)) = (vni, going) else { return Err((first, Halt::Unfit)) };
         let mut underlay = underlay.borrow_mut();
         let stream = stream_of(flow);
         let marking = config.marking(stream.class, traffic_class(bytes));
         let mut out = Out { config, underlay: &mut underlay, vni, marking };
         // Asked once per frame: a large segment must not be split where the socket's queue is full.
         if !out.underlay.has_room(way_to(config.far)) {
-            return Err((first, Sent::Busy));
+            return Err((first, Halt::Kernel));
         }
         let handle =
             |begin, is_last| Piece { flow, from: Some((port, slot)), begin: Some(begin), is_last };
@@ -121,7 +128,7 @@ impl Trunk {
                     out.put_large(&data, bytes, large);
                     return Ok(());
                 }
-                Err(Sent::Hold) => return Err((0, Sent::Hold)),
+                Err(Halt::Credit) => return Err((0, Halt::Credit)),
                 // To wait for so much room at once would be to wait forever, because other frames
                 // take it.
                 Err(_) => {}
@@ -137,16 +144,16 @@ impl Trunk {
             out.put(&data, report.as_ref(), &going, begin);
             begin += usize::from(len.get());
         }
-        if first < begin { Ok(()) } else { Err((first, Sent::Unfit)) }
+        if first < begin { Ok(()) } else { Err((first, Halt::Unfit)) }
     }
 
-    /// Sends more of large segments that were sent in part, as far as they may go now. `frame_of`
-    /// gives a frame in flight by its port and slot. Returns whether anything was sent.
-    pub(super) fn resume_begun<'f>(
+    /// Sends more of large segments that were sent in part, as far as they may go now. Returns
+    /// whether anything was sent.
+    pub(super) fn resume_begun(
         &mut self,
         now: Instant,
-        network_of: impl Fn(PortId) -> Network,
-        frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
+        shared: &mut Shared,
+        senders: &impl Senders,
     ) -> bool {
         let mut moved = false;
         if self.liveness == Liveness::Down {
@@ -157,19 +164,21 @@ impl Trunk {
         for flow in flows {
             let Begun { from, sent, .. } = self.begun[&flow];
             let outcome = match from {
-                None => Err((sent, Sent::Unfit)),
+                None => Err((sent, Halt::Unfit)),
                 Some((port, slot)) => {
-                    let (view, class) = (frame_of(port, slot), stream_of(flow).class);
-                    let leaving = Leaving { port, slot, network: network_of(port), class, view };
-                    self.send_from(now, flow, &leaving, sent)
+                    let (network, view) = (senders.network(port), senders.frame(port, slot));
+                    let class = stream_of(flow).class;
+                    let leaving = Leaving { port, slot, network, class, view };
+                    self.send_from(now, shared, flow, &leaving, sent)
                 }
             };
             let outcome = match outcome {
                 // The guest has withdrawn the memory of the rest, or its network or port is gone.
-                Err((sent, Sent::Unfit)) => {
+                Err((sent, Halt::Unfit)) => {
                     let ended = self.end(now, flow, from);
                     if let (Ok(()), Some((port, slot))) = (ended, from) {
-                        self.spoiled.insert((port, slot), why_unfit(&frame_of(port, slot)));
+                        let view = senders.frame(port, slot);
+                        self.spoiled.insert((port, slot), why_unfit(&view));
                     }
                     ended.map_err(|waits| (sent, waits))
                 }
@@ -177,12 +186,16 @@ impl Trunk {
             };
             match outcome {
                 Ok(()) => {
-                    moved = true;
+                    (moved, self.has_changed) = (true, true);
                     self.begun.remove(&flow);
+                    if self.held.remove(&flow) {
+                        shared.events.push_back(Event::Unblocked(flow));
+                    }
                     if let Some(from) = from
                         && !self.config.is_reliable(stream_of(flow).class)
                     {
-                        self.completed.push_back((flow, self.spoiled.remove(&from)));
+                        let missed = self.spoiled.remove(&from);
+                        shared.events.push_back(Event::Completed(flow, missed));
                     }
                 }
                 Err((now_sent, waits)) => {
@@ -196,12 +209,12 @@ impl Trunk {
 
     /// Ends a large segment early with a part that has no bytes. When that is acknowledged, the
     /// sender gets its frame back if it is still attached.
-    fn end(&mut self, now: Instant, flow: Flow, from: Option<(PortId, Slot)>) -> Result<(), Sent> {
+    fn end(&mut self, now: Instant, flow: Flow, from: Option<(PortId, Slot)>) -> Result<(), Halt> {
         let Self { config, underlay, session: Some(session), .. } = self else { return Ok(()) };
         let stream = stream_of(flow);
         let mut underlay = underlay.borrow_mut();
         if !underlay.has_room(way_to(config.far)) {
-            return Err(Sent::Busy);
+            return Err(Halt::Kernel);
         }
         may_send(session, stream, NonZeroU16::MIN, true)?;
         let handle = Piece { flow, from, begin: None, is_last: from.is_some() };
@@ -211,19 +224,17 @@ impl Trunk {
         Ok(())
     }
 
-    /// Retransmits what was lost, as far as it may go now. `frame_of` gives a frame in flight by
-    /// its port and slot. Returns whether anything was sent.
-    pub(super) fn retransmit_lost<'f>(
+    /// Retransmits what was lost, as far as it may go now. Returns whether anything was sent.
+    pub(super) fn retransmit_lost(
         &mut self,
         now: Instant,
-        network_of: impl Fn(PortId) -> Network,
-        frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
+        shared: &mut Shared,
+        senders: &impl Senders,
     ) -> bool {
-        let Self { config, underlay, networks, session: Some(session), scratch, spoiled, .. } =
-            self
-        else {
+        let Self { config, underlay, session: Some(session), spoiled, .. } = self else {
             return false;
         };
+        let Shared { networks, scratch, .. } = shared;
         // A pause of one class delays retransmissions of all: links that pause lose little.
         if self.paused != 0 || self.liveness == Liveness::Down {
             return false;
@@ -241,9 +252,9 @@ impl Trunk {
                 out.put_place(&data);
                 continue;
             };
-            let view = frame_of(port, slot);
+            let view = senders.frame(port, slot);
             let bytes = whole(&view, scratch);
-            out.vni = networks.vnis.get(&network_of(port)).copied().unwrap_or(0);
+            out.vni = networks.vni(senders.network(port)).unwrap_or(0);
             out.marking = config.marking(data.stream.class, traffic_class(bytes));
             let going = Going::new(bytes, view.offload(), config.most);
             let going = going.filter(|going| going.has(begin as usize, data.len));
@@ -267,11 +278,13 @@ fn may_send(
     stream: Stream,
     len: NonZeroU16,
     continues: bool,
-) -> Result<(), Sent> {
+) -> Result<(), Halt> {
     match session.admit(stream, len, continues) {
         Admission::Go => Ok(()),
-        Admission::NoCredit => Err(Sent::Hold),
-        Admission::NoSession | Admission::NoWindow => Err(Sent::Wait),
+        Admission::NoCredit if session.waits_for_grant(stream, len) => Err(Halt::Credit),
+        // As many frames are in flight as may be, or as many streams: others' progress ends that.
+        Admission::NoCredit => Err(Halt::Window),
+        Admission::NoSession | Admission::NoWindow => Err(Halt::Window),
     }
 }
 

@@ -5,23 +5,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use datapath::Network;
 use lossless::{Flow, PortId, Refusal};
-use plane::Sent;
 use port::Slot;
 use tunnel::{Incarnation, Session, Stream};
 use underlay::Underlay;
-use units::{Instant, Mac};
+use units::{Instant, Span};
 
-use super::config::{Networks, TrunkConfig};
-use super::frames::{Counts, Frames, Kept};
+use super::assembly::{Assembly, Kept};
+use super::config::TrunkConfig;
 use super::liveness::Liveness;
 use super::paths::{Path, Paths};
 use super::segments::Segments;
-
-/// How many arrived frames of one host are stored at most: 32 MiB of memory for small ones, 64 MiB
-/// for middle-sized ones, 66 MiB for the longest.
-pub(super) const FRAMES: Counts = [16 << 10, 4 << 10, 1 << 10];
+use crate::ledger::Ledger;
+use crate::slots::Owner;
 
 /// Part of a frame in flight, or all of it.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +38,31 @@ pub(super) struct Begun {
     /// How many of its bytes were sent.
     pub(super) sent: usize,
     /// What the next part waits for.
-    pub(super) waits: Sent,
+    pub(super) waits: Halt,
+}
+
+/// Why a frame, or the rest of one, is not sent now, and what ends that:
+///
+/// | reason | its flow is in | until |
+/// |---|---|---|
+/// | credit | [`held`](Trunk::held) | a grant for the stream, a HELLO, a new epoch, or the end of the large segment before it |
+/// | window, or a path that is down | [`waiting`](Trunk::waiting) | anything that may open the window: a report, a HELLO, a timeout, a path ([`has_changed`](Trunk::has_changed)) |
+/// | kernel | `waiting` | there is room after a flush ([`is_tx_blocked`](Trunk::is_tx_blocked)) |
+/// | paused | `waiting` | the class goes on |
+///
+/// All end when what is in flight is given up: then the flows are refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Halt {
+    /// Its stream has no credit.
+    Credit,
+    /// The session has no window or no peer, or no path works.
+    Window,
+    /// The link pauses its class.
+    Paused,
+    /// The kernel has no room.
+    Kernel,
+    /// It cannot be sent at all.
+    Unfit,
 }
 
 /// A far host.
@@ -53,26 +73,30 @@ pub struct Trunk {
     pub(super) paths: Paths,
     /// The place of the path that the session uses.
     pub(super) path: usize,
-    pub(super) networks: Rc<Networks>,
-    /// The far ports' labels.
-    pub(super) labels: HashMap<(Network, Mac), u32>,
-    /// The networks of the far host's machines.
-    pub(super) joined: BTreeSet<Network>,
     pub(super) session: Option<Session<Piece, Kept>>,
-    pub(super) frames: Frames,
+    pub(super) assembly: Assembly,
     /// Arrived frames that the plane has not polled, in order.
     pub(super) ready: VecDeque<Slot>,
-    /// The flows of frames that are no longer in flight, in order, with the reason unless the far
-    /// receiver has consumed the frame.
-    pub(super) completed: VecDeque<(Flow, Option<Refusal>)>,
+    /// What became of frames that the plane has polled.
+    pub(super) ledger: Ledger,
     /// Frames in flight of which a part is lost and cannot be retransmitted.
     pub(super) spoiled: HashMap<(PortId, Slot), Refusal>,
     /// Large segments that were sent in part. The rest goes before other frames of their flows.
     pub(super) begun: BTreeMap<Flow, Begun>,
     /// The far host is silent, and what was in flight to it is given up.
     pub(super) is_given_up: bool,
-    /// Holds a contiguous copy of a frame that does not lie in one piece.
-    pub(super) scratch: Vec<u8>,
+    /// Flows that are blocked until their streams have more credit.
+    pub(super) held: BTreeSet<Flow>,
+    /// Flows that are blocked until the session, its path or the kernel takes more.
+    pub(super) waiting: BTreeSet<Flow>,
+    /// The one of them that was unblocked last.
+    pub(super) unblocked: Flow,
+    /// Since when flows have waited and nothing was sent.
+    pub(super) stuck_since: Option<Instant>,
+    /// Flows that wait may be able to go on.
+    pub(super) has_changed: bool,
+    /// A frame found no room in the kernel.
+    pub(super) is_tx_blocked: bool,
     /// The bit mask of paused classes.
     pub(super) paused: u8,
     /// The switch ends, and the far host was told how far streams were consumed.
@@ -102,8 +126,8 @@ pub(super) struct Refused {
 }
 
 impl Trunk {
-    /// A trunk without networks, to the far host at the end of these paths. There is at least one.
-    pub fn new(now: Instant, mut config: TrunkConfig, paths: Vec<Path>) -> Self {
+    /// A trunk to the far host at the end of these paths. There is at least one.
+    pub fn new(now: Instant, owner: Owner, mut config: TrunkConfig, paths: Vec<Path>) -> Self {
         let paths = Paths::new(paths);
         let path = paths.of(config.pair);
         let Path { underlay, far } = paths.get(path).clone();
@@ -114,17 +138,19 @@ impl Trunk {
             underlay,
             paths,
             path,
-            networks: Rc::default(),
-            labels: HashMap::new(),
-            joined: BTreeSet::new(),
             session,
-            frames: Frames::new(FRAMES),
+            assembly: Assembly::new(owner),
             ready: VecDeque::new(),
-            completed: VecDeque::new(),
+            ledger: Ledger::default(),
             spoiled: HashMap::new(),
             begun: BTreeMap::new(),
             is_given_up: false,
-            scratch: Vec::new(),
+            held: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            unblocked: Flow(0),
+            stuck_since: None,
+            has_changed: false,
+            is_tx_blocked: false,
             paused: 0,
             has_left: false,
             refused: Refused::default(),
@@ -133,13 +159,6 @@ impl Trunk {
             segments: Segments::default(),
             report_waits: false,
         }
-    }
-
-    /// Sets the networks, and the labels of the far host's members.
-    pub fn set_members(&mut self, networks: Rc<Networks>, labels: HashMap<(Network, Mac), u32>) {
-        self.networks = networks;
-        self.joined = labels.keys().map(|(network, _)| *network).collect();
-        self.labels = labels;
     }
 
     /// The far host, by the first of its tunnel addresses.
@@ -152,15 +171,26 @@ impl Trunk {
         self.session.as_ref().map_or(self.config.incarnation, Session::incarnation)
     }
 
-    /// The networks of the far host's machines.
-    pub fn networks(&self) -> impl Iterator<Item = Network> {
-        self.joined.iter().copied()
+    /// Its number, and which host it is of all that ever were.
+    pub fn owner(&self) -> Owner {
+        self.assembly.owner()
+    }
+
+    /// Whether a frame has arrived that was not polled.
+    pub fn has_arrivals(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether nothing is sent to it because it does not answer, or because nothing could be sent
+    /// for so long.
+    pub fn is_stalled(&self, now: Instant, patience: Span) -> bool {
+        self.is_given_up || self.stuck_since.is_some_and(|since| since + patience <= now)
     }
 
     /// How many frames, as counted on a wire, the switch holds that the far host keeps until they
     /// are acknowledged. They are not lost when this switch ends.
     pub fn repaired(&self) -> u64 {
         let session = self.session.as_ref();
-        session.map_or(0, |session| self.frames.polled_of(session.reliable()))
+        session.map_or(0, |session| self.assembly.polled_of(session.reliable()))
     }
 }

@@ -33,23 +33,25 @@ impl Trunk {
                 *liveness = known;
             }
         }
+        self.has_changed = true;
         self.config.most = most.unwrap_or(self.config.most);
         let best = self.paths.of(self.config.pair);
         self.use_path(now, best, self.paths.get(best).far != self.config.far);
     }
 
     /// BFD has found that the path at this place works, or not. Takes effect
-    /// by [`settle`](Self::settle).
-    pub fn found(&mut self, place: usize, works: Option<bool>) {
+    /// by [`settle`](Self::settle). Returns whether that is news.
+    pub fn found(&mut self, place: usize, works: Option<bool>) -> bool {
         // BFD may still report on paths that were replaced.
-        if let Some((_, liveness)) = self.paths.0.get_mut(place) {
-            *liveness = liveness.found(works);
-        }
+        let Some((_, liveness)) = self.paths.0.get_mut(place) else { return false };
+        let found = liveness.found(works);
+        std::mem::replace(liveness, found) != found
     }
 
     /// Switches to the best path, once all findings are in. What was in flight by a path that does
     /// not work is retransmitted at once.
     pub fn settle(&mut self, now: Instant) {
+        self.has_changed = true;
         let was_down = self.liveness == Liveness::Down;
         self.liveness = self.paths.liveness();
         let best = self.paths.of(self.config.pair);
@@ -82,11 +84,13 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
+    use datapath::Peer;
     use tunnel::outer::Encapsulation;
     use tunnel::{Incarnation, SessionConfig};
     use underlay::{Transport, Underlay};
 
     use super::*;
+    use crate::slots::Owner;
     use crate::trunk::TrunkConfig;
     use crate::trunk::tests::session;
 
@@ -114,8 +118,9 @@ mod tests {
             dscp: None,
             obeys_pauses: false,
         };
-        let mut trunk = Trunk::new(NOW, config, vec![path(0), path(1)]);
-        [0, 1].into_iter().for_each(|place| trunk.found(place, Some(true)));
+        let owner = Owner { peer: Peer::new(0).unwrap(), serial: 1 };
+        let mut trunk = Trunk::new(NOW, owner, config, vec![path(0), path(1)]);
+        assert!([0, 1].into_iter().all(|place| trunk.found(place, Some(true))));
         trunk.settle(NOW);
         trunk
     }

@@ -11,6 +11,7 @@ use wire::stt::{self, Header, Joined};
 
 use super::config::TrunkConfig;
 use super::state::Trunk;
+use crate::shared::Shared;
 
 /// The longest inner packet that STT carries, in bytes.
 pub const STT_MTU: u16 = (underlay::stt::LONGEST - Header::LEN - ethernet::Header::LEN) as u16;
@@ -36,6 +37,7 @@ impl Trunk {
     pub fn handle_segment(
         &mut self,
         now: Instant,
+        shared: &mut Shared,
         vteps: Vteps,
         traffic_class: u8,
         bytes: &[u8],
@@ -43,7 +45,7 @@ impl Trunk {
         let segment = segment(vteps, bytes)?;
         let is_marked = Ecn::of(traffic_class) == Ecn::Ce;
         if segment.is_whole() {
-            return self.handle_whole(now, vteps, traffic_class, segment.payload);
+            return self.handle_whole(now, shared, vteps, traffic_class, segment.payload);
         }
         let mut segments = mem::take(&mut self.segments);
         self.refused.unfinished += segments.expire(now) as u64;
@@ -51,7 +53,7 @@ impl Trunk {
             Ok(None) => Ok(false),
             Ok(Some(Joined { bytes, is_marked })) => {
                 let ecn = if is_marked { Ecn::Ce } else { Ecn::of(traffic_class) };
-                self.handle_whole(now, vteps, ecn.within(traffic_class), bytes)
+                self.handle_whole(now, shared, vteps, ecn.within(traffic_class), bytes)
             }
             Err(stt::Refusal::Full(_)) => {
                 self.refused.no_memory += 1;
@@ -67,6 +69,7 @@ impl Trunk {
     fn handle_whole(
         &mut self,
         now: Instant,
+        shared: &mut Shared,
         vteps: Vteps,
         traffic_class: u8,
         bytes: &[u8],
@@ -76,6 +79,6 @@ impl Trunk {
         if received.tag.is_some_and(|tag| tag.vlan != 0) {
             return Err(Refusal::NotEthernet);
         }
-        Ok(self.handle(now, &received, bytes))
+        Ok(self.handle(now, shared, &received, bytes))
     }
 }

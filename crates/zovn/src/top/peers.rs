@@ -45,7 +45,7 @@ const COLUMNS: [Column; 10] = {
             Some(it) => figure(it.retransmitted as f64),
         }),
         column("CREDIT", 6, Right, |peer, _| figure(peer.held_flows.into())),
-        column("HELD", 5, Right, |peer, _| figure(peer.egress.total.held as f64)),
+        column("HELD", 5, Right, |peer, _| figure(peer.egress.held as f64)),
     ]
 };
 
@@ -181,8 +181,8 @@ mod tests {
             state: PeerState::Up,
             paths: vec![path(2, false, BfdState::Down), path(3, true, BfdState::Up)],
             session: None,
-            ingress: model::Ledgers::default(),
-            egress: model::Ledgers::default(),
+            ingress: model::LedgerStatus::default(),
+            egress: model::LedgerStatus::default(),
             ingress_bytes: 0,
             egress_bytes: 0,
             held_flows: 0,

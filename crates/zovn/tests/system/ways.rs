@@ -235,13 +235,13 @@ fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
     let unsent = world.uplink(0).send_errors;
     send(&near, 20..40);
     // What the container's kernel says to all its neighbours may wait as well.
-    until(|| world.peer(0).egress.total.held >= 20);
+    until(|| world.peer(0).egress.held >= 20);
 
     world.plug(true);
     expect(&far, 20..40);
-    until(|| world.peer(0).egress.total.held == 0);
+    until(|| world.peer(0).egress.held == 0);
     let peer = world.peer(0);
-    assert_eq!((peer.state, peer.egress.total.refused_total()), (PeerState::Up, 0), "{peer:?}");
+    assert_eq!((peer.state, peer.egress.refused_total()), (PeerState::Up, 0), "{peer:?}");
     if peer.session.is_none() {
         assert_eq!(world.uplink(0).send_errors, unsent, "nothing was sent into the void");
     }

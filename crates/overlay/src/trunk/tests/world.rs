@@ -7,27 +7,30 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
-use datapath::Network;
+use datapath::{Network, Peer, Remote};
 use lossless::{Flow, PortConfig, PortId, Refusal, Settings, Switch};
-use plane::{Leaving, Peer, Sent};
+use plane::{Event, Leaving, Senders, Sent};
 use port::{FrameView, Slot};
 use tunnel::message::Message;
 use tunnel::outer::{Encapsulation, Received, Vteps};
-use tunnel::{Counters, Data, Incarnation, SessionConfig};
+use tunnel::{Counters, Data, Incarnation, SessionConfig, Stream};
 use underlay::{Transport, Underlay};
 use units::{Class, Instant, Mac, Rng, Span};
 use wire::ecn::Ecn;
 use wire::{Layout, Offload, geneve};
 
-use super::super::frames::{Counts, Frames};
-use super::super::{Networks, Path, Trunk, TrunkConfig};
+use super::super::config::flow_of;
+use super::super::{Path, Trunk, TrunkConfig};
 use super::{large, session};
+use crate::shared::{Networks, Shared};
+use crate::slots::{Counts, FRAMES, Owner, Slots};
 
 /// How many flows there are: each to a receiver of its own, in a class of its own.
 pub const FLOWS: usize = 3;
 
 const VNI: u32 = 7;
 const NETWORK: Network = Network::new(1).unwrap();
+const PEER: Peer = Peer::new(0).unwrap();
 
 /// Where a TCP header has its sequence number, behind Ethernet's and IPv4's.
 const SEQUENCE: std::ops::Range<usize> = 38..42;
@@ -67,10 +70,26 @@ struct Frame {
     offload: Offload,
 }
 
+/// The sender's memory, as its trunk sees it.
+struct Memory<'m>(&'m BTreeMap<Slot, Frame>);
+
+impl Senders for Memory<'_> {
+    fn network(&self, _: PortId) -> Network {
+        NETWORK
+    }
+
+    fn frame(&self, port: PortId, slot: Slot) -> FrameView<'_> {
+        let frame = &self.0[&slot];
+        assert_eq!(frame.port, port);
+        FrameView::noted(&frame.bytes, &frame.offload)
+    }
+}
+
 struct End {
     address: IpAddr,
     underlay: Rc<RefCell<Underlay>>,
     trunk: Trunk,
+    shared: Shared,
     lives: u32,
 }
 
@@ -124,6 +143,11 @@ pub struct World {
     pub came_marked: u32,
 }
 
+/// A flow, as trunks know it.
+fn named(flow: usize) -> Flow {
+    flow_of(PEER, Stream { label: flow as u32, class: Class::from_low_bits(flow as u8) })
+}
+
 fn mac(flow: usize) -> Mac {
     Mac::local(100 + flow as u32)
 }
@@ -134,7 +158,7 @@ impl End {
         let underlay = Underlay::open(address, Transport::Udp(port), 64).unwrap();
         let underlay = Rc::new(RefCell::new(underlay));
         let trunk = trunk(now, &underlay, far, session, 1);
-        Self { address, underlay, trunk, lives: 1 }
+        Self { address, underlay, trunk, shared: shared(FRAMES), lives: 1 }
     }
 
     fn path(&self, far: IpAddr) -> Path {
@@ -161,12 +185,16 @@ fn trunk(
         dscp: None,
         obeys_pauses: false,
     };
-    let mut trunk = Trunk::new(now, config, vec![Path { underlay: underlay.clone(), far }]);
-    let networks =
-        Networks { by_vni: HashMap::from([(VNI, NETWORK)]), vnis: HashMap::from([(NETWORK, VNI)]) };
-    let labels = (0..FLOWS).map(|flow| ((NETWORK, mac(flow)), flow as u32));
-    trunk.set_members(Rc::new(networks), labels.collect());
-    trunk
+    let owner = Owner { peer: PEER, serial: life.into() };
+    Trunk::new(now, owner, config, vec![Path { underlay: underlay.clone(), far }])
+}
+
+/// What the trunks of a host share, with memory for so many frames of each size.
+pub fn shared(frames: Counts) -> Shared {
+    let mut networks = Networks::default();
+    networks.set(NETWORK, Some(VNI));
+    let (slots, patience) = (Slots::new(frames), Span::from_secs(1_000_000));
+    Shared { slots, networks, scratch: Vec::new(), events: VecDeque::new(), patience }
 }
 
 impl World {
@@ -221,7 +249,7 @@ impl World {
             traffic_class: 0,
             came_marked: 0,
         };
-        world.ends[1].trunk.frames = Frames::new(frames);
+        world.ends[1].shared = shared(frames);
         world
     }
 
@@ -255,35 +283,31 @@ impl World {
     /// The sender's trunk sends what it may, and again what was lost; its frames are its own again
     /// once it says so.
     fn send(&mut self) {
-        let Self { ends: [End { trunk, .. }, _], memory, unsent, underway, completed, now, .. } =
-            self;
-        let frame_of = |port, slot| {
-            let frame: &Frame = &memory[&slot];
-            assert_eq!(frame.port, port);
-            FrameView::noted(&frame.bytes, &frame.offload)
-        };
-        trunk.retransmit(*now, |_| NETWORK, frame_of);
-        trunk.resume(*now, |_| NETWORK, frame_of);
+        let Self { ends, memory, unsent, underway, completed, now, .. } = self;
+        let [End { trunk, shared, .. }, _] = ends;
+        let senders = Memory(memory);
+        trunk.retransmit_lost(*now, shared, &senders);
+        trunk.resume_begun(*now, shared, &senders);
         let mut ended = Vec::new();
-        'flows: for (flow, unsent) in unsent.iter_mut().enumerate() {
+        for (flow, unsent) in unsent.iter_mut().enumerate() {
             while let Some((number, slot)) = unsent.front().copied() {
                 let port = memory[&slot].port;
                 let class = Class::from_low_bits(flow as u8);
-                let leaving =
-                    Leaving { port, slot, network: NETWORK, class, view: frame_of(port, slot) };
-                let named = trunk.flow(&leaving).unwrap();
-                match trunk.send(*now, named, &leaving) {
+                let view = senders.frame(port, slot);
+                let leaving = Leaving { port, slot, network: NETWORK, class, view };
+                match trunk.send(*now, shared, named(flow), &leaving) {
                     Sent::Underway => underway[flow].push_back((number, slot)),
-                    Sent::Unfit => ended.push((flow, number, slot, Some(Refusal::UNFIT))),
-                    Sent::Hold => break,
-                    Sent::Wait | Sent::Busy => break 'flows,
+                    Sent::Refused(refusal) => ended.push((flow, number, slot, Some(refusal))),
+                    Sent::Blocked => break,
                     Sent::Gone => ended.push((flow, number, slot, None)),
                 }
                 unsent.pop_front();
             }
         }
-        while let Some((Flow(named), missed)) = trunk.poll_completed() {
-            let flow = named as u32 as usize;
+        for event in shared.events.drain(..) {
+            // What is blocked is tried again anyway.
+            let Event::Completed(named, missed) = event else { continue };
+            let flow = Remote::of_flow(named).0.label as usize;
             let (number, slot) =
                 underway[flow].pop_front().expect("what is completed was underway");
             ended.push((flow, number, slot, missed));
@@ -300,12 +324,20 @@ impl World {
             return;
         }
         let Self {
-            ends: [_, End { trunk, .. }], known, had, held, rng, stalled, came_marked, ..
+            ends: [_, End { trunk, shared: Shared { slots, .. }, .. }],
+            known,
+            had,
+            held,
+            rng,
+            stalled,
+            came_marked,
+            ..
         } = self;
         let had = had.last_mut().unwrap();
-        while let Some((slot, come)) = trunk.poll_arrival() {
-            assert_eq!(come.network, NETWORK);
-            let view = trunk.frame(slot);
+        while let Some(slot) = trunk.poll_arrival(slots) {
+            let come = *slots.get(slot);
+            assert_eq!((come.network, come.is_orphan), (NETWORK, false));
+            let view = slots.view(slot);
             let mut bytes = view.bytes.to_vec();
             let layout = Layout::of(&bytes).unwrap();
             let class = layout.traffic_class(&bytes).unwrap();
@@ -339,7 +371,8 @@ impl World {
                 continue;
             }
             let (slot, flow, numbers) = held.swap_remove(place);
-            trunk.release(slot);
+            trunk.release(slots, slot, None);
+            trunk.offer_memory(slots);
             had[flow].taken.extend(numbers);
         }
     }
@@ -393,8 +426,8 @@ impl World {
         let vteps = Vteps::new(self.ends[end].address, self.ends[1 - end].address).unwrap();
         let received =
             Received::of_datagram(Encapsulation::Geneve, vteps, traffic_class, payload).unwrap();
-        let trunk = &mut self.ends[end].trunk;
-        if trunk.handle(self.now, &received, payload) {
+        let End { trunk, shared, .. } = &mut self.ends[end];
+        if trunk.handle(self.now, shared, &received, payload) {
             trunk.settle(self.now);
         }
     }
@@ -402,9 +435,9 @@ impl World {
     /// Both ends do what there is to do now, and time goes on to the next event; `false` if there
     /// is none before `until`.
     fn step(&mut self, until: Instant) -> bool {
-        for End { trunk, .. } in &mut self.ends {
-            if trunk.deadline().is_some_and(|at| at <= self.now) {
-                trunk.handle_timeout(self.now);
+        for End { trunk, shared, .. } in &mut self.ends {
+            if trunk.deadline(shared.patience).is_some_and(|at| at <= self.now) {
+                trunk.handle_timeout(self.now, shared);
             }
         }
         self.receive();
@@ -412,17 +445,16 @@ impl World {
         let mut waits = None;
         for end in 0..2 {
             let handed = self.rng.below(2) == 0;
-            waits = self.ends[end]
-                .trunk
-                .transmit_control(self.now, handed)
-                .then_some(self.now)
-                .or(waits);
+            let trunk = &mut self.ends[end].trunk;
+            trunk.transmit_control(self.now, handed);
+            waits = trunk.report_waits.then_some(self.now).or(waits);
             self.carry(end);
         }
         // Receivers take more in a while.
         let busy =
             (!self.held.is_empty() && !self.is_stopped).then(|| self.now + Span::from_micros(50));
-        let due = self.ends.iter().filter_map(|end| end.trunk.deadline()).chain(busy).chain(waits);
+        let due = self.ends.iter().filter_map(|end| end.trunk.deadline(end.shared.patience));
+        let due = due.chain(busy).chain(waits);
         let next = due.chain(self.packets.keys().next().map(|(at, _)| *at)).min();
         let Some(next) = next.filter(|next| *next <= until) else { return false };
         // Whatever is late is due now, and time goes on.
@@ -456,11 +488,10 @@ impl World {
     pub fn run(&mut self) {
         while !self.is_done() && self.step(OVER) {}
         assert!(self.is_done(), "it stands still: {}", self.left());
-        let End { trunk, .. } = &self.ends[0];
-        assert!(trunk.spoiled.is_empty() && trunk.completed.is_empty());
+        assert!(self.ends[0].trunk.spoiled.is_empty());
         assert!(self.underway.iter().all(VecDeque::is_empty));
-        let End { trunk, .. } = &self.ends[1];
-        assert!(trunk.ready.is_empty() && trunk.frames.is_all_free());
+        let End { trunk, shared, .. } = &self.ends[1];
+        assert!(trunk.ready.is_empty() && trunk.assembly.is_empty() && shared.slots.is_all_free());
     }
 
     fn is_done(&self) -> bool {
@@ -493,6 +524,8 @@ impl World {
         let Self { ends: [_, end], now, session, had, held, .. } = self;
         end.lives += 1;
         end.trunk = trunk(*now, &end.underlay, far, *session, end.lives);
+        // The next life has the memory of none before.
+        end.shared = shared(end.shared.slots.counts());
         had.push(Default::default());
         held.clear();
     }
@@ -524,15 +557,14 @@ impl World {
         while let Some((_, (end, traffic_class, payload))) = self.packets.pop_first() {
             self.arrive(end, traffic_class, &payload);
         }
-        let Self { ends: [_, End { trunk, underlay, .. }], ports, now, .. } = self;
-        while let Some((slot, _)) = trunk.poll_arrival() {
-            trunk.release(slot);
+        let Self { ends: [_, End { trunk, underlay, shared, .. }], ports, now, .. } = self;
+        while let Some(slot) = trunk.poll_arrival(&mut shared.slots) {
+            trunk.release(&mut shared.slots, slot, None);
         }
         if !trunk.config.obeys_pauses {
-            assert!(
-                trunk.transmit_control(*now, true) && underlay.borrow().queued() == 0,
-                "it waits for an answer"
-            );
+            trunk.transmit_control(*now, true);
+            let is_waiting = trunk.report_waits && underlay.borrow().queued() == 0;
+            assert!(is_waiting, "it waits for an answer");
         }
         let (mut bytes, _) = large(len, 0);
         bytes[..6].copy_from_slice(&mac(0).0);
@@ -540,8 +572,7 @@ impl World {
             let view = FrameView::noted(&bytes, &Offload::NONE);
             let (slot, class) = (Slot(number), Class::from_low_bits(0));
             let leaving = Leaving { port: ports[0], slot, network: NETWORK, class, view };
-            let flow = trunk.flow(&leaving).unwrap();
-            assert_eq!(trunk.send(*now, flow, &leaving), Sent::Underway);
+            assert_eq!(trunk.send(*now, shared, named(0), &leaving), Sent::Underway);
         }
         // More may have been handed on meanwhile.
         trunk.transmit_control(*now, true);

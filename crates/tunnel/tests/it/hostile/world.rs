@@ -83,7 +83,7 @@ struct Host {
     ready_at: BTreeMap<u32, Instant>,
     stalled: Option<u32>,
     /// Where frames lie until they are taken.
-    places: Quota,
+    places: Quota<Stream, u32>,
     /// Who waited for a place and was looked at last.
     looked_at: Option<Stream>,
 }
@@ -174,26 +174,31 @@ impl Host {
 
     /// Has a stream go on that waits for memory, if there is some for it.
     fn memory_available(&mut self, stream: Stream) {
-        if self.session.is_nacking(stream) && self.places.welcomes(stream) {
+        if self.session.is_nacking(stream) && self.places.welcomes(stream, None) {
             self.session.memory_available(stream);
         }
     }
 
     /// A receiver has taken a frame: whoever waits for memory has its turn.
     fn free(&mut self, stream: Option<Stream>) {
-        self.places.put(stream);
+        self.places.put(stream, group(stream));
         self.looked_at = self.session.next_nacking(self.looked_at);
         self.looked_at.into_iter().for_each(|stream| self.memory_available(stream));
     }
 }
 
+/// Each reliable stream is a group of its own, and all others are one.
+fn group(stream: Option<Stream>) -> [u32; 2] {
+    [stream.map_or(0, |stream| stream.label + 1); 2]
+}
+
 /// What came waits for its receiver.
-fn queue(queues: &mut Queues, places: &mut Quota, arrival: Arrival<Came>) {
+fn queue(queues: &mut Queues, places: &mut Quota<Stream, u32>, arrival: Arrival<Came>) {
     match arrival {
         Arrival::Deliver { stream, from, offset, frame } => {
             queues.entry(stream.label).or_default().push_back((from, offset, frame));
         }
-        Arrival::Release((whose, ..)) => places.put(whose),
+        Arrival::Release((whose, ..)) => places.put(whose, group(whose)),
         Arrival::Gap { .. } => {}
     }
 }
@@ -425,11 +430,12 @@ impl World {
                     session.handle_report(now, &report, |frame| complete(rings, frame));
                 }
                 let claim = session.claim(&data);
-                let is_favoured = !places.has_for(Claim::Reliable(data.stream));
+                let is_favoured =
+                    !places.has_for(Claim::Reliable(data.stream), group(Some(data.stream)));
                 let brought = match number {
                     None => Payload::Placeholder,
-                    Some(number) if places.has_for(claim) => {
-                        places.take(claim);
+                    Some(number) if places.has_for(claim, group(claim.whose())) => {
+                        places.take(claim, group(claim.whose()));
                         self.awaited += u32::from(is_favoured && claim.whose().is_some());
                         Payload::Frame((claim.whose(), number, data.len.get().into()))
                     }
@@ -440,7 +446,7 @@ impl World {
                 });
             }
             Packet::Word(Message::Hello(hello)) => {
-                session.handle_hello(now, &hello, |(whose, ..)| places.put(whose));
+                session.handle_hello(now, &hello, |(whose, ..)| places.put(whose, group(whose)));
             }
             Packet::Word(Message::Report(report)) => {
                 session.handle_report(now, &report, |frame| complete(rings, frame));

@@ -1,9 +1,12 @@
 //! Agents that end and begin again while others talk.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use model::{Member, NetworkName, NetworkSpec};
 use rustix::process::Signal;
+use units::Mac;
 
 use super::numbered::{Tally, exchange, send};
 use super::world::{Machine, Plan, World, udp};
@@ -94,6 +97,48 @@ fn a_host_that_is_declared_again_is_reached_again() {
         client.set_networks(&all).unwrap();
         world.ping(SENDER, READER.v4());
         world.ping(READER, SENDER.v6());
+    }
+    world.assert_balanced();
+}
+
+/// Members and networks come and go, and whoever stays notices nothing: of many datagrams none is
+/// refused or lost.
+#[test]
+fn what_changes_in_networks_costs_those_who_stay_no_frame() {
+    const COUNT: u32 = 20_000;
+    let world = World::new(Plan::new(&[SENDER, READER]));
+    world.ping(SENDER, READER.v4());
+    let client = world.client(0);
+    let all = client.networks().unwrap().networks;
+    let (reader, socket) = (world.udp(READER, 7), world.udp(SENDER, 0));
+    let other = |number: u8, vni: u32| {
+        // Of a host that nobody has.
+        let vtep = IpAddr::from([192, 0, 2, 200 + number % 5]).into();
+        let label = (vni << 8) + u32::from(number) + 1;
+        Member { mac: Mac::local(1000 + u32::from(number)), addresses: Vec::new(), vtep, label }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| send(&socket, READER.at(7), 0, 0..COUNT, 300));
+        scope.spawn(|| {
+            for number in 0..40 {
+                let mut blue = all[0].clone();
+                blue.members.push(other(number, blue.vni));
+                client.set_network(&blue).unwrap();
+                let own = Member { vtep: world.vtep(0).into(), ..other(number, 90) };
+                let members = vec![own, other(number + 50, 90)];
+                let name = NetworkName("more".into());
+                client.set_network(&NetworkSpec { name: name.clone(), vni: 90, members }).unwrap();
+                if number % 3 == 0 {
+                    client.remove_network(&name).unwrap();
+                }
+            }
+        });
+        let mut tally = Tally::default();
+        tally.take_all(&reader, 1, COUNT);
+    });
+    for host in 0..2 {
+        let refused = world.status(host).ledger.refused_total();
+        assert_eq!(refused, 0, "host {host}");
     }
     world.assert_balanced();
 }

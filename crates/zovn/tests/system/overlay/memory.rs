@@ -13,7 +13,7 @@ const STOPPED: Machine = Machine::new(0, "blue", 1);
 const OTHER: Machine = Machine::new(0, "blue", 2);
 const SENDER: Machine = Machine::new(1, "blue", 3);
 
-const SENDERS: usize = 10;
+const SENDERS: usize = 15;
 
 /// One sender's own memory is less than the share of a stream at the far host, so it takes many.
 const FLOODING: [Machine; SENDERS] = {
@@ -28,7 +28,7 @@ const FLOODING: [Machine; SENDERS] = {
 
 /// What each of them sends: all that its socket, the two hosts' memory and the receiver's socket
 /// hold, and more.
-const COUNT: u32 = 3000;
+const COUNT: u32 = 2000;
 
 /// As short as they can be, with their number.
 const LEN: usize = 6;

@@ -66,7 +66,7 @@ pub fn send_joined(
 }
 
 /// As many senders there may be.
-pub const MOST_SENDERS: usize = 10;
+pub const MOST_SENDERS: usize = 16;
 
 /// What came of each sender.
 #[derive(Default)]

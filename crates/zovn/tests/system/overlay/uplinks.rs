@@ -119,7 +119,7 @@ fn a_connection_continues_on_another_path_when_its_own_is_cut() {
     until(|| (0..2).all(|host| world.status(host).ledger.held == 0));
     world.assert_balanced();
     for host in 0..2 {
-        assert_eq!(peer(&world, host).egress.total.refused_total(), 0, "{:?}", peer(&world, host));
+        assert_eq!(peer(&world, host).egress.refused_total(), 0, "{:?}", peer(&world, host));
     }
 }
 
@@ -135,13 +135,13 @@ fn frames_wait_only_while_all_paths_are_cut_and_take_the_first_that_is_restored(
     until(|| peer(&world, 0).state == PeerState::Down);
     assert!(used(&world, 0).is_empty());
     send(&near, FAR.at(7), 0, 20..40, 1000);
-    until(|| peer(&world, 0).egress.total.held >= 20);
+    until(|| peer(&world, 0).egress.held >= 20);
     plug(&world, 1 - first, true);
     tally.take_all(&far, 1, 40);
     assert_eq!((tally.again, used(&world, 0)), (0, vec![1 - first]));
     until(|| world.status(0).ledger.held == 0);
     world.assert_balanced();
-    assert_eq!(peer(&world, 0).egress.total.refused_total(), 0);
+    assert_eq!(peer(&world, 0).egress.refused_total(), 0);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn uplinks_that_others_do_not_have_or_are_declared_later_change_nothing_else() {
     }
     let peers = world.status(0).uplink.unwrap().peers;
     assert!(peers.iter().all(|peer| peer.session.as_ref().unwrap().resets == 0), "{peers:?}");
-    assert!(peers.iter().all(|peer| peer.egress.total.refused_total() == 0), "{peers:?}");
+    assert!(peers.iter().all(|peer| peer.egress.refused_total() == 0), "{peers:?}");
     world.assert_balanced();
 }
 
@@ -201,5 +201,5 @@ fn flows_without_a_session_are_spread_over_the_paths_that_work() {
     until(|| used(&world, 0) == [0, 1]);
     exchange();
     world.assert_balanced();
-    assert_eq!(peer(&world, 0).egress.total.refused_total(), 0);
+    assert_eq!(peer(&world, 0).egress.refused_total(), 0);
 }

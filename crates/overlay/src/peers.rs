@@ -1,0 +1,96 @@
+//! The overlay as the plane's far hosts.
+
+use datapath::Remote;
+use lossless::{Flow, PortId, Reason, Refusal};
+use plane::{Arrival, Event, Leaving, Peers, Senders, Sent};
+use port::{FrameView, Slot};
+use units::Instant;
+
+use crate::overlay::Overlay;
+use crate::shared::Shared;
+
+impl Peers for Overlay {
+    fn poll_arrival(&mut self) -> Option<(Slot, Arrival)> {
+        let Self { table, shared: Shared { slots, .. }, .. } = self;
+        let trunk = table.next_arrival()?;
+        let slot = trunk.poll_arrival(slots).expect("a trunk in the ring has arrivals");
+        table.note_polled();
+        let stored = slots.get(slot);
+        let network = (!stored.is_orphan).then_some(stored.network);
+        Some((slot, Arrival { network, class: stored.class }))
+    }
+
+    fn has_arrivals(&self) -> bool {
+        self.table.has_arrivals()
+    }
+
+    fn frame(&self, slot: Slot) -> FrameView<'_> {
+        self.shared.slots.view(slot)
+    }
+
+    fn release(&mut self, slot: Slot, refused: Option<Reason>) {
+        let Self { table, shared: Shared { slots, .. }, .. } = self;
+        let owner = slots.get(slot).owner;
+        match table.touch(owner.peer).filter(|trunk| trunk.owner() == owner) {
+            Some(trunk) => trunk.release(slots, slot, refused),
+            // The host is gone, and has to be told nothing.
+            None => drop(slots.release(slot)),
+        }
+        if let Some(trunk) = table.next_hungry() {
+            trunk.offer_memory(slots);
+        }
+    }
+
+    fn send(&mut self, now: Instant, flow: Flow, leaving: &Leaving<'_>) -> Sent {
+        let (remote, _) = Remote::of_flow(flow);
+        match self.table.touch(remote.peer) {
+            Some(trunk) => trunk.send(now, &mut self.shared, flow, leaving),
+            None => Sent::Refused(Refusal::UNFIT),
+        }
+    }
+
+    fn maintain(&mut self, now: Instant, delivered: bool, senders: &impl Senders) -> bool {
+        let Self { table, shared, is_tx_blocked, .. } = self;
+        let mut moved = false;
+        *is_tx_blocked = false;
+        table.maintain(now, shared.patience, |trunk| {
+            moved |= trunk.maintain(now, shared, delivered, senders);
+            *is_tx_blocked |= trunk.is_tx_blocked();
+            trunk.needs_maintenance()
+        });
+        moved
+    }
+
+    fn needs_maintenance(&self) -> bool {
+        self.table.is_any_touched()
+    }
+
+    fn is_tx_blocked(&self) -> bool {
+        self.is_tx_blocked
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.shared.events.pop_front()
+    }
+
+    fn forget_sender(&mut self, port: PortId) {
+        for peer in self.table.peers() {
+            if self.table.get_mut(peer).is_some_and(|trunk| trunk.forget_sender(port)) {
+                self.table.touch(peer);
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.table.deadline()
+    }
+
+    fn handle_timeouts(&mut self, now: Instant) {
+        let Self { table, shared, .. } = self;
+        while let Some(trunk) = table.pop_due(now, shared.patience) {
+            let peer = trunk.owner().peer;
+            trunk.handle_timeout(now, shared);
+            table.note_arrivals(peer);
+        }
+    }
+}

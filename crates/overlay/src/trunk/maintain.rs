@@ -1,0 +1,254 @@
+//! What the plane asks of a trunk.
+
+use std::ops::Bound;
+
+use lossless::{Flow, PortId, Reason, Refusal};
+use model::CONTROL;
+use plane::{Event, Leaving, Senders, Sent};
+use port::Slot;
+use tunnel::Session;
+use units::{Instant, Span};
+use wire::geneve::Draft;
+
+use super::config::{stream_of, way_to};
+use super::liveness::Liveness;
+use super::out::Out;
+use super::receive;
+use super::state::{Halt, Trunk};
+use crate::shared::Shared;
+use crate::slots::Slots;
+
+/// How many flows that wait are unblocked at once.
+const AT_ONCE: usize = 16;
+
+impl Trunk {
+    /// The slot of the next frame that has arrived, until [`Self::release`].
+    pub fn poll_arrival(&mut self, slots: &mut Slots) -> Option<Slot> {
+        let slot = self.assembly.next(slots, &mut self.ready)?;
+        self.ledger.accept(slots.view(slot).on_wire().0 as u64);
+        Some(slot)
+    }
+
+    /// Frees the slot of a frame that was polled: its last receiver has it, or it was refused for
+    /// this reason.
+    pub fn release(&mut self, slots: &mut Slots, slot: Slot, refused: Option<Reason>) {
+        let Self { assembly, session, has_left, ledger, .. } = self;
+        ledger.end(refused);
+        let mut session = session.as_mut().filter(|_| !*has_left);
+        assembly.release(slots, slot, |(stream, from, offset)| {
+            session.iter_mut().for_each(|session| session.consumed(stream, from, offset));
+        });
+    }
+
+    /// Whether streams of the far host wait for memory.
+    pub fn wants_memory(&self) -> bool {
+        let session = self.session.as_ref().filter(|_| !self.has_left);
+        session.is_some_and(|session| session.next_nacking(None).is_some())
+    }
+
+    /// Has the next stream that waits for memory go on, if there is some for it.
+    pub fn offer_memory(&mut self, slots: &Slots) {
+        let Self { assembly, session: Some(session), looked_at, .. } = self else { return };
+        *looked_at = session.next_nacking(*looked_at);
+        looked_at.iter().for_each(|stream| receive::invite(assembly, slots, session, *stream));
+    }
+
+    /// Sends a frame of this flow, or as much of it as may go now: then it is in flight, and
+    /// [`Self::maintain`] sends the rest.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        flow: Flow,
+        leaving: &Leaving<'_>,
+    ) -> Sent {
+        if self.is_stalled(now, shared.patience) {
+            return Sent::Refused(Refusal::STALLED);
+        }
+        match self.send_frame(now, shared, flow, leaving) {
+            Ok(sent) => {
+                self.stuck_since = None;
+                self.held.remove(&flow);
+                return sent;
+            }
+            Err(Halt::Unfit) => return Sent::Refused(Refusal::UNFIT),
+            Err(Halt::Credit) => drop(self.held.insert(flow)),
+            Err(Halt::Paused) => drop(self.waiting.insert(flow)),
+            Err(Halt::Window) => {
+                self.waiting.insert(flow);
+                self.has_changed = false;
+                self.stuck_since.get_or_insert(now);
+            }
+            Err(Halt::Kernel) => {
+                self.waiting.insert(flow);
+                self.is_tx_blocked = true;
+            }
+        }
+        Sent::Blocked
+    }
+
+    /// Retransmits what was lost, sends more of large segments that were sent in part, and sends
+    /// pending control messages, as far as the window and the kernel allow. A report waits one turn
+    /// if frames were `delivered` to a local receiver this turn, because its reply may carry it.
+    /// Unblocks flows that may go on, and gives up what is in flight if the far host was silent for
+    /// too long. Returns whether a frame was sent.
+    pub fn maintain(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        delivered: bool,
+        senders: &impl Senders,
+    ) -> bool {
+        let mut moved = self.retransmit_lost(now, shared, senders);
+        moved |= self.resume_begun(now, shared, senders);
+        self.transmit_control(now, delivered);
+        self.check_silence(now, shared);
+        self.unblock_waiting(shared);
+        moved
+    }
+
+    /// Whether it is to be maintained again in the next turn, although nothing happens before.
+    pub fn needs_maintenance(&self) -> bool {
+        let has_more = self.has_changed && !self.waiting.is_empty() && self.has_window();
+        self.report_waits || self.is_tx_blocked() || has_more
+    }
+
+    /// Whether it waits for room in the kernel, which makes no event when it has some.
+    pub fn is_tx_blocked(&self) -> bool {
+        self.is_tx_blocked || !self.can_transmit()
+    }
+
+    /// Sends pending control messages, as far as the kernel has room.
+    pub fn transmit_control(&mut self, now: Instant, delivered: bool) {
+        let Self { config, underlay, session: Some(session), report_waits, .. } = self else {
+            return;
+        };
+        let mut underlay = underlay.borrow_mut();
+        let marking = config.marking(CONTROL, 0);
+        *report_waits =
+            delivered && !*report_waits && !config.obeys_pauses && session.may_piggyback();
+        let poll = if *report_waits { Session::poll_urgent } else { Session::poll_transmit };
+        while underlay.has_room(way_to(config.far))
+            && let Some(message) = poll(session, now)
+        {
+            let mut draft = Draft::new(0).expect("the number has 24 bits").for_control(0);
+            let is_whole = message.write(&mut draft);
+            debug_assert!(is_whole, "a message has room in a packet of its own");
+            Out { config, underlay: &mut underlay, vni: 0, marking }.put_draft(&draft, 0, |_| {});
+        }
+    }
+
+    /// Gives up what is in flight if the far host owes an answer and was silent for too long, and
+    /// lets flows go on when it answers again.
+    fn check_silence(&mut self, now: Instant, shared: &mut Shared) {
+        let Some(session) = &mut self.session else { return };
+        let since = session.unanswered_since();
+        let is_silent = since.is_some_and(|since| since + shared.patience <= now);
+        match (self.is_given_up, is_silent) {
+            (false, true) => {
+                session.abandon(None, |_| {});
+                self.begun.values_mut().for_each(|begun| begun.from = None);
+                self.spoiled.clear();
+                self.held.clear();
+                self.waiting.clear();
+                let flows = self.owner().peer.flows();
+                shared.events.push_back(Event::Abandoned(flows, Refusal::STALLED));
+            }
+            (true, false) => self.has_changed = true,
+            _ => {}
+        }
+        self.is_given_up = is_silent;
+    }
+
+    /// Unblocks some of the flows that wait, if they may be able to go on and something may be
+    /// sent: the others follow, unless one of these has to wait again. Those of paused classes go
+    /// on waiting.
+    pub fn unblock_waiting(&mut self, shared: &mut Shared) {
+        let has_room = self.can_transmit();
+        if self.is_tx_blocked && has_room {
+            (self.is_tx_blocked, self.has_changed) = (false, true);
+        }
+        if !self.has_changed || !has_room || !self.has_window() {
+            return;
+        }
+        self.stuck_since = None;
+        let waits = |flow: &&Flow| !self.is_paused(**flow);
+        let after = (Bound::Excluded(self.unblocked), Bound::Unbounded);
+        let later = self.waiting.range(after).filter(waits);
+        let earlier = self.waiting.range(..=self.unblocked).filter(waits);
+        let mut next = later.chain(earlier).copied();
+        let go_on: Vec<_> = next.by_ref().take(AT_ONCE).collect();
+        self.has_changed = next.next().is_some();
+        for flow in go_on {
+            self.waiting.remove(&flow);
+            self.unblocked = flow;
+            shared.events.push_back(Event::Unblocked(flow));
+        }
+    }
+
+    /// Whether the path works, the session has window, and no frame that was sent in part waits.
+    fn has_window(&self) -> bool {
+        let is_open = self.session.as_ref().is_none_or(Session::is_open);
+        let is_waiting = self.waits_for_rest().is_some();
+        self.liveness != Liveness::Down && !self.is_given_up && is_open && !is_waiting
+    }
+
+    /// Whether the kernel has room for a datagram to the far host: of the session, or of any flow
+    /// where there is none.
+    pub fn can_transmit(&self) -> bool {
+        match self.session {
+            Some(_) => self.underlay.borrow().has_room(way_to(self.config.far)),
+            None => {
+                let mut underlays = self.paths.0.iter().map(|(path, _)| path.underlay.borrow());
+                underlays.all(|underlay| underlay.has_room_for_all())
+            }
+        }
+    }
+
+    /// Sets the bit mask of classes of which nothing is sent (802.1Qbb). Replaces the previous
+    /// mask. Returns whether flows may go on by that.
+    pub fn pause(&mut self, classes: u8) -> bool {
+        let goes_on = self.paused & !classes != 0;
+        self.has_changed |= goes_on;
+        self.paused = classes;
+        goes_on
+    }
+
+    /// Whether the class of a flow is paused.
+    pub(super) fn is_paused(&self, flow: Flow) -> bool {
+        self.paused & 1 << stream_of(flow).class.pcp() != 0
+    }
+
+    /// A port is about to be detached: its frames in flight are not retransmitted. All events must
+    /// have been polled before. Returns whether anything may be in flight.
+    pub fn forget_sender(&mut self, port: PortId) -> bool {
+        let is_gone = |from: Option<(PortId, Slot)>| from.is_some_and(|(it, _)| it == port);
+        let begun = self.begun.values_mut().filter(|begun| is_gone(begun.from));
+        begun.for_each(|begun| begun.from = None);
+        self.spoiled.retain(|(it, _), _| *it != port);
+        let Some(session) = &mut self.session else { return false };
+        session.withdraw(|piece| is_gone(piece.from));
+        session.outstanding() > 0 || !self.begun.is_empty()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called next, although nothing
+    /// arrives.
+    pub fn deadline(&self, patience: Span) -> Option<Instant> {
+        let session = self.session.as_ref()?;
+        let silence = session.unanswered_since().filter(|_| !self.is_given_up);
+        session.deadline().into_iter().chain(silence.map(|since| since + patience)).min()
+    }
+
+    /// Before the switch ends: tells the far host how far each stream was consumed. The rest it
+    /// will send to the next switch, also what was consumed behind a frame that waits for one of
+    /// several receivers. Returns whether all is sent; if not, this is to be called again once the
+    /// underlay has room.
+    pub fn leave(&mut self, now: Instant) -> bool {
+        if let Some(session) = &mut self.session {
+            session.hurry();
+        }
+        self.transmit_control(now, false);
+        self.has_left = true;
+        self.can_transmit()
+    }
+}

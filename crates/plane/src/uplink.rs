@@ -1,0 +1,273 @@
+//! Far hosts, behind one port: the uplink.
+//!
+//! ```text
+//!           flow_head             send              far receiver
+//!  switch ─────────────▶ depart ────────▶ Peers ══▶ …
+//!         ◀── arrived, unblock, abandon ──┘ events
+//! ```
+
+use datapath::{Decision, Verdict};
+use lossless::{Offered, PortConfig, PortId, Reason, Refusal, Released, Size, TooManyPorts};
+use port::Port;
+use units::{Class, Instant};
+use wire::ethernet::Tag;
+
+use crate::line::{End, Line, Others};
+use crate::peers::{Event, Leaving, Peers, Sent};
+use crate::plane::{BURST, HAS_ROOM, Plane, show_refused};
+use crate::stages::{Gate, Responder};
+use crate::taps::Taps;
+
+/// The most frames from far hosts, and for them, in one visit: there may be many.
+const AT_ONCE: u32 = 4 * BURST;
+
+impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
+    /// Attaches the far hosts. They are members of every network that is
+    /// [declared](datapath::Datapath::declare).
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyPorts`]; the far hosts are dropped.
+    ///
+    /// # Panics
+    ///
+    /// If there are some already.
+    pub fn attach_uplink(
+        &mut self,
+        now: Instant,
+        peers: F,
+        config: PortConfig,
+    ) -> Result<PortId, TooManyPorts> {
+        assert!(self.uplink.is_none(), "a plane has one uplink");
+        let id = self.switch.attach(now, config)?;
+        self.datapath.set_uplink(id, Class::default());
+        self.put_line(id, End::Uplink(peers), datapath::Network::default());
+        self.uplink = Some(id);
+        Ok(id)
+    }
+
+    /// The port that far hosts are behind, if there is one.
+    pub fn uplink(&self) -> Option<PortId> {
+        self.uplink
+    }
+
+    /// The far hosts, if there is an uplink.
+    pub fn peers(&self) -> Option<&F> {
+        match &self.line(self.uplink?).end {
+            End::Uplink(peers) => Some(peers),
+            End::Device(_) => None,
+        }
+    }
+
+    /// The far hosts, for whoever changes their state, and the captures: the next turn receives
+    /// from them and maintains them.
+    pub fn peers_mut(&mut self) -> Option<(&mut F, Option<&mut Taps>)> {
+        let Self { uplink, lines, rx_ready, needs_flush, taps, .. } = self;
+        let id = (*uplink)?;
+        rx_ready.insert(id);
+        needs_flush.insert(id);
+        let line = lines[id.index()].as_mut().expect("the uplink is attached");
+        Some((line.peers(), taps.as_deref_mut()))
+    }
+
+    /// Receives what has arrived from far hosts, as far as the switch has room.
+    pub(crate) fn receive_uplink(&mut self, now: Instant, id: PortId) -> bool {
+        let Self { datapath, switch, lines, rx_ready, needs_flush, turned_away, taps, .. } = self;
+        let line = lines[id.index()].as_mut().expect("the port is attached");
+        if line.muted {
+            // Far hosts keep what is not received, and send it to the next switch.
+            rx_ready.remove(id);
+            return false;
+        }
+        let peers = line.peers();
+        let most = switch.room(now, id).min(AT_ONCE);
+        let priorities = datapath.settings().priorities;
+        let mut decisions = datapath.visit(now, id);
+        let mut visit = switch.arrivals(now, id);
+        let mut received = 0;
+        while received < most
+            && let Some((slot, arrival)) = peers.poll_arrival()
+        {
+            received += 1;
+            let view = peers.frame(slot);
+            let Some(mut header) = wire::ethernet::peek(view.bytes) else {
+                let class = decisions.default_class();
+                visit.refuse(class, view.len() as u32, Refusal::MALFORMED);
+                turned_away.push((slot, Reason::Malformed));
+                if let Some(taps) = taps {
+                    taps.refuse(now, id, None, Reason::Malformed, &view);
+                }
+                continue;
+            };
+            // A frame without a tag keeps the class that it had at the far switch.
+            let of = |class| Class::all().find(|priority| priorities[*priority] == class);
+            header.tag =
+                header.tag.or(arrival.class.and_then(of).map(|class| Tag { class, vlan: 0 }));
+            let (bytes, frames) = view.on_wire();
+            let size = Size { bytes: bytes as u32, frames: frames as u16 };
+            let decision = match arrival.network {
+                Some(network) => decisions.decide(&header, network),
+                None => {
+                    let class = arrival.class.unwrap_or(decisions.default_class());
+                    Decision { class, verdict: Verdict::Refuse(Refusal::NOT_MEMBER) }
+                }
+            };
+            match decision {
+                Decision { class, verdict: Verdict::Forward(to) } => {
+                    match visit.offer(to, class, slot, size) {
+                        Offered::Held => {}
+                        // The switch lists it for the captures.
+                        Offered::Refused(slot, reason) => turned_away.push((slot, reason)),
+                        Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
+                    }
+                }
+                Decision { class, verdict: Verdict::Refuse(refusal) } => {
+                    visit.refuse(class, size.bytes, refusal);
+                    turned_away.push((slot, refusal.reason()));
+                    if let Some(taps) = taps {
+                        taps.refuse(now, id, None, refusal.reason(), &view);
+                    }
+                }
+            }
+        }
+        drop(visit);
+        if let Some(taps) = taps {
+            show_refused(now, switch, taps, |_, slot| peers.frame(slot));
+        }
+        turned_away.drain(..).for_each(|(slot, reason)| peers.release(slot, Some(reason)));
+        if !peers.has_arrivals() {
+            rx_ready.remove(id);
+        }
+        if received > 0 {
+            needs_flush.insert(id);
+        }
+        received > 0
+    }
+
+    /// Sends frames to far hosts: those of the flows whose turn it is.
+    pub(crate) fn send_to_peers(&mut self, now: Instant, id: PortId) -> bool {
+        // For the visit, the uplink's line leaves its place, so that every sender's can be
+        // borrowed beside it.
+        let mut line = self.lines[id.index()].take().expect("the port is attached");
+        let sent = self.send_flows(now, id, &mut line);
+        self.lines[id.index()] = Some(line);
+        if sent {
+            self.needs_flush.insert(id);
+        }
+        sent
+    }
+
+    fn send_flows(&mut self, now: Instant, id: PortId, line: &mut Line<P, F>) -> bool {
+        let Self { switch, lines, needs_flush, taps, .. } = self;
+        let peers = line.peers();
+        let mut visit = switch.departures(now, id);
+        let mut sent = 0;
+        // Those that have to wait count as well: each costs a look.
+        for _ in 0..AT_ONCE {
+            let Some(head) = visit.flow_head() else { break };
+            let flow = head.flow().expect("it is a flow's");
+            let (port, slot, class) = (head.ingress(), head.frame(), head.class());
+            let source = lines[port.index()].as_deref_mut();
+            let source = source.expect("what came from far hosts goes to none");
+            let view = source.end.frame(slot);
+            let leaving = Leaving { port, slot, network: source.network, class, view };
+            let outcome = match view.bytes.is_empty() {
+                true => Sent::Refused(Refusal::WITHDRAWN),
+                false => peers.send(now, flow, &leaving),
+            };
+            let released = match outcome {
+                Sent::Gone => head.delivered(),
+                Sent::Underway => {
+                    head.depart(flow);
+                    None
+                }
+                Sent::Blocked => {
+                    head.block();
+                    continue;
+                }
+                Sent::Refused(refusal) => {
+                    if let Some(taps) = taps {
+                        taps.refuse(now, port, Some(id), refusal.reason(), &leaving.view);
+                    }
+                    if let Some(Released { frame, refused, .. }) = head.refuse(refusal) {
+                        source.end.release(frame, refused);
+                        needs_flush.insert(port);
+                    }
+                    None
+                }
+            };
+            if let Some(frame) = released {
+                source.end.release(frame, None);
+                needs_flush.insert(port);
+            }
+            sent += 1;
+        }
+        sent > 0
+    }
+
+    /// Maintains far hosts: [`Peers::maintain`]. Returns whether a frame moved.
+    pub(crate) fn maintain_peers(&mut self, now: Instant, id: PortId, delivered: bool) -> bool {
+        let mut line = self.lines[id.index()].take().expect("the port is attached");
+        let peers = line.peers();
+        let moved = peers.maintain(now, delivered, &Others(&self.lines));
+        if peers.needs_maintenance() {
+            self.needs_flush.insert(id);
+        } else {
+            self.needs_flush.remove(id);
+        }
+        if peers.is_tx_blocked() {
+            self.tx_blocked.insert(id);
+        }
+        self.lines[id.index()] = Some(line);
+        self.handle_peer_events(now) | moved
+    }
+
+    /// Does what the far hosts' events say. Returns whether there was one.
+    pub fn handle_peer_events(&mut self, now: Instant) -> bool {
+        let Some(id) = self.uplink else { return false };
+        let mut moved = false;
+        while let Some(event) = self.line_mut(id).peers().poll_event() {
+            moved = true;
+            match event {
+                Event::Completed(flow, missed) => {
+                    let released = match missed {
+                        None => self.switch.arrived(now, id, flow),
+                        Some(refusal) => self.switch.missed(now, id, flow, refusal),
+                    };
+                    self.release_all(now, released);
+                }
+                Event::Unblocked(flow) => self.switch.unblock(now, id, flow),
+                Event::Abandoned(flows, refusal) => {
+                    let mut gone = Vec::new();
+                    let released = |released: Released<_>| gone.push(released);
+                    self.switch.abandon_flows(now, id, flows, refusal, released);
+                    self.release_all(now, gone);
+                }
+                Event::Forgotten(peer) => self.switch.forget_group(id, peer.index() as u32),
+            }
+        }
+        moved
+    }
+
+    /// A port is about to be detached: its frames in flight are not to be retransmitted.
+    pub(crate) fn forget_sender(&mut self, now: Instant, gone: PortId) {
+        self.handle_peer_events(now);
+        if let Some((peers, _)) = self.peers_mut() {
+            peers.forget_sender(gone);
+        }
+    }
+
+    /// When something falls due at a far host, although nothing arrives.
+    pub fn peer_deadline(&self) -> Option<Instant> {
+        self.peers()?.deadline()
+    }
+
+    /// Has far hosts do what is due by now; the next turn receives and sends what follows from it.
+    pub fn handle_peer_timeouts(&mut self, now: Instant) {
+        if self.peer_deadline().is_some_and(|at| at <= now)
+            && let Some((peers, _)) = self.peers_mut()
+        {
+            peers.handle_timeouts(now);
+        }
+    }
+}
