@@ -76,7 +76,7 @@ impl Trunk {
             Err(Halt::Paused) => drop(self.waiting.insert(flow)),
             Err(Halt::Window) => {
                 self.waiting.insert(flow);
-                self.has_changed = false;
+                self.has_more = false;
                 self.stuck_since.get_or_insert(now);
             }
             Err(Halt::Kernel) => {
@@ -109,8 +109,9 @@ impl Trunk {
 
     /// Whether it is to be maintained again in the next turn, although nothing happens before.
     pub fn needs_maintenance(&self) -> bool {
-        let has_more = self.has_changed && !self.waiting.is_empty() && self.has_window();
-        self.report_waits || self.is_tx_blocked() || has_more
+        let has_more = self.has_changed || self.has_more;
+        let goes_on = has_more && !self.waiting.is_empty() && self.has_window();
+        self.report_waits || self.is_tx_blocked() || goes_on
     }
 
     /// Whether it waits for room in the kernel, which makes no event when it has some.
@@ -168,17 +169,17 @@ impl Trunk {
         if self.is_tx_blocked && has_room {
             (self.is_tx_blocked, self.has_changed) = (false, true);
         }
-        if !self.has_changed || !has_room || !self.has_window() {
+        if !(self.has_changed || self.has_more) || !has_room || !self.has_window() {
             return;
         }
-        self.stuck_since = None;
+        (self.has_changed, self.stuck_since) = (false, None);
         let waits = |flow: &&Flow| !self.is_paused(**flow);
         let after = (Bound::Excluded(self.unblocked), Bound::Unbounded);
         let later = self.waiting.range(after).filter(waits);
         let earlier = self.waiting.range(..=self.unblocked).filter(waits);
         let mut next = later.chain(earlier).copied();
         let go_on: Vec<_> = next.by_ref().take(AT_ONCE).collect();
-        self.has_changed = next.next().is_some();
+        self.has_more = next.next().is_some();
         for flow in go_on {
             self.waiting.remove(&flow);
             self.unblocked = flow;
@@ -187,7 +188,7 @@ impl Trunk {
     }
 
     /// Whether the path works, the session has window, and no frame that was sent in part waits.
-    fn has_window(&self) -> bool {
+    pub(super) fn has_window(&self) -> bool {
         let is_open = self.session.as_ref().is_none_or(Session::is_open);
         let is_waiting = self.waits_for_rest().is_some();
         self.liveness != Liveness::Down && !self.is_given_up && is_open && !is_waiting

@@ -93,8 +93,11 @@ pub struct Trunk {
     pub(super) unblocked: Flow,
     /// Since when flows have waited and nothing was sent.
     pub(super) stuck_since: Option<Instant>,
-    /// Flows that wait may be able to go on.
+    /// Something has happened since flows that wait were last unblocked by which they may be able to
+    /// go on. It stays so until some are.
     pub(super) has_changed: bool,
+    /// More of them follow, unless one of those that were unblocked has to wait again.
+    pub(super) has_more: bool,
     /// A frame found no room in the kernel.
     pub(super) is_tx_blocked: bool,
     /// The bit mask of paused classes.
@@ -150,6 +153,7 @@ impl Trunk {
             unblocked: Flow(0),
             stuck_since: None,
             has_changed: false,
+            has_more: false,
             is_tx_blocked: false,
             paused: 0,
             has_left: false,
@@ -184,7 +188,8 @@ impl Trunk {
     /// Whether nothing is sent to it because it does not answer, or because nothing could be sent
     /// for so long.
     pub fn is_stalled(&self, now: Instant, patience: Span) -> bool {
-        self.is_given_up || self.stuck_since.is_some_and(|since| since + patience <= now)
+        let is_stuck = self.stuck_since.is_some_and(|since| since + patience <= now);
+        self.is_given_up || is_stuck && !self.has_window()
     }
 
     /// How many frames, as counted on a wire, the switch holds that the far host keeps until they
