@@ -119,6 +119,8 @@ pub struct World {
     memory: BTreeMap<Slot, Frame>,
     slots: u32,
     unsent: [VecDeque<(usize, Slot)>; FLOWS],
+    /// Which flows wait until the sender's trunk says that they may go on.
+    is_blocked: [bool; FLOWS],
     underway: [VecDeque<(usize, Slot)>; FLOWS],
     /// How each frame that the sender has no more ended, by number.
     pub completed: [BTreeMap<usize, Option<Refusal>>; FLOWS],
@@ -237,6 +239,7 @@ impl World {
             memory: BTreeMap::new(),
             slots: 0,
             unsent: Default::default(),
+            is_blocked: [false; FLOWS],
             underway: Default::default(),
             completed: Default::default(),
             had: vec![Default::default()],
@@ -283,14 +286,31 @@ impl World {
     /// The sender's trunk sends what it may, and again what was lost; its frames are its own again
     /// once it says so.
     fn send(&mut self) {
-        let Self { ends, memory, unsent, underway, completed, now, .. } = self;
+        let Self { ends, memory, unsent, is_blocked, underway, completed, now, .. } = self;
         let [End { trunk, shared, .. }, _] = ends;
         let senders = Memory(memory);
         trunk.retransmit_lost(*now, shared, &senders);
         trunk.resume_begun(*now, shared, &senders);
+        trunk.unblock_waiting(shared);
         let mut ended = Vec::new();
+        for event in shared.events.drain(..) {
+            match event {
+                Event::Completed(named, missed) => {
+                    let flow = Remote::of_flow(named).0.label as usize;
+                    let (number, slot) =
+                        underway[flow].pop_front().expect("what is completed was underway");
+                    ended.push((flow, number, slot, missed));
+                }
+                Event::Unblocked(named) => {
+                    is_blocked[Remote::of_flow(named).0.label as usize] = false;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
         for (flow, unsent) in unsent.iter_mut().enumerate() {
-            while let Some((number, slot)) = unsent.front().copied() {
+            while !is_blocked[flow]
+                && let Some((number, slot)) = unsent.front().copied()
+            {
                 let port = memory[&slot].port;
                 let class = Class::from_low_bits(flow as u8);
                 let view = senders.frame(port, slot);
@@ -298,19 +318,14 @@ impl World {
                 match trunk.send(*now, shared, named(flow), &leaving) {
                     Sent::Underway => underway[flow].push_back((number, slot)),
                     Sent::Refused(refusal) => ended.push((flow, number, slot, Some(refusal))),
-                    Sent::Blocked => break,
+                    Sent::Blocked => {
+                        is_blocked[flow] = true;
+                        break;
+                    }
                     Sent::Gone => ended.push((flow, number, slot, None)),
                 }
                 unsent.pop_front();
             }
-        }
-        for event in shared.events.drain(..) {
-            // What is blocked is tried again anyway.
-            let Event::Completed(named, missed) = event else { continue };
-            let flow = Remote::of_flow(named).0.label as usize;
-            let (number, slot) =
-                underway[flow].pop_front().expect("what is completed was underway");
-            ended.push((flow, number, slot, missed));
         }
         for (flow, number, slot, missed) in ended {
             assert_eq!(memory.remove(&slot).unwrap().flow, flow);
@@ -447,7 +462,8 @@ impl World {
             let handed = self.rng.below(2) == 0;
             let trunk = &mut self.ends[end].trunk;
             trunk.transmit_control(self.now, handed);
-            waits = trunk.report_waits.then_some(self.now).or(waits);
+            let is_due = trunk.report_waits || trunk.is_tx_blocked();
+            waits = is_due.then_some(self.now).or(waits);
             self.carry(end);
         }
         // Receivers take more in a while.
