@@ -124,6 +124,25 @@ proptest! {
         prop_assert!(is_all_there(&world), "{:?} {:?} {:?} {:?}", world.had, world.completed, world.counters(), world.cut);
     }
 
+    /// Flows that wait for a small window go on by what their trunk says, and by nothing else.
+    #[test]
+    fn what_waits_for_the_window_goes_on(how in how(), offers in vec((0..FLOWS, 0..2_usize, offer()), 30..80)) {
+        if !needs::root() {
+            return Ok(());
+        }
+        let (seed, fabric, most, window) = how;
+        let session = SessionConfig {
+            stream_window: window,
+            datagram: most as u32,
+            max_in_flight: 20_000,
+            ..session()
+        };
+        let mut world = World::of(24, seed, fabric, session, ENOUGH);
+        offers.iter().for_each(|(flow, port, offer)| world.offer(*flow, *port, *offer));
+        world.run();
+        prop_assert!(is_all_there(&world));
+    }
+
     #[test]
     fn what_cards_cut_is_had_again_at_once(
         seed: u64,

@@ -289,9 +289,6 @@ impl World {
         let Self { ends, memory, unsent, is_blocked, underway, completed, now, .. } = self;
         let [End { trunk, shared, .. }, _] = ends;
         let senders = Memory(memory);
-        trunk.retransmit_lost(*now, shared, &senders);
-        trunk.resume_begun(*now, shared, &senders);
-        trunk.unblock_waiting(shared);
         let mut ended = Vec::new();
         for event in shared.events.drain(..) {
             match event {
@@ -327,6 +324,10 @@ impl World {
                 unsent.pop_front();
             }
         }
+        // As a plane does, after what is new: see [`Trunk::maintain`].
+        trunk.retransmit_lost(*now, shared, &senders);
+        trunk.resume_begun(*now, shared, &senders);
+        trunk.unblock_waiting(shared);
         for (flow, number, slot, missed) in ended {
             assert_eq!(memory.remove(&slot).unwrap().flow, flow);
             assert_eq!(completed[flow].insert(number, missed), None);
@@ -457,7 +458,8 @@ impl World {
         }
         self.receive();
         self.send();
-        let mut waits = None;
+        let has_events = !self.ends[0].shared.events.is_empty();
+        let mut waits = has_events.then_some(self.now);
         for end in 0..2 {
             let handed = self.rng.below(2) == 0;
             let trunk = &mut self.ends[end].trunk;
@@ -549,6 +551,9 @@ impl World {
     /// A port of the sender is gone, with its memory.
     pub fn forget(&mut self, port: usize) {
         self.send();
+        while !self.ends[0].shared.events.is_empty() {
+            self.send();
+        }
         let gone = self.ports[port];
         self.ends[0].trunk.forget_sender(gone);
         let Self { memory, unsent, underway, .. } = self;
