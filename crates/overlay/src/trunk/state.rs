@@ -93,8 +93,8 @@ pub struct Trunk {
     pub(super) unblocked: Flow,
     /// Since when flows have waited and nothing was sent.
     pub(super) stuck_since: Option<Instant>,
-    /// Something has happened since flows that wait were last unblocked by which they may be able to
-    /// go on. It stays so until some are.
+    /// Something has happened since flows that wait were last unblocked by which they may be able
+    /// to go on. It stays so until some are.
     pub(super) has_changed: bool,
     /// More of them follow, unless one of those that were unblocked has to wait again.
     pub(super) has_more: bool,
