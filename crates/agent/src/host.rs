@@ -461,6 +461,9 @@ impl Host {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_ns: uptime.as_nanos(),
             busy_ns: busy.as_nanos(),
+            // The thread counts them.
+            turns: 0,
+            empty_turns: 0,
             udp_gate: plane.gate().status(),
             ports: self.attached.iter().map(|port| report::port(plane, port, now)).collect(),
             uplink: plane.uplink().and_then(uplink),

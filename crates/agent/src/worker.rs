@@ -427,6 +427,8 @@ struct Switch {
     drain: Span,
     started: Instant,
     busy: Span,
+    turns: u64,
+    empty_turns: u64,
     leaving: Vec<Leaving>,
     stopping: Option<Stopping>,
 }
@@ -476,6 +478,8 @@ impl Switch {
             drain: config.agent.drain,
             started: now(),
             busy: Span::ZERO,
+            turns: 0,
+            empty_turns: 0,
             leaving: Vec::new(),
             stopping: None,
         })
@@ -491,7 +495,6 @@ impl Switch {
         if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
             tracing::debug!(%error, "the switch's thread may wake late");
         }
-        let mut turns = 0;
         let mut turn_began = now();
         let mut last_work = turn_began;
         let mut last_look = turn_began;
@@ -501,11 +504,13 @@ impl Switch {
             }
             let worked = self.host.turn(turn_began);
             let turn_ended = now();
-            turns += 1;
-            self.shared.turns.store(turns, Ordering::Relaxed);
+            self.turns += 1;
+            self.shared.turns.store(self.turns, Ordering::Relaxed);
             if worked {
                 self.busy += turn_ended.since(turn_began);
                 last_work = turn_ended;
+            } else {
+                self.empty_turns += 1;
             }
             let refused = self.see_off(turn_ended);
             if self.is_done(turn_ended) {
@@ -635,7 +640,8 @@ impl Switch {
     }
 
     fn status(&self, proof: Proof) -> AgentStatus {
-        self.host.status(now().since(self.started), self.busy, proof)
+        let status = self.host.status(now().since(self.started), self.busy, proof);
+        AgentStatus { turns: self.turns, empty_turns: self.empty_turns, ..status }
     }
 
     /// A port that is attached.

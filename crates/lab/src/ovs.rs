@@ -163,6 +163,11 @@ impl OpenVSwitch {
         run(self.ask().arg("dpif-netdev/pmd-stats-show"))
     }
 
+    /// What the datapath's threads have counted of their turns, in words of their own.
+    pub(crate) fn turns(&self) -> Result<String, LabError> {
+        run(self.ask().arg("dpif-netdev/pmd-perf-show"))
+    }
+
     /// Has one of Open vSwitch's commands meet this one, not the host's.
     pub(crate) fn at_home(&self, command: Command) -> Command {
         at_home(command, &self.directory)

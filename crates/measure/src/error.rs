@@ -23,6 +23,9 @@ pub enum MeasureError {
     /// The socket of one.
     #[error(transparent)]
     Socket(#[from] ::vhost::socket::SocketError),
+    /// Somebody else on the switch's core.
+    #[error("cannot disturb the switch: {0}")]
+    Disturber(std::io::Error),
     /// The namespaces of two ends.
     #[error(transparent)]
     Ends(#[from] kernel::joined::JoinError),

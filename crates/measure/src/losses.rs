@@ -178,6 +178,8 @@ mod tests {
             version,
             uptime_ns: 0,
             busy_ns: 0,
+            turns: 0,
+            empty_turns: 0,
             udp_gate,
             ports,
             ledger,

@@ -21,6 +21,12 @@ pub struct AgentStatus {
     pub uptime_ns: u64,
     /// Nanoseconds that the switch's thread was busy, since the agent started.
     pub busy_ns: u64,
+    /// Turns that the switch's thread has taken, since the agent started.
+    #[serde(default)]
+    pub turns: u64,
+    /// Those of them in which no frame moved.
+    #[serde(default)]
+    pub empty_turns: u64,
     /// Whether UDP flows are held while their socket is full.
     pub udp_gate: GateStatus,
     /// Every attached port, by name.

@@ -39,7 +39,8 @@ enum Experiment {
     /// --sizes 64,1500 --flows 1,1000. One core is the switch's, another that of our own
     /// front-ends. A receiver that takes one frame where it could take twenty: --senders 2
     /// --slow-receiver 20 --frames 100000000. Large segments: --sizes 65226. One receiver that
-    /// takes nothing, beside another: --stalled.
+    /// takes nothing, beside another: --stalled. Somebody else who wants half of the switch's core:
+    /// --disturb 0.5.
     Throughput(ThroughputArgs),
     /// What tunnels between two hosts cost: TCP throughput, and processors' time for it.
     ///
@@ -135,6 +136,10 @@ struct ThroughputArgs {
     /// is sent one in 16 buffers and takes nothing.
     #[arg(long)]
     stalled: bool,
+    /// Between virtual machines: somebody else (nice 5) wants the switch's core for this share of
+    /// the time, such as 0.5.
+    #[arg(long, value_name = "SHARE", value_parser = positive)]
+    disturb: Option<f64>,
     /// Between virtual machines: how many frames each run has at least, however long it lasts.
     #[arg(long)]
     frames: Option<u64>,
@@ -279,14 +284,21 @@ impl ThroughputArgs {
             senders,
             slow_receiver,
             stalled,
+            disturb,
             frames,
             duration,
             tcp,
             rounds,
             ..
         } = self;
-        if !senders.is_empty() || slow_receiver.is_some() || *stalled || frames.is_some() {
-            let what = "--senders, --slow-receiver, --stalled and --frames are of virtual machines: add --ports vhost-user";
+        let is_of_machines = !senders.is_empty()
+            || slow_receiver.is_some()
+            || *stalled
+            || disturb.is_some()
+            || frames.is_some();
+        if is_of_machines {
+            let what = "--senders, --slow-receiver, --stalled, --disturb and --frames are of virtual machines: add --ports \
+                 vhost-user";
             return Err(MeasureError::Config(what.into()));
         }
         let [flows] = flows[..] else {
@@ -315,6 +327,7 @@ impl ThroughputArgs {
             frames: self.frames.unwrap_or(0),
             slow_receiver: self.slow_receiver,
             stalled: self.stalled,
+            disturb: self.disturb,
             rounds: self.rounds.unwrap_or(5),
         }
     }

@@ -254,6 +254,8 @@ pub(super) mod tests {
             version: String::new(),
             uptime_ns: 0,
             busy_ns: 0,
+            turns: 0,
+            empty_turns: 0,
             udp_gate: GateStatus::On,
             ports: Vec::new(),
             uplink: Some(uplink()),

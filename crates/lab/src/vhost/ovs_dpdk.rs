@@ -50,6 +50,10 @@ pub struct PmdCounters {
     pub processing_cycles: u64,
     /// Cycles in which ports were looked at and had none.
     pub idle_cycles: u64,
+    /// Turns around all ports.
+    pub turns: u64,
+    /// Those of them that found nothing.
+    pub empty_turns: u64,
 }
 
 /// What Open vSwitch has counted at one vhost-user port.
@@ -145,7 +149,7 @@ impl OvsDpdk {
     ///
     /// [`LabError::Program`] if it does not answer.
     pub fn threads(&self) -> Result<PmdCounters, LabError> {
-        Ok(PmdCounters::read(&self.switch.threads()?))
+        Ok(PmdCounters::read(&self.switch.threads()?, &self.switch.turns()?))
     }
 
     /// What its ports have counted, in the order in which they were given.
@@ -165,7 +169,8 @@ impl OvsDpdk {
 }
 
 impl PmdCounters {
-    fn read(threads: &str) -> Self {
+    fn read(threads: &str, turns: &str) -> Self {
+        let turn = |name| sum(turns, name);
         let sum = |name| sum(threads, name);
         Self {
             received: sum("packets received:"),
@@ -174,6 +179,8 @@ impl PmdCounters {
             misses: sum("miss with success upcall:") + sum("miss with failed upcall:"),
             processing_cycles: sum("processing cycles:"),
             idle_cycles: sum("idle cycles:"),
+            turns: turn("Iterations:"),
+            empty_turns: turn("- idle iterations:"),
         }
     }
 
@@ -186,6 +193,8 @@ impl PmdCounters {
             misses: self.misses - before.misses,
             processing_cycles: self.processing_cycles - before.processing_cycles,
             idle_cycles: self.idle_cycles - before.idle_cycles,
+            turns: self.turns - before.turns,
+            empty_turns: self.empty_turns - before.empty_turns,
         }
     }
 
@@ -319,7 +328,15 @@ main thread:
   packets received: 4
   emc hits: 0
 ";
-        let threads = PmdCounters::read(said);
+        let turns = "\
+pmd thread numa_id 0 core_id 0:
+
+  Iterations:              9999  (0.17 us/it)
+  - Used TSC cycles: 4800000000  (100.1 % of total cycles)
+  - idle iterations:       7000  (  7.3 % of used cycles)
+  - busy iterations:       2999  ( 92.7 % of used cycles)
+";
+        let threads = PmdCounters::read(said, turns);
         let expected = PmdCounters {
             received: 5_749_508,
             emc_hits: 5_749_000,
@@ -327,6 +344,8 @@ main thread:
             misses: 2,
             processing_cycles: 4_020_969_055,
             idle_cycles: 2_003_050_128,
+            turns: 9999,
+            empty_turns: 7000,
         };
         assert_eq!(threads, expected);
         assert_eq!(threads.since(threads).cycles_per_frame(), None);

@@ -23,8 +23,12 @@ impl Readable for Report {
             0 => String::new(),
             frames => format!(" and {} at least", many(frames, "frame")),
         };
+        let disturbed = config.disturb.map_or(String::new(), |share| {
+            let share = percent(share);
+            format!(" Somebody else wants {share} of the switch's core, at nice 5.")
+        });
         format!(
-            "One core for the switch, one for all machines; {}{frames} each; medians of {}.{slow}",
+            "One core for the switch, one for all machines; {}{frames} each; medians of {}.{slow}{disturbed}",
             config.duration,
             many(config.rounds.into(), "round"),
         )
@@ -33,7 +37,7 @@ impl Readable for Report {
     fn rows(&self) -> Rows {
         let mut rows = Rows::new([
             "switch", "frame", "flows", "senders", "frames/s", "worst", "best", "bit/s", "lost",
-            "of sent", "cycles", "p50", "p99", "p99.9",
+            "of sent", "cycles", "a turn", "empty", "p50", "p99", "p99.9", "line",
         ]);
         for one in &self.results {
             let fps = |mfps: f64| Unit::FRAMES_PER_SEC.brief(mfps * 1e6);
@@ -51,10 +55,13 @@ impl Readable for Report {
                 si(one.gbps * 1e9, Unit::BITS_PER_SEC),
                 count(one.lost),
                 percent(one.lost as f64 / one.sent.max(1) as f64),
-                one.cycles_per_frame.map_or("–".into(), |cycles| format!("{cycles:.0}")),
+                whole(one.cycles_per_frame),
+                whole(one.frames_per_turn),
+                one.empty_turns.map_or("–".into(), percent),
                 time(|latency| latency.p50_us),
                 time(|latency| latency.p99_us),
                 time(|latency| latency.p999_us),
+                one.round_trip_ns.map_or("–".into(), |ns| us(ns / 1e3)),
             ]);
         }
         rows
@@ -65,7 +72,19 @@ impl Readable for Report {
             "“Cycles” are ticks of the time stamp counter in which the switch was busy, for each frame that it took. p50, \
              p99 and p99.9 are how long frames were on their way at half of the rate at which the switch lost none."
                 .to_owned(),
+            "“A turn” is how many frames the switch took in a turn that found some, and “empty” the share of its turns that \
+             found none. “Line” is how long a cache line takes from the switch's core to the machines' and back: what is \
+             handed from one to the other waits for that."
+                .to_owned(),
         ];
+        remarks.extend(self.moved().map(|[least, most]| {
+            format!(
+                "While this was measured the cores were moved: a line's round trip took {} in one round and {} in another. \
+                 `--json` has each round by itself.",
+                us(least / 1e3),
+                us(most / 1e3),
+            )
+        }));
         if self.config.stalled {
             let told = "Beside a stalled receiver, one in 16 of each sender's buffers is for one more machine, which takes \
                         nothing meanwhile. What is told is of the frames to the other.";
@@ -149,6 +168,15 @@ impl Report {
         self.results.iter().find(|one| !one.stalled && key(one) == key(beside) && one.mfps > 0.0)
     }
 
+    /// The shortest round trip of a line and the longest, if they are not nearly the same.
+    fn moved(&self) -> Option<[f64; 2]> {
+        let rounds = self.results.iter().flat_map(|one| &one.rounds);
+        let trips = rounds.filter_map(|round| round.round_trip_ns);
+        let least = trips.clone().fold(f64::INFINITY, f64::min);
+        let most = trips.fold(0.0, f64::max);
+        (most > 1.5 * least).then_some([least, most])
+    }
+
     /// One value of each switch at each size.
     fn bars(
         &self,
@@ -176,6 +204,11 @@ impl Report {
         }
         bars
     }
+}
+
+/// A number without its parts.
+fn whole(number: Option<f64>) -> String {
+    number.map_or("–".into(), |number| format!("{number:.0}"))
 }
 
 /// How long frames took at half of the rate without loss.

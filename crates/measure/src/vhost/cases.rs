@@ -70,6 +70,9 @@ pub fn check(config: &Config) -> Result<(), MeasureError> {
             "a frame between virtual machines has {SMALLEST} to {LONGEST} bytes, not {size}"
         ));
     }
+    if config.disturb.is_some_and(|share| !(share > 0.0 && share < 1.0)) {
+        return wrong("a disturber wants more than nothing of the core and less than all".into());
+    }
     for &size in sizes {
         let most = most_flows(Kind::of(size), config.stalled);
         if let Some(flows) = flows.iter().find(|flows| !(1..=most).contains(flows)) {
@@ -131,6 +134,7 @@ mod tests {
             frames: 0,
             slow_receiver: None,
             stalled: false,
+            disturb: None,
             rounds: 5,
         }
     }
@@ -192,6 +196,7 @@ mod tests {
             ),
             (&|config| (config.stalled, config.flows) = (true, vec![961]), "1 to 960"),
             (&|config| config.senders = vec![0], "1 to 8"),
+            (&|config| config.disturb = Some(1.0), "less than all"),
             (&|config| config.slow_receiver = Some(0), "1/1"),
         ] {
             let error = said(change).unwrap_err();

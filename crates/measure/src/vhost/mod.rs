@@ -14,10 +14,12 @@ pub mod arrivals;
 mod cases;
 pub mod clock;
 pub mod delays;
+mod disturber;
 pub mod ends;
 mod foremost;
 pub mod frames;
 mod report;
+pub mod round_trip;
 mod rounds;
 pub mod sink;
 mod switch;
@@ -27,7 +29,7 @@ use std::time::Duration;
 use lab::vhost::{Port, Rig};
 use lab::{HUGEPAGE_BYTES, Home, LabError, SwitchKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::thread::sched_getaffinity;
+use rustix::thread::{CpuSet, sched_getaffinity};
 use units::Mac;
 use vhost::front::FrontError;
 use vhost::nic::{Nic, NicConfig};
@@ -36,14 +38,16 @@ use vhost::socket::{Access, Listener, SocketError};
 use crate::site::unmade;
 use crate::{Bench, Environment, MeasureError, Measurement};
 use cases::{Case, cases, check};
+use disturber::Disturber;
 use ends::{Broken, Ends, Load, Traffic, card};
 use frames::Flow;
 use report::SHARES;
+use round_trip::round_trip_ns;
 use rounds::{Round, Timed};
 use sink::Carried;
 use switch::Switch;
 
-pub use report::{Config, Dropped, Latency, Ports, Report, Throughput};
+pub use report::{Config, Dropped, Latency, Ports, Report, RoundFigures, Throughput};
 
 /// How long a load is on a switch before it is measured.
 const WARM_UP: Duration = Duration::from_millis(200);
@@ -88,7 +92,8 @@ fn carry(
     let count = u32::from(senders) + 1 + u32::from(config.stalled);
     let cards = u64::from(count) * (card(frames).bytes().div_ceil(HUGEPAGE_BYTES) + 1);
     let pages = Switch::pages(kind, count as usize) + cards;
-    let rig = Rig::up(&Home::system(), first_core(), pages, bench.stop).map_err(unmade)?;
+    let cores = cores();
+    let rig = Rig::up(&Home::system(), cores[0], pages, bench.stop).map_err(unmade)?;
     let ports = rig.ports(count);
     // Front-ends listen: this is the way that all switches know.
     let listeners = ports.iter().map(|port| Listener::bind(&port.socket, Access::Owner));
@@ -98,10 +103,15 @@ fn carry(
     let from = cards.by_ref().take(senders.into()).collect();
     let receiver = cards.next().expect("there is one more");
     let mut ends = Ends::new(from, receiver, cards.next());
+    let disturber = config.disturb.map(|share| Disturber::start(cores[0], share)).transpose();
+    let disturber = disturber.map_err(MeasureError::Disturber)?;
     for (case, rounds) in loads {
         bench.step(&doing(case, config))?;
-        rounds.push(one(bench, case, config, &ports, &mut ends, &mut switch)?);
+        let round_trip_ns = round_trip_ns(ends.clock(), cores);
+        let round = one(bench, case, config, &ports, &mut ends, &mut switch)?;
+        rounds.push(Round { round_trip_ns, ..round });
     }
+    drop(disturber);
     // Its connections end before it does.
     drop(ends);
     drop(switch);
@@ -241,12 +251,15 @@ fn doing(case: &Case, config: &Config) -> String {
     format!("{switch}: {size} B, {flows} flows, {senders} to 1{slow}{stalled}")
 }
 
-/// The first core that we may use: the switch's.
-fn first_core() -> usize {
-    let cores = sched_getaffinity(None).ok();
-    cores
-        .and_then(|cores| (0..rustix::thread::CpuSet::MAX_CPU).find(|core| cores.is_set(*core)))
-        .unwrap_or(0)
+/// The first cores that we may use: the switch's and that of the [`Ends`], who keep off the
+/// switch's. Where there is one only, both have it.
+fn cores() -> [usize; 2] {
+    let allowed = sched_getaffinity(None).ok();
+    let allowed =
+        allowed.iter().flat_map(|cores| (0..CpuSet::MAX_CPU).filter(|core| cores.is_set(*core)));
+    let mut allowed = allowed.take(2);
+    let first = allowed.next().unwrap_or(0);
+    [first, allowed.next().unwrap_or(first)]
 }
 
 impl From<Broken> for MeasureError {

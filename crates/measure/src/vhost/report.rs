@@ -31,6 +31,8 @@ pub struct Config {
     /// Each load is carried a second time, beside a machine that is sent one in 16 buffers and
     /// takes nothing.
     pub stalled: bool,
+    /// The share of its time for which somebody else wants the switch's core, if anybody does.
+    pub disturb: Option<f64>,
     /// How often each switch has its turn.
     pub rounds: u32,
 }
@@ -83,6 +85,14 @@ pub struct Throughput {
     /// The share of its time in which the generator had something to do: near 1 it is what bounds
     /// the rate.
     pub generator_busy: f64,
+    /// A cache line's round trip between the switch's core and the machines', in nanoseconds.
+    pub round_trip_ns: Option<f64>,
+    /// Frames that the switch took in a turn that found some.
+    pub frames_per_turn: Option<f64>,
+    /// The share of the switch's turns that found none.
+    pub empty_turns: Option<f64>,
+    /// Each round by itself: the hypervisor may move a core from one to the next.
+    pub rounds: Vec<RoundFigures>,
     /// Frames that a slow receiver took, in 10⁶ a second.
     pub receiver_mfps: Option<f64>,
     /// The rate at which the switch lost none, in 10⁶ a second; none if there was no such rate.
@@ -92,6 +102,26 @@ pub struct Throughput {
     /// Whether the switch's own account held, port by port and class by class; none where it keeps
     /// none.
     pub balanced: Option<bool>,
+}
+
+/// What one round found. As of [`Throughput`], where nothing else is said.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundFigures {
+    /// Frames that arrived, in 10⁶ a second.
+    pub mfps: f64,
+    /// A cache line's round trip, just before.
+    pub round_trip_ns: Option<f64>,
+    /// Ticks a frame.
+    pub cycles_per_frame: Option<f64>,
+    /// Frames a turn.
+    pub frames_per_turn: Option<f64>,
+    /// The share of empty turns.
+    pub empty_turns: Option<f64>,
+    /// The generator's busy share.
+    pub generator_busy: f64,
+    /// How long 99 % of the frames were on their way at half of the rate without loss, in
+    /// microseconds.
+    pub p99_us: Option<f64>,
 }
 
 /// Frames that a switch counted as dropped.

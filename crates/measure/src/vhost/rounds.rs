@@ -2,7 +2,7 @@
 
 use super::cases::Case;
 use super::clock::Clock;
-use super::report::{Dropped, Latency, Ports, SHARES, Throughput};
+use super::report::{Dropped, Latency, Ports, RoundFigures, SHARES, Throughput};
 use super::sink::Carried;
 use super::switch::Account;
 use crate::losses::both_hold;
@@ -15,6 +15,8 @@ pub struct Round {
     pub carried: Carried,
     /// What the switch says of that.
     pub account: Account,
+    /// A cache line's round trip between the cores just before, in nanoseconds.
+    pub round_trip_ns: Option<f64>,
     /// Frames a second that a slow receiver took.
     pub taken: Option<f64>,
     /// Frames a second of which none were lost.
@@ -35,7 +37,23 @@ pub struct Timed {
 impl Round {
     /// What was carried with all that there was to send.
     pub fn new(carried: Carried, account: Account, taken: Option<f64>) -> Self {
-        Self { carried, account, taken, lossless: None, timed: Vec::new() }
+        let timed = Vec::new();
+        Self { carried, account, taken, round_trip_ns: None, lossless: None, timed }
+    }
+
+    fn figures(&self) -> RoundFigures {
+        let Self { carried, account: Account { busy, turns, .. }, round_trip_ns, timed, .. } = self;
+        let frames = carried.sent + carried.to_stalled;
+        let at_half = timed.iter().find(|timed| timed.share == 0.5);
+        RoundFigures {
+            mfps: carried.rate() / 1e6,
+            round_trip_ns: *round_trip_ns,
+            cycles_per_frame: ratio(*busy, frames).filter(|_| *busy > 0),
+            frames_per_turn: turns.and_then(|turns| ratio(frames, turns.all - turns.empty)),
+            empty_turns: turns.and_then(|turns| ratio(turns.empty, turns.all)),
+            generator_busy: carried.busy,
+            p99_us: at_half.map(|timed| timed.quantiles[1] * 1e6),
+        }
     }
 }
 
@@ -51,15 +69,12 @@ impl Timed {
 /// What is told of a case: medians of rates and times, sums of counts.
 pub fn told(case: Case, rounds: &[Round]) -> Throughput {
     let Case { switch, senders, size, flows, stalled } = case;
+    let figures: Vec<_> = rounds.iter().map(Round::figures).collect();
+    let figure = |one: fn(&RoundFigures) -> Option<f64>| median(figures.iter().filter_map(one));
     let of = |one: &dyn Fn(&Round) -> Option<f64>| median(rounds.iter().filter_map(one));
     let sum = |one: &dyn Fn(&Round) -> u64| rounds.iter().map(one).sum::<u64>();
-    let rates = rounds.iter().map(|round| round.carried.rate() / 1e6);
+    let rates = figures.iter().map(|round| round.mfps);
     let mfps = median(rates.clone()).unwrap_or(0.0);
-    let cycles = |round: &Round| {
-        let Round { carried, account, .. } = round;
-        let taken = carried.sent + carried.to_stalled;
-        (taken > 0 && account.busy > 0).then(|| account.busy as f64 / taken as f64)
-    };
     let (sent, received) = (sum(&|round| round.carried.sent), sum(&|round| round.carried.received));
     Throughput {
         switch,
@@ -80,13 +95,22 @@ pub fn told(case: Case, rounds: &[Round]) -> Throughput {
             ingress: sum(&|round| round.account.dropped.ingress),
             egress: sum(&|round| round.account.dropped.egress),
         },
-        cycles_per_frame: of(&cycles),
-        generator_busy: of(&|round| Some(round.carried.busy)).unwrap_or(0.0),
+        cycles_per_frame: figure(|round| round.cycles_per_frame),
+        generator_busy: figure(|round| Some(round.generator_busy)).unwrap_or(0.0),
+        round_trip_ns: figure(|round| round.round_trip_ns),
+        frames_per_turn: figure(|round| round.frames_per_turn),
+        empty_turns: figure(|round| round.empty_turns),
         receiver_mfps: of(&|round| round.taken.map(|rate| rate / 1e6)),
         lossless_mfps: of(&|round| round.lossless.map(|rate| rate / 1e6)),
         latency: latency(rounds),
         balanced: rounds.iter().fold(None, |all, round| both_hold(all, round.account.balanced)),
+        rounds: figures,
     }
+}
+
+/// How many of the one come on one of the other; none on nothing.
+fn ratio(of: u64, on: u64) -> Option<f64> {
+    (on > 0).then(|| of as f64 / on as f64)
 }
 
 fn latency(rounds: &[Round]) -> Vec<Latency> {
@@ -110,6 +134,7 @@ mod tests {
     use lab::SwitchKind;
 
     use super::super::delays::Delays;
+    use super::super::switch::Turns;
     use super::*;
 
     const CASE: Case =
@@ -131,13 +156,16 @@ mod tests {
             delays,
         };
         let dropped = Dropped { ingress: 0, egress: 2 };
+        let frames = carried.sent + carried.to_stalled;
         let account = Account {
-            busy: 100 * (carried.sent + carried.to_stalled),
+            busy: 100 * frames,
+            turns: Some(Turns { all: frames / 5, empty: frames / 5 - frames / 20 }),
             dropped,
             balanced: Some(balanced),
         };
         let timed = Timed::of(0.5, &carried, Clock { rate: 1e6 }).into_iter().collect();
-        Round { lossless: Some(1e6), timed, ..Round::new(carried, account, None) }
+        let round_trip_ns = Some(in_time as f64 / 1e4);
+        Round { lossless: Some(1e6), timed, round_trip_ns, ..Round::new(carried, account, None) }
     }
 
     #[test]
@@ -151,6 +179,10 @@ mod tests {
             (told.cycles_per_frame, told.lossless_mfps, told.receiver_mfps),
             (Some(100.0), Some(1.0), None)
         );
+        assert_eq!((told.round_trip_ns, told.rounds.len()), (Some(400.0), 3));
+        assert_eq!(told.rounds[1].round_trip_ns, Some(600.0));
+        assert_eq!(told.frames_per_turn.map(f64::round), Some(20.0));
+        assert!((told.empty_turns.unwrap() - 0.75).abs() < 1e-3);
         let [latency] = told.latency[..] else { panic!("one share was timed") };
         assert_eq!((latency.load, latency.p50_us, latency.p999_us), (0.5, 20.0, 20.0));
         assert_eq!(told.balanced, Some(true));

@@ -20,10 +20,21 @@ pub enum Switch<'a> {
 pub struct Account {
     /// Ticks of the time stamp counter that it was busy.
     pub busy: u64,
+    /// The turns that it took, where it counts them.
+    pub turns: Option<Turns>,
     /// What it dropped.
     pub dropped: Dropped,
     /// Whether its own books hold, if it keeps any.
     pub balanced: Option<bool>,
+}
+
+/// Turns of the switch's thread: each looks at every port once.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Turns {
+    /// All of them.
+    pub all: u64,
+    /// Those that found nothing.
+    pub empty: u64,
 }
 
 impl<'a> Switch<'a> {
@@ -81,6 +92,7 @@ impl<'a> Switch<'a> {
                 let is_balanced = status.balanced && status.ledger.balances();
                 Account {
                     busy: (status.busy_ns as f64 * clock.rate / 1e9) as u64,
+                    turns: Some(Turns { all: status.turns, empty: status.empty_turns }),
                     dropped: Dropped { ingress: all.saturating_sub(egress), egress },
                     balanced: Some(is_balanced),
                 }
@@ -88,11 +100,14 @@ impl<'a> Switch<'a> {
             Self::OvsDpdk(switch) => {
                 let ports = switch.ports()?;
                 let dropped = dropped(ports.iter().filter_map(|port| port.device));
-                Account { busy: switch.threads()?.processing_cycles, dropped, balanced: None }
+                let threads = switch.threads()?;
+                let turns = Turns { all: threads.turns, empty: threads.empty_turns };
+                let (busy, turns) = (threads.processing_cycles, Some(turns));
+                Account { busy, turns, dropped, balanced: None }
             }
             Self::Testpmd(switch) => {
                 let dropped = dropped(switch.switched()?.into_iter());
-                Account { busy: switch.busy_cycles()?, dropped, balanced: None }
+                Account { busy: switch.busy_cycles()?, turns: None, dropped, balanced: None }
             }
         })
     }
@@ -103,6 +118,10 @@ impl Account {
     pub fn since(self, before: &Self) -> Self {
         Self {
             busy: self.busy.saturating_sub(before.busy),
+            turns: self.turns.zip(before.turns).map(|(after, before)| Turns {
+                all: after.all.saturating_sub(before.all),
+                empty: after.empty.saturating_sub(before.empty),
+            }),
             dropped: Dropped {
                 ingress: self.dropped.ingress.saturating_sub(before.dropped.ingress),
                 egress: self.dropped.egress.saturating_sub(before.dropped.egress),
