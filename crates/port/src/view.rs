@@ -60,6 +60,7 @@ impl<'a> FrameView<'a> {
 
     /// Its first bytes, at most as many as `scratch` has: copied there if they cannot be looked at
     /// where they are.
+    #[inline]
     pub fn first<'b>(&self, scratch: &'b mut [u8]) -> &'b [u8]
     where
         'a: 'b,
@@ -72,6 +73,7 @@ impl<'a> FrameView<'a> {
     }
 
     /// What its receiver still has to do to it.
+    #[inline]
     pub fn offload(&self) -> Offload {
         self.note.copied().unwrap_or_default()
     }
