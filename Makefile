@@ -45,7 +45,7 @@ sanitize: ## what touches guests' memory, virtio's rings among it, under Address
 miri: ## virtio's rings under Miri, by a nightly compiler that is fetched
 	@if nightly=$$(tools/nightly 2>&1); then set -x; \
 	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
-	$(CARGO) +$$nightly miri test --package port --package vhost --lib --target-dir target/miri -- pool:: cut:: virtio::; \
+	$(CARGO) +$$nightly miri test --package port --package vhost --lib --target-dir target/miri -- pool:: cut:: span:: virtio::; \
 	else echo "skipped: miri: $$nightly"; fi
 
 fuzz: ## each fuzz target for SECONDS seconds; needs a nightly compiler

@@ -24,6 +24,7 @@ pub mod memory;
 mod pool;
 mod port;
 mod span;
+pub mod stream;
 mod view;
 
 pub use pool::Pool;

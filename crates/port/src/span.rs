@@ -8,6 +8,10 @@
 
 use std::ptr::NonNull;
 
+use zerocopy::transmute;
+
+use crate::stream::{LINE, write_line};
+
 /// Bytes that a guest shares with us, contiguous in our memory.
 ///
 /// Its makers promise that the memory stays mapped for as long as it is used; see [`Span::new`].
@@ -134,6 +138,69 @@ impl Span {
         len
     }
 
+    /// Copies `head` and then another span's bytes in, whole lines past the caches: others see them
+    /// only after a [`settle`](crate::stream::settle).
+    ///
+    /// # Panics
+    ///
+    /// If they are more than it has room for.
+    #[inline(always)]
+    pub fn stream(self, head: &[u8; 32], rest: Self) {
+        let Some((begin, behind)) = rest.first::<32>().filter(|_| self.is_aligned_to(LINE)) else {
+            return self.append(head).stream_rest(rest);
+        };
+        assert!(LINE <= self.len);
+        let [[a, b], [c, d]]: [[u128; 2]; 2] = [transmute!(*head), transmute!(begin)];
+        // SAFETY: it begins with a line, and has all of it.
+        unsafe { write_line(self.start.as_ptr(), [a, b, c, d]) };
+        let to = self.split(LINE).1;
+        if !behind.is_empty() {
+            to.stream_rest(behind);
+        }
+    }
+
+    /// Copies another span's bytes in, whole lines past the caches.
+    ///
+    /// # Panics
+    ///
+    /// If they are more than it has room for.
+    #[inline]
+    fn stream_rest(self, from: Self) {
+        let place = self.start.addr().get();
+        let before = (place.next_multiple_of(LINE) - place).min(from.len);
+        let (first, mut from) = from.split(before);
+        let mut to = self.append_span(first);
+        assert!(from.len <= to.len);
+        while let Some((line, behind)) = from.first::<LINE>() {
+            // SAFETY: any bytes are a line's; it is aligned and has room for all of `from`.
+            unsafe { write_line(to.start.as_ptr(), transmute!(line)) };
+            (to, from) = (to.split(LINE).1, behind);
+        }
+        to.write_span(from);
+    }
+
+    /// Overwrites bytes from a place on, and with them, past the caches, the lines in which they
+    /// lie, if it has them as a whole. Nobody else may write there meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// If it does not have the place.
+    #[inline]
+    pub fn rewrite<const N: usize>(self, at: usize, bytes: &[u8; N]) {
+        let first = at - at % LINE;
+        let whole = self.split(first).1.first::<LINE>();
+        match whole {
+            Some((mut line, _)) if at - first + N <= LINE && self.is_aligned_to(LINE) => {
+                line[at - first..][..N].copy_from_slice(bytes);
+                // SAFETY: it has the line, which begins at a multiple of one.
+                unsafe { write_line(self.start.as_ptr().add(first), transmute!(line)) };
+            }
+            _ => {
+                self.split(at).1.write(bytes);
+            }
+        }
+    }
+
     /// Has the processor fetch the first line, to be read soon.
     #[inline(always)]
     pub fn fetch(self) {
@@ -197,6 +264,60 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
                 put(len - 16, d);
             }
             _ => std::ptr::copy(from, to, len),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::settle;
+
+    /// Memory that begins with a line.
+    #[repr(align(64))]
+    struct Lines([u8; 512]);
+
+    fn span(memory: &mut Lines) -> Span {
+        // SAFETY: the memory outlives the span in each test, and is looked at only afterwards.
+        unsafe { Span::new(NonNull::from(&mut memory.0).cast(), memory.0.len()) }
+    }
+
+    fn numbers() -> Lines {
+        Lines(std::array::from_fn(|at| at as u8 ^ 0x5a))
+    }
+
+    #[test]
+    fn what_is_streamed_is_what_is_appended() {
+        let (mut from, head) = (numbers(), [7; 32]);
+        for place in [0, 1, 12, 32, 52, 63, 64] {
+            for len in [0, 1, 31, 32, 33, 95, 96, 97, 160, 300, 415] {
+                let [mut streamed, mut appended] = [0xee; 2].map(|byte| Lines([byte; 512]));
+                let rest = span(&mut from).split(1).1.split(len).0;
+                span(&mut streamed).split(place).1.stream(&head, rest);
+                settle();
+                let behind = span(&mut appended).split(place).1.append(&head).append_span(rest);
+                assert_eq!(behind.len(), 512 - place - 32 - len);
+                assert_eq!(streamed.0, appended.0, "{len} bytes from {place} on");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "assertion")]
+    fn what_is_streamed_has_to_fit() {
+        let [mut from, mut to] = [numbers(), numbers()];
+        let rest = span(&mut from).split(100).0;
+        span(&mut to).split(131).0.stream(&[0; 32], rest);
+    }
+
+    #[test]
+    fn what_is_rewritten_is_all_that_changes() {
+        for (begin, at) in [(0, 0), (0, 46), (0, 58), (64, 127), (1, 46), (0, 490)] {
+            let [mut rewritten, mut written] = [numbers(), numbers()];
+            span(&mut rewritten).split(begin).1.rewrite(at, &[1; 16]);
+            settle();
+            span(&mut written).split(begin).1.split(at).1.write(&[1; 16]);
+            assert_eq!(rewritten.0, written.0, "16 bytes at {at} of what begins at {begin}");
         }
     }
 }

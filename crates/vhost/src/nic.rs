@@ -237,6 +237,13 @@ impl Frame<'_> {
         Self { bytes: buffer.split(Offload::LEN).1, card: PhantomData }
     }
 
+    /// Overwrites bytes at an offset by rewriting the whole cache line past the caches, as a sender
+    /// that builds each frame from scratch may do.
+    #[inline]
+    pub fn rewrite<const N: usize>(&self, at: usize, bytes: &[u8; N]) {
+        self.bytes.rewrite(at, bytes);
+    }
+
     /// Overwrites bytes at an offset, as far as they are inside the buffer.
     #[inline]
     pub fn write(&self, at: usize, bytes: &[u8]) {

@@ -173,7 +173,10 @@ impl Stamp {
     /// Writes what changes from one frame to the next; `tag` is its [kind](Kind::tag)'s.
     #[inline]
     pub fn write(frame: Frame<'_>, tag: usize, sequence: u64, ticks: u64) {
-        frame.write(tag + STAMP, [sequence.to_le(), ticks.to_le()].as_bytes());
+        let mut stamp = [0; 16];
+        stamp[..8].copy_from_slice(&sequence.to_le_bytes());
+        stamp[8..].copy_from_slice(&ticks.to_le_bytes());
+        frame.rewrite(tag + STAMP, &stamp);
     }
 
     /// Reads it.

@@ -11,12 +11,15 @@ use wire::Offload;
 
 use super::numbers::Numbers;
 use super::{Descriptor, Parts};
-use port::Span;
+use port::{Span, stream};
 
 const ENTRIES: usize = 4;
 
+/// How many used entries a line has.
+const A_LINE: usize = 8;
+
 /// How far ahead of the buffer that goes round the processor fetches.
-const FETCH: u16 = 8;
+const FETCH: u16 = 16;
 
 /// A split ring's driver side.
 #[derive(Debug)]
@@ -24,8 +27,6 @@ pub struct Driver {
     parts: Parts,
     mask: u16,
     buffers: Box<[Span]>,
-    /// The device writes to them.
-    writable: bool,
     /// Buffers that are ours.
     free: Vec<u16>,
     available: u16,
@@ -58,7 +59,6 @@ impl Driver {
             parts,
             mask: count - 1,
             buffers,
-            writable,
             free: (0..count).rev().collect(),
             available: 0,
             told: 0,
@@ -116,7 +116,11 @@ impl Driver {
             self.parts.descriptors.u32(16 * usize::from(number) + 8).store(len, Relaxed);
         }
         let place = self.available & self.mask;
-        self.parts.driver.u16(ENTRIES + 2 * usize::from(place)).store(number, Relaxed);
+        let entry = self.parts.driver.u16(ENTRIES + 2 * usize::from(place));
+        // What stands there from the last round stays in the device's cache.
+        if entry.load(Relaxed) != number {
+            entry.store(number, Relaxed);
+        }
         self.available = self.available.wrapping_add(1);
     }
 
@@ -128,6 +132,7 @@ impl Driver {
     pub fn again(&mut self, most: usize, mut fill: impl FnMut(&Self, u16, u32)) -> usize {
         let ready = self.parts.device.u16(2).load(Acquire).wrapping_sub(self.used);
         let ready = ready.min(u16::try_from(most).unwrap_or(u16::MAX));
+        (0..ready).step_by(A_LINE).for_each(|ahead| self.fetch_entry(ahead));
         (0..FETCH.min(ready)).for_each(|ahead| self.fetch(ahead));
         for left in (0..ready).rev() {
             if left >= FETCH {
@@ -149,11 +154,17 @@ impl Driver {
         (number, self.parts.device.u32(place + 4).load(Relaxed))
     }
 
+    /// Has the processor fetch the used entry that is so far ahead of the next one.
+    #[inline]
+    fn fetch_entry(&self, ahead: u16) {
+        let place = ENTRIES + 8 * usize::from(self.used.wrapping_add(ahead) & self.mask);
+        self.parts.device.split(place).1.fetch();
+    }
+
     /// Has the processor fetch where the frame begins of a buffer that was used.
     #[inline]
     fn fetch(&self, ahead: u16) {
-        let (_, frame) = self.buffer(self.entry(ahead).0).split(Offload::LEN);
-        if self.writable { frame.fetch() } else { frame.fetch_to_write(1) }
+        self.buffer(self.entry(ahead).0).split(Offload::LEN).1.fetch();
     }
 
     /// Shows the device what was made available. Whether it wants to be notified.
@@ -163,6 +174,8 @@ impl Driver {
             return false;
         }
         self.told = self.available;
+        // What lies in the buffers is seen before the ring says so.
+        stream::settle();
         self.parts.driver.u16(2).store(self.available, Release);
         fence(SeqCst);
         self.parts.device.u16(0).load(Relaxed) == 0

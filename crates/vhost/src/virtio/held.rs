@@ -119,7 +119,8 @@ impl HeldFrames {
         match head.only {
             Some(buffer) => {
                 place.rest = buffer.span;
-                buffer.span.fetch();
+                // The frame's first bytes. The header may lie in a line before, but changes seldom.
+                buffer.span.split(Offload::LEN + HEAD).1.fetch();
             }
             None => self.hold_many(number, chain),
         }

@@ -61,11 +61,11 @@ impl Inbox {
     ///
     /// [`Corrupt`]
     #[inline(always)]
-    pub fn put(
+    pub fn put<Log: Written>(
         &mut self,
         memory: &GuestMemory,
         frame: &FrameView<'_>,
-        log: &mut impl Written,
+        log: &mut Log,
     ) -> Result<Taken, Corrupt> {
         // Half of them are replaced while there still is the other half, which gives the processor
         // time to fetch.
@@ -82,13 +82,13 @@ impl Inbox {
         if self.last - self.first > FETCH
             && let Some(Buffer { span, .. }) = self.chains[ahead].only
         {
-            // A small frame may lie in one, and its header in another.
-            span.fetch_to_write(2);
+            // Its header; the lines of the frame are not fetched to be overwritten.
+            span.fetch_to_write(1);
         }
         if let Head { id, only: Some(Buffer { span, address }) } = self.chains[this]
             && span.len() >= len
         {
-            write_one(span, frame);
+            write_one::<Log>(span, frame);
             log.note(address, len as u64);
             self.ring.give_back(id, len as u32);
             self.first += 1;
@@ -225,13 +225,20 @@ fn header(frame: &FrameView<'_>, buffers: u16) -> [u8; Offload::LEN] {
 
 /// Writes header and frame to one buffer, which is long enough.
 #[inline(always)]
-fn write_one(to: Span, frame: &FrameView<'_>) {
+fn write_one<Log: Written>(to: Span, frame: &FrameView<'_>) {
     let to = match frame.note {
         // As it lies there: were it put together first, reading it in larger pieces would wait for
         // all writes before it.
         None => to.append(&PLAIN),
         Some(_) => to.append(&header(frame, 1)),
     };
+    // A log tells of what was written as soon as that is done, before it settles.
+    if !Log::IS_KEPT
+        && let ([rest], Ok(head)) = (frame.rest, frame.bytes.try_into())
+    {
+        to.stream(head, *rest);
+        return;
+    }
     let mut to = to.append(frame.bytes);
     for span in frame.rest {
         to = to.append_span(*span);

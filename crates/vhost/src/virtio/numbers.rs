@@ -108,15 +108,6 @@ impl<T: Number> Entries<T> {
         }
     }
 
-    /// Once for as many entries as a line has, has the processor fetch the next but one, to be
-    /// written soon.
-    #[inline(always)]
-    pub fn fetch_beyond_to_write(&self, index: u16) {
-        if index.is_multiple_of(Self::A_LINE) {
-            prefetch::to_write(self.place(index.wrapping_add(2 * Self::A_LINE)).as_ptr());
-        }
-    }
-
     #[inline(always)]
     fn place(&self, index: u16) -> NonNull<T> {
         // SAFETY: it is one of those that lie in the span, which is mapped.

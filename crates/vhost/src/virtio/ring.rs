@@ -8,7 +8,7 @@ use super::record::packed::PackedRecord;
 use super::record::split::SplitRecord;
 use super::split::Split;
 use super::{Corrupt, Parts};
-use port::Span;
+use port::{Span, stream};
 
 /// Where a ring stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -283,6 +283,8 @@ impl Ring {
 
     #[inline]
     fn show(&mut self) -> bool {
+        // What lies in the buffers is seen before the ring says so.
+        stream::settle();
         match &mut self.kind {
             Kind::Split(ring, None) => ring.publish(),
             Kind::Packed(ring, None) => ring.publish(),
