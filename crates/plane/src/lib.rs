@@ -10,7 +10,7 @@
 //! [`Plane`] owns the [ports](port::Port), the datapath that decides where frames go, and the
 //! queues in which they wait. What a host adds to that comes in by three traits: [`Responder`]
 //! answers frames at their ingress, [`Gate`] holds frames whose last receiver has no room at their
-//! egress, and [`Peer`] is a far host behind a tunnel. The crate opens no sockets, starts no
+//! egress, and [`Peers`] are far hosts behind tunnels. The crate opens no sockets, starts no
 //! threads, and knows neither tunnels nor names of networks.
 
 #![forbid(unsafe_code)]
