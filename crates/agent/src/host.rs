@@ -13,7 +13,7 @@ mod responder;
 mod trace;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,8 +24,8 @@ use datapath::{Directory, MacEntry, Network};
 use kernel::clock;
 use lossless::{Classes, Limits, MAX_PORTS, PortConfig, PortId, Settings, Shaping, TooManyPorts};
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, NetworkName, Polling,
-    PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
+    AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, Polling, PortChange,
+    PortName, PortSpec, PortStatus, SocketMode, Uplink,
 };
 use overlay::{Delta, Overlay};
 use plane::taps::Reader;
@@ -91,8 +91,6 @@ pub enum Proof {
 pub struct Host {
     plane: HostPlane,
     numbers: Numbers,
-    /// Networks with machines on other hosts, each of which has a number.
-    declared: BTreeSet<NetworkName>,
     /// By name.
     attached: Vec<Attached>,
     watcher: Watcher,
@@ -145,7 +143,6 @@ impl Host {
         Ok(Self {
             plane: HostPlane::with_stages(switch, datapath, HostResponder::default(), gate),
             numbers: Numbers::default(),
-            declared: BTreeSet::new(),
             attached: Vec::new(),
             watcher: Watcher::start()?,
             epoll,
@@ -386,30 +383,28 @@ impl Host {
     pub fn set_directory(&mut self, directory: Arc<Directory>, delta: Delta) {
         self.directory = directory;
         let now = clock::now();
-        let Self { plane, numbers, declared, .. } = self;
+        let Self { plane, numbers, .. } = self;
         if plane.uplink().is_none() {
             return;
         }
         let mut networks = Vec::new();
         let mut gone = Vec::new();
         for (name, now_declared) in delta.networks {
-            let was_declared = declared.contains(&name);
-            let number = match (&now_declared, was_declared) {
-                (Some(_), false) => numbers.acquire(&name),
-                _ => numbers.get(&name),
-            };
-            let Some(network) = number else {
+            let is_declared = |network: &Network| plane.datapath().declared(*network).is_some();
+            let network = match numbers.get(&name).filter(is_declared) {
+                Some(network) => network,
                 // It was left out when it came.
-                if now_declared.is_none() {
-                    continue;
-                }
-                tracing::error!(network = %name, "65,534 networks are in use: its machines on other hosts are not reached");
-                continue;
+                None if now_declared.is_none() => continue,
+                None => match numbers.acquire(&name) {
+                    Some(network) => network,
+                    None => {
+                        tracing::error!(network = %name, "65,534 networks are in use: its machines on other hosts are not reached");
+                        continue;
+                    }
+                },
             };
-            match now_declared {
-                Some(_) => drop(declared.insert(name)),
-                None if declared.remove(&name) => gone.push(name),
-                None => {}
+            if now_declared.is_none() {
+                gone.push(name);
             }
             networks.push((network, now_declared));
         }

@@ -123,7 +123,7 @@ impl Egress {
     #[inline]
     pub(crate) fn is_free(&self, now: Instant, class: Class) -> bool {
         let nobody = self.is_idle() && self.classes[class].waiting == VoqId::NONE;
-        nobody && !self.refuses() && !self.closed && !self.pauses(class) && !self.must_wait(now)
+        nobody && !self.stalled && !self.closed && !self.pauses(class) && !self.must_wait(now)
     }
 
     /// The receiver took so many bytes.

@@ -79,7 +79,7 @@ impl<F: Copy> Switch<F> {
     /// is lossy.
     pub(crate) fn step(&self, to: PortId, class: Class, load: Load) -> Step {
         let port = self.port(to);
-        if port.egress.refuses() {
+        if port.egress.stalled {
             Step::Refused(Refusal::STALLED)
         } else if port.egress.classes[class].waiting == VoqId::NONE && port.permits(class, load) {
             Step::Switched
@@ -95,7 +95,7 @@ impl<F: Copy> Switch<F> {
     pub(crate) fn step_in_flow(&self, to: PortId, flow: Flow, class: Class, load: Load) -> Step {
         let Port { config, egress, .. } = self.port(to);
         match self.settings.classes.lossy(class) {
-            _ if egress.refuses() => Step::Refused(Refusal::STALLED),
+            _ if egress.stalled => Step::Refused(Refusal::STALLED),
             Some(lossy) if !permits(&config.egress, egress.flows.load(flow), load) => {
                 Step::Refused(Refusal::full(lossy))
             }

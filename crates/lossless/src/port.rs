@@ -81,6 +81,7 @@ impl IngressClass {
 pub(crate) struct Egress {
     /// When the receiver last took a frame, or had none to take.
     pub progress: Instant,
+    /// The receiver takes nothing: what is for it is refused.
     pub stalled: bool,
     /// It is told of nothing new: its port is about to go.
     pub closed: bool,
@@ -172,12 +173,6 @@ impl Egress {
 
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &Account> {
         self.classes.0.iter().map(|class| &class.account)
-    }
-
-    /// Whether what is for the receiver is refused, because it takes nothing.
-    #[inline]
-    pub(crate) fn refuses(&self) -> bool {
-        self.stalled
     }
 
     /// Whether nothing is switched, and no flow has a frame. Nothing waits for room then either.

@@ -152,7 +152,7 @@ impl<F: Copy> Switch<F> {
 
     /// Whether a port's receiver is stalled.
     pub fn stalled(&self, port: PortId) -> bool {
-        self.port(port).egress.refuses()
+        self.port(port).egress.stalled
     }
 
     /// Whether anything from this port or for it is held.

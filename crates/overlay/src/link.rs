@@ -147,7 +147,8 @@ impl Link {
         let Some(taps) = taps else { return underlay.flush() };
         underlay.flush_telling(|Sent { to, ports, traffic_class, payload }| {
             let vteps = vteps(self.vtep, to);
-            Outer { way: Direction::Out, vteps, ports, traffic_class, payload }.show(now, taps);
+            Outer { direction: Direction::Out, vteps, ports, traffic_class, payload }
+                .show(now, taps);
         })
     }
 

@@ -8,8 +8,8 @@ use wire::{Offload, PartialChecksum, stt, tcp};
 /// A packet in the underlay.
 #[derive(Clone, Copy, Debug)]
 pub struct Outer<'a> {
-    /// Which way it goes.
-    pub way: Direction,
+    /// Whether it arrives or leaves.
+    pub direction: Direction,
     /// Its addresses, as its sender sees them.
     pub vteps: Vteps,
     /// Its UDP ports, source and destination.
@@ -23,11 +23,11 @@ pub struct Outer<'a> {
 impl Outer<'_> {
     /// Shows the packet to the captures that want it.
     pub fn show(&self, at: Instant, taps: &mut Taps) {
-        if !taps.wants_outer(self.way) {
+        if !taps.wants_outer(self.direction) {
             return;
         }
         if let Some(header) = self.header(&mut [0; outer::LONGEST]) {
-            taps.pass_outer(at, self.way, header, self.payload, self.offload(header.len()));
+            taps.pass_outer(at, self.direction, header, self.payload, self.offload(header.len()));
         }
     }
 

@@ -64,8 +64,6 @@ pub struct Overlay {
     pub(crate) table: Table,
     /// The number of each far host, by every address of it.
     pub(crate) senders: HashMap<IpAddr, Peer>,
-    /// A trunk waits for room in the kernel.
-    pub(crate) is_tx_blocked: bool,
     /// The longest packet that fits into every tunnel, in bytes.
     inner_mtu: u16,
     /// Packets from addresses of no peer.
@@ -114,7 +112,6 @@ impl Overlay {
             },
             table: Table::default(),
             senders: HashMap::new(),
-            is_tx_blocked: false,
             inner_mtu: u16::MAX,
             unknown_peers: 0,
             refused: BTreeMap::new(),
@@ -318,7 +315,7 @@ impl Overlay {
                 let underlay::Received { from, ports, traffic_class, payload } = datagram;
                 if let Some(taps) = taps.as_deref_mut() {
                     let vteps = vteps.reversed();
-                    Outer { way: Direction::In, vteps, ports, traffic_class, payload }
+                    Outer { direction: Direction::In, vteps, ports, traffic_class, payload }
                         .show(now, taps);
                 }
                 let peer = senders.get(&from).copied();

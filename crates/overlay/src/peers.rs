@@ -8,6 +8,7 @@ use units::Instant;
 
 use crate::overlay::Overlay;
 use crate::shared::Shared;
+use crate::trunk::Trunk;
 
 impl Peers for Overlay {
     fn poll_arrival(&mut self) -> Option<(Slot, Arrival)> {
@@ -36,7 +37,7 @@ impl Peers for Overlay {
             // The host is gone, and has to be told nothing.
             None => drop(slots.release(slot)),
         }
-        if let Some(trunk) = table.next_hungry() {
+        if let Some(trunk) = table.next_wanting() {
             trunk.offer_memory(slots);
         }
     }
@@ -50,12 +51,10 @@ impl Peers for Overlay {
     }
 
     fn maintain(&mut self, now: Instant, delivered: bool, senders: &impl Senders) -> bool {
-        let Self { table, shared, is_tx_blocked, .. } = self;
+        let Self { table, shared, .. } = self;
         let mut moved = false;
-        *is_tx_blocked = false;
         table.maintain(now, shared.patience, |trunk| {
             moved |= trunk.maintain(now, shared, delivered, senders);
-            *is_tx_blocked |= trunk.is_tx_blocked();
             trunk.needs_maintenance()
         });
         moved
@@ -66,7 +65,7 @@ impl Peers for Overlay {
     }
 
     fn is_tx_blocked(&self) -> bool {
-        self.is_tx_blocked
+        self.table.touched().any(Trunk::is_tx_blocked)
     }
 
     fn poll_event(&mut self) -> Option<Event> {

@@ -44,7 +44,7 @@ pub struct Table {
     /// How many frames of the first of them were polled in its turn.
     polled: u32,
     /// Those with streams that wait for memory, in turn.
-    hungry: VecDeque<Peer>,
+    wanting: VecDeque<Peer>,
     /// Deadlines. One that is not the [earliest known](Entry::due) of its trunk is out of date.
     due: BinaryHeap<Reverse<(Instant, Peer)>>,
 }
@@ -69,12 +69,12 @@ impl Table {
         self.touch(peer);
     }
 
-    /// Removes a trunk. What is listed of it is passed over.
+    /// Removes a trunk. Its deadlines are passed over.
     pub fn remove(&mut self, peer: Peer) -> Option<Trunk> {
         let entry = self.entries.get_mut(peer.index())?.take()?;
         self.touched.retain(|it| *it != peer);
         self.arrivals.retain(|it| *it != peer);
-        self.hungry.retain(|it| *it != peer);
+        self.wanting.retain(|it| *it != peer);
         Some(*entry.trunk)
     }
 
@@ -83,7 +83,7 @@ impl Table {
         Some(&self.entries.get(peer.index())?.as_ref()?.trunk)
     }
 
-    /// The trunk with this number, for a change after which there is nothing to do.
+    /// The trunk with this number, for a change after which there may be nothing to do.
     pub fn get_mut(&mut self, peer: Peer) -> Option<&mut Trunk> {
         Some(&mut self.entries.get_mut(peer.index())?.as_mut()?.trunk)
     }
@@ -113,15 +113,15 @@ impl Table {
             return;
         };
         if entry.trunk.wants_memory() && !std::mem::replace(&mut entry.wants_memory, true) {
-            self.hungry.push_back(peer);
+            self.wanting.push_back(peer);
         }
         if entry.trunk.has_arrivals() && !std::mem::replace(&mut entry.has_arrivals, true) {
             self.arrivals.push_back(peer);
         }
     }
 
-    /// The trunk whose turn it is to have a frame polled. After that,
-    /// [`note_polled`](Self::note_polled) is to be called.
+    /// The trunk whose turn it is to have a frame polled; it is maintained in this turn. After
+    /// that, [`note_polled`](Self::note_polled) is to be called.
     pub fn next_arrival(&mut self) -> Option<&mut Trunk> {
         self.touch(*self.arrivals.front()?)
     }
@@ -143,15 +143,16 @@ impl Table {
 
     /// The next trunk whose streams may wait for memory, of which there is more now: it is to be
     /// told.
-    pub fn next_hungry(&mut self) -> Option<&mut Trunk> {
-        let peer = self.hungry.pop_front()?;
-        let entry = self.entries[peer.index()].as_mut().expect("removed trunks have no turn");
-        entry.wants_memory = entry.trunk.wants_memory();
-        if !entry.wants_memory {
-            return None;
+    pub fn next_wanting(&mut self) -> Option<&mut Trunk> {
+        while let Some(peer) = self.wanting.pop_front() {
+            let entry = self.entries[peer.index()].as_mut().expect("removed trunks have no turn");
+            entry.wants_memory = entry.trunk.wants_memory();
+            if entry.wants_memory {
+                self.wanting.push_back(peer);
+                return self.touch(peer);
+            }
         }
-        self.hungry.push_back(peer);
-        self.touch(peer)
+        None
     }
 
     /// Whether a frame has arrived that was not polled.
@@ -184,6 +185,11 @@ impl Table {
         });
         self.touched = touched;
         self.drop_outdated();
+    }
+
+    /// The trunks that are to be maintained.
+    pub fn touched(&self) -> impl Iterator<Item = &Trunk> {
+        self.touched.iter().filter_map(|peer| self.get(*peer))
     }
 
     /// Calls `visit` with each trunk that is to be maintained.

@@ -151,9 +151,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         let sent = self.send_flows(now, id, &mut line);
         self.lines[id.index()] = Some(line);
-        if sent {
-            self.needs_flush.insert(id);
-        }
+        // Also if all had to wait: what they wait for may take maintenance.
+        self.needs_flush.insert(id);
         sent
     }
 
@@ -161,7 +160,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         let Self { switch, lines, needs_flush, taps, .. } = self;
         let peers = line.peers();
         let mut visit = switch.departures(now, id);
-        let mut sent = 0;
+        let mut has_sent = false;
         // Those that have to wait count as well: each costs a look.
         for _ in 0..AT_ONCE {
             let Some(head) = visit.flow_head() else { break };
@@ -176,7 +175,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 false => peers.send(now, flow, &leaving),
             };
             let released = match outcome {
-                Sent::Gone => head.delivered(),
+                Sent::Gone => head.delivered().map(|frame| (frame, None)),
                 Sent::Underway => {
                     head.depart(flow);
                     None
@@ -189,20 +188,16 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                     if let Some(taps) = taps {
                         taps.refuse(now, port, Some(id), refusal.reason(), &leaving.view);
                     }
-                    if let Some(Released { frame, refused, .. }) = head.refuse(refusal) {
-                        source.end.release(frame, refused);
-                        needs_flush.insert(port);
-                    }
-                    None
+                    head.refuse(refusal).map(|released| (released.frame, released.refused))
                 }
             };
-            if let Some(frame) = released {
-                source.end.release(frame, None);
+            has_sent = true;
+            if let Some((frame, refused)) = released {
+                source.end.release(frame, refused);
                 needs_flush.insert(port);
             }
-            sent += 1;
         }
-        sent > 0
+        has_sent
     }
 
     /// Maintains far hosts: [`Peers::maintain`]. Returns whether a frame moved.

@@ -65,10 +65,15 @@ impl<F: Copy> SendStream<F> {
     }
 
     /// Whether there is credit for `len` bytes. If not, the stream waits for it.
-    pub fn has_credit(&mut self, len: NonZeroU16) -> bool {
-        let has = self.sent + u64::from(len.get()) <= self.limit;
+    pub fn ask_credit(&mut self, len: NonZeroU16) -> bool {
+        let has = self.has_credit(len);
         self.blocked = !has;
         has
+    }
+
+    /// Whether there is credit for `len` bytes.
+    pub fn has_credit(&self, len: NonZeroU16) -> bool {
+        self.sent + u64::from(len.get()) <= self.limit
     }
 
     /// Whether the stream needs window probes: it waits for credit, or has outstanding frames.

@@ -147,7 +147,7 @@ impl<F: Copy> Sender<F> {
             .streams
             .entry(stream)
             .or_insert_with(|| SendStream::new(self.unsolicited.of(stream.class).into()));
-        if !out.has_credit(len) {
+        if !out.ask_credit(len) {
             self.window_probes.begin(stream);
             return Admission::NoCredit;
         }
@@ -170,9 +170,7 @@ impl<F: Copy> Sender<F> {
 
     /// Whether a stream may not send `len` bytes before it is granted more credit.
     pub fn waits_for_grant(&self, stream: Stream, len: NonZeroU16) -> bool {
-        let lacks =
-            |out: &SendStream<F>| out.limit().saturating_sub(out.sent()) < u64::from(len.get());
-        self.streams.get(&stream).is_some_and(lacks)
+        self.streams.get(&stream).is_some_and(|out| !out.has_credit(len))
     }
 
     /// Whether nothing is to be retransmitted first, and the window is open.

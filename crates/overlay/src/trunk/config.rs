@@ -42,7 +42,7 @@ impl TrunkConfig {
 }
 
 /// A hash of a host's address, which spreads hosts over sockets and paths.
-pub fn way_to(far: IpAddr) -> u32 {
+pub fn host_hash(far: IpAddr) -> u32 {
     match far {
         IpAddr::V4(far) => far.to_bits().wrapping_mul(0x9e37_79b9),
         IpAddr::V6(far) => {

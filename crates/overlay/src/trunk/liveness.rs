@@ -37,7 +37,7 @@ mod tests {
     use super::Liveness::{Down, Unknown, Up};
 
     #[test]
-    fn a_way_is_down_only_after_it_was_up() {
+    fn a_path_is_down_only_after_it_was_up() {
         assert_eq!(Unknown.found(Some(false)), Unknown);
         assert_eq!(Unknown.found(Some(true)), Up);
         assert_eq!(Up.found(Some(false)), Down);

@@ -10,7 +10,7 @@ use tunnel::Session;
 use units::{Instant, Span};
 use wire::geneve::Draft;
 
-use super::config::{stream_of, way_to};
+use super::config::{host_hash, stream_of};
 use super::liveness::Liveness;
 use super::out::Out;
 use super::receive;
@@ -129,7 +129,7 @@ impl Trunk {
         *report_waits =
             delivered && !*report_waits && !config.obeys_pauses && session.may_piggyback();
         let poll = if *report_waits { Session::poll_urgent } else { Session::poll_transmit };
-        while underlay.has_room(way_to(config.far))
+        while underlay.has_room(host_hash(config.far))
             && let Some(message) = poll(session, now)
         {
             let mut draft = Draft::new(0).expect("the number has 24 bits").for_control(0);
@@ -173,10 +173,10 @@ impl Trunk {
             return;
         }
         (self.has_changed, self.stuck_since) = (false, None);
-        let waits = |flow: &&Flow| !self.is_paused(**flow);
+        let may_go = |flow: &&Flow| !self.is_paused(**flow);
         let after = (Bound::Excluded(self.unblocked), Bound::Unbounded);
-        let later = self.waiting.range(after).filter(waits);
-        let earlier = self.waiting.range(..=self.unblocked).filter(waits);
+        let later = self.waiting.range(after).filter(may_go);
+        let earlier = self.waiting.range(..=self.unblocked).filter(may_go);
         let mut next = later.chain(earlier).copied();
         let go_on: Vec<_> = next.by_ref().take(AT_ONCE).collect();
         self.has_more = next.next().is_some();
@@ -198,7 +198,7 @@ impl Trunk {
     /// where there is none.
     pub fn can_transmit(&self) -> bool {
         match self.session {
-            Some(_) => self.underlay.borrow().has_room(way_to(self.config.far)),
+            Some(_) => self.underlay.borrow().has_room(host_hash(self.config.far)),
             None => {
                 let mut underlays = self.paths.0.iter().map(|(path, _)| path.underlay.borrow());
                 underlays.all(|underlay| underlay.has_room_for_all())

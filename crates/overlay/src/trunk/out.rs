@@ -16,7 +16,7 @@ use wire::{Offload, Piece, SegmentKind, gre, vxlan};
 use zerocopy::FromBytes;
 
 use super::assembly::say_len;
-use super::config::{TrunkConfig, way_to};
+use super::config::{TrunkConfig, host_hash};
 
 /// The most bytes of options before a frame of a session: a data option (docs/protocol.md).
 pub const OPTIONS_LEN: usize = 4 + 28;
@@ -222,7 +222,7 @@ impl Out<'_> {
         let ([fixed, options], far) = (draft.parts(), self.config.far);
         self.underlay.send_large(
             far,
-            way_to(far),
+            host_hash(far),
             self.marking,
             large.cut,
             [fixed, options, bytes],
@@ -244,7 +244,7 @@ impl Out<'_> {
         let header_len = fixed.len() + options.len();
         let Self { config, underlay, marking, .. } = self;
         // One socket for all of a session: packets that overtake each other look lost.
-        let (to, flow, len) = (config.far, way_to(config.far), header_len + len);
+        let (to, flow, len) = (config.far, host_hash(config.far), header_len + len);
         underlay.send(to, flow, *marking, Len::AtLeast(len), |bytes| {
             let (header, rest) = bytes.split_at_mut(header_len);
             header[..fixed.len()].copy_from_slice(fixed);

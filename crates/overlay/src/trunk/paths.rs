@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use underlay::Underlay;
 
-use super::config::way_to;
+use super::config::host_hash;
 use super::liveness::Liveness;
 
 /// A path to a far host: from an address of this host to one of its.
@@ -78,7 +78,7 @@ fn weight(number: u32, place: usize) -> u64 {
 
 /// A number for two hosts, the same whichever of them asks.
 pub fn pair([one, other]: [IpAddr; 2]) -> u32 {
-    way_to(one).wrapping_add(way_to(other))
+    host_hash(one).wrapping_add(host_hash(other))
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ use crate::slots::Slots;
 pub(super) const LEAST_PART: usize = 256;
 
 impl Trunk {
-    /// Handles a datagram from the far host. Returns whether something was learned of paths, which
-    /// [`Self::settle`] puts into effect.
+    /// Handles a datagram from the far host. Returns whether that host has restarted: then its
+    /// paths are to be settled ([`Self::settle`]).
     pub fn handle(
         &mut self,
         now: Instant,

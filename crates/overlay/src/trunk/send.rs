@@ -10,7 +10,7 @@ use units::Instant;
 use wire::Layout;
 
 use super::assembly::Kept;
-use super::config::{stream_of, way_to};
+use super::config::{host_hash, stream_of};
 use super::liveness::Liveness;
 use super::out::{Going, Out, is_large, part_len};
 use super::paths::Path;
@@ -110,7 +110,7 @@ impl Trunk {
         let marking = config.marking(stream.class, traffic_class(bytes));
         let mut out = Out { config, underlay: &mut underlay, vni, marking };
         // Asked once per frame: a large segment must not be split where the socket's queue is full.
-        if !out.underlay.has_room(way_to(config.far)) {
+        if !out.underlay.has_room(host_hash(config.far)) {
             return Err((first, Halt::Kernel));
         }
         let handle =
@@ -213,7 +213,7 @@ impl Trunk {
         let Self { config, underlay, session: Some(session), .. } = self else { return Ok(()) };
         let stream = stream_of(flow);
         let mut underlay = underlay.borrow_mut();
-        if !underlay.has_room(way_to(config.far)) {
+        if !underlay.has_room(host_hash(config.far)) {
             return Err(Halt::Kernel);
         }
         may_send(session, stream, NonZeroU16::MIN, true)?;
@@ -241,7 +241,7 @@ impl Trunk {
         }
         let mut underlay = underlay.borrow_mut();
         let mut moved = false;
-        while underlay.has_room(way_to(config.far))
+        while underlay.has_room(host_hash(config.far))
             && let Some((handle, data)) =
                 session.retransmit_divided(now, |piece, len| in_two(piece, len, config.most))
         {

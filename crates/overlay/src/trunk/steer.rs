@@ -96,13 +96,13 @@ mod tests {
 
     const NOW: Instant = Instant::ZERO;
 
-    /// A way to this place of a far host.
+    /// A path to this place of a far host.
     fn path(place: u8) -> Path {
         let underlay = Underlay::open([127, 0, 0, 1].into(), Transport::Udp(0), 64).unwrap();
         Path { underlay: Rc::new(RefCell::new(underlay)), far: [192, 0, place, 2].into() }
     }
 
-    /// A trunk with two ways, both of which work.
+    /// A trunk with two paths, both of which work.
     fn trunk(session: Option<SessionConfig>) -> Trunk {
         let host = IpAddr::from([192, 0, 0, 2]);
         let (encapsulation, incarnation) =
@@ -130,13 +130,13 @@ mod tests {
         used.map(|(place, _)| place).collect()
     }
 
-    /// The uplinks, a bit each, whose silence the trunk obeys.
+    /// The uplinks, a bit each, whose pauses the trunk obeys.
     fn obeyed(trunk: &Trunk) -> u8 {
         trunk.paused_by(|place| 1 << place)
     }
 
     #[test]
-    fn a_session_goes_by_one_way_and_obeys_the_silence_of_that_alone() {
+    fn a_session_uses_one_path_and_obeys_the_pauses_of_that_alone() {
         if !needs::root() {
             return;
         }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_without_a_session_go_by_all_ways_that_work_and_obey_the_silence_of_each() {
+    fn frames_without_a_session_use_all_paths_that_work_and_obey_the_pauses_of_each() {
         if !needs::root() {
             return;
         }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_way_is_kept_when_others_are_declared() {
+    fn what_is_known_of_a_path_is_kept_when_others_are_declared() {
         if !needs::root() {
             return;
         }

@@ -160,33 +160,33 @@ proptest! {
             .map(|(number, (bytes, offload))| parts(&Going::new(bytes, *offload, 1500).unwrap(), number * 10_000))
             .collect();
         let mut frames = Frames::new([64; 3]);
-        let mut handed = Vec::new();
+        let mut kept_at = Vec::new();
         for (number, part, is_gap) in events {
             let Some(part) = sent[number].get(part) else { continue };
             if is_gap {
                 frames.tear(STREAM);
             }
             let there = kept(&mut frames, part, false).unwrap();
-            handed.push(part.0.offset);
+            kept_at.push(part.0.offset);
             if let Some(slot) = turn(&mut frames, there, part) {
                 prop_assert_eq!(frames.view(slot).bytes, &frames_sent[number].0[..]);
-                frames.release(slot, |place| handed.retain(|offset| u64::from(*offset) != place.2));
+                frames.release(slot, |place| kept_at.retain(|offset| u64::from(*offset) != place.2));
             }
         }
         frames.begin_epoch(Epoch::default());
         while let Some((.., offset)) = frames.assembly.torn() {
-            handed.retain(|one| u64::from(*one) != offset);
+            kept_at.retain(|one| u64::from(*one) != offset);
         }
-        prop_assert!(handed.is_empty() && frames.is_all_free());
+        prop_assert!(kept_at.is_empty() && frames.is_all_free());
     }
 
     /// Frames of two streams and of none come, small ones and large ones, through several eras.
     #[test]
-    fn what_is_lifted_is_counted_as_it_lies_there(
+    fn what_is_polled_is_counted_as_it_lies_there(
         events in prop::collection::vec((0_usize..8, any::<prop::sample::Index>()), 0..100),
     ) {
         let mut frames = Frames::new([64; 3]);
-        let (mut ready, mut lifted) = (VecDeque::new(), Vec::new());
+        let (mut ready, mut polled) = (VecDeque::new(), Vec::new());
         let mut epoch = Epoch::default();
         let mut ends = [0_u32; 2];
         for (what, which) in events {
@@ -215,13 +215,13 @@ proptest! {
                     ends = [0; 2];
                     frames.begin_epoch(epoch);
                 }
-                5 | 6 => lifted.extend(frames.assembly.next(&mut frames.slots, &mut ready)),
-                _ if lifted.is_empty() => {}
-                _ => frames.release(lifted.swap_remove(which.index(lifted.len())), |_| {}),
+                5 | 6 => polled.extend(frames.assembly.next(&mut frames.slots, &mut ready)),
+                _ if polled.is_empty() => {}
+                _ => frames.release(polled.swap_remove(which.index(polled.len())), |_| {}),
             }
             for class in Class::all() {
                 let is_of = |place: &Place| place.1 == epoch && place.0.class == class;
-                let those = lifted.iter().filter(|slot| frames.slots.get(**slot).place.as_ref().is_some_and(is_of));
+                let those = polled.iter().filter(|slot| frames.slots.get(**slot).place.as_ref().is_some_and(is_of));
                 let count = those.map(|slot| frames.view(*slot).on_wire().1 as u64).sum::<u64>();
                 prop_assert_eq!(frames.assembly.polled_of([class].into_iter().collect()), count);
             }

@@ -90,14 +90,14 @@ struct End {
     underlay: Rc<RefCell<Underlay>>,
     trunk: Trunk,
     shared: Shared,
-    lives: u32,
+    incarnations: u32,
 }
 
-/// What one life of the receiver has had of a flow: the numbers of its frames.
+/// What one incarnation of the receiver has had of a flow: the numbers of its frames.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Had {
-    /// What was lifted, in order.
-    pub lifted: Vec<usize>,
+    /// What was polled, in order.
+    pub polled: Vec<usize>,
     /// What was released.
     pub taken: Vec<usize>,
 }
@@ -124,12 +124,12 @@ pub struct World {
     underway: [VecDeque<(usize, Slot)>; FLOWS],
     /// How each frame that the sender has no more ended, by number.
     pub completed: [BTreeMap<usize, Option<Refusal>>; FLOWS],
-    /// By life of the receiver and flow.
+    /// By incarnation of the receiver and flow.
     pub had: Vec<[Had; FLOWS]>,
-    /// What was lifted and not released: the receiver's slot, and which frames of which flow are in
+    /// What was polled and not released: the receiver's slot, and which frames of which flow are in
     /// it.
     held: Vec<(Slot, usize, Vec<usize>)>,
-    /// Nobody lifts or releases.
+    /// Nobody polls or releases.
     pub is_stopped: bool,
     /// The flow whose receiver takes nothing.
     pub stalled: Option<usize>,
@@ -160,7 +160,7 @@ impl End {
         let underlay = Underlay::open(address, Transport::Udp(port), 64).unwrap();
         let underlay = Rc::new(RefCell::new(underlay));
         let trunk = trunk(now, &underlay, far, session, 1);
-        Self { address, underlay, trunk, shared: shared(FRAMES), lives: 1 }
+        Self { address, underlay, trunk, shared: shared(FRAMES), incarnations: 1 }
     }
 
     fn path(&self, far: IpAddr) -> Path {
@@ -168,13 +168,13 @@ impl End {
     }
 }
 
-/// A trunk in a life of this number.
+/// A trunk in an incarnation of this number.
 fn trunk(
     now: Instant,
     underlay: &Rc<RefCell<Underlay>>,
     far: IpAddr,
     session: SessionConfig,
-    life: u32,
+    incarnation: u32,
 ) -> Trunk {
     let config = TrunkConfig {
         host: far,
@@ -182,12 +182,12 @@ fn trunk(
         pair: 1,
         encapsulation: Encapsulation::Geneve,
         session: Some(session),
-        incarnation: Incarnation(NonZeroU32::new(life).unwrap()),
+        incarnation: Incarnation(NonZeroU32::new(incarnation).unwrap()),
         most: session.datagram as usize,
         dscp: None,
         obeys_pauses: false,
     };
-    let owner = Owner { peer: PEER, serial: life.into() };
+    let owner = Owner { peer: PEER, serial: incarnation.into() };
     Trunk::new(now, owner, config, vec![Path { underlay: underlay.clone(), far }])
 }
 
@@ -225,14 +225,14 @@ impl World {
     ) -> Self {
         let now = Instant::ZERO + Span::from_micros(1);
         let address = |end| IpAddr::V4(Ipv4Addr::new(127, 13, place, end));
-        let ways = [[address(1), address(2)], [address(2), address(1)]];
+        let ends = [[address(1), address(2)], [address(2), address(1)]];
         let mut switch = Switch::<Slot>::new(Settings::default());
         let mut world = Self {
             now,
             rng: Rng::new(seed),
             fabric,
             session,
-            ends: ways.map(|way| End::new(now, way, session)),
+            ends: ends.map(|ends| End::new(now, ends, session)),
             ports: [(); 2].map(|()| switch.attach(now, PortConfig::default()).unwrap()),
             offered: Default::default(),
             known: HashMap::new(),
@@ -334,7 +334,7 @@ impl World {
         }
     }
 
-    /// The receiver's switch lifts what has come, and its receivers take some of it.
+    /// The receiver's switch polls what has arrived, and its receivers consume some of it.
     fn receive(&mut self) {
         if self.is_stopped {
             return;
@@ -377,7 +377,7 @@ impl World {
                 }
             };
             assert_eq!(come.class, Some(Class::from_low_bits(flow as u8)));
-            had[flow].lifted.extend(&numbers);
+            had[flow].polled.extend(&numbers);
             held.push((slot, flow, numbers));
         }
         // Receivers are as quick as they are.
@@ -461,9 +461,9 @@ impl World {
         let has_events = !self.ends[0].shared.events.is_empty();
         let mut waits = has_events.then_some(self.now);
         for end in 0..2 {
-            let handed = self.rng.below(2) == 0;
+            let delivered = self.rng.below(2) == 0;
             let trunk = &mut self.ends[end].trunk;
-            trunk.transmit_control(self.now, handed);
+            trunk.transmit_control(self.now, delivered);
             let is_due = trunk.report_waits || trunk.is_tx_blocked();
             waits = is_due.then_some(self.now).or(waits);
             self.carry(end);
@@ -493,12 +493,12 @@ impl World {
         self.now = self.now.max(until);
     }
 
-    /// Until the receiver's switch was shown so many frames in this life, or all is over.
-    pub fn run_until_lifted(&mut self, count: usize) {
-        let lifted = |world: &Self| {
-            world.had.last().unwrap().iter().map(|had| had.lifted.len()).sum::<usize>()
+    /// Until the receiver's switch was shown so many frames in this incarnation, or all is over.
+    pub fn run_until_polled(&mut self, count: usize) {
+        let polled = |world: &Self| {
+            world.had.last().unwrap().iter().map(|had| had.polled.len()).sum::<usize>()
         };
-        while lifted(self) < count && !self.is_done() && self.step(OVER) {}
+        while polled(self) < count && !self.is_done() && self.step(OVER) {}
     }
 
     /// Until the sender has all its frames back, and nothing is underway. Then nobody has anything
@@ -531,8 +531,8 @@ impl World {
         )
     }
 
-    /// The receiver begins another life. If it `leaves`, it tells the sender before of what was
-    /// taken.
+    /// The receiver begins another incarnation. If it `leaves`, it tells the sender before of what
+    /// was taken.
     pub fn restart(&mut self, leaves: bool) {
         let far = self.ends[0].address;
         if leaves {
@@ -540,9 +540,9 @@ impl World {
             self.carry(1);
         }
         let Self { ends: [_, end], now, session, had, held, .. } = self;
-        end.lives += 1;
-        end.trunk = trunk(*now, &end.underlay, far, *session, end.lives);
-        // The next life has the memory of none before.
+        end.incarnations += 1;
+        end.trunk = trunk(*now, &end.underlay, far, *session, end.incarnations);
+        // The next incarnation has the memory of none before.
         end.shared = shared(end.shared.slots.counts());
         had.push(Default::default());
         held.clear();
@@ -565,8 +565,8 @@ impl World {
 
     /// Datagrams have to be shorter from now on.
     pub fn shorten(&mut self, most: usize) {
-        let ways = vec![self.ends[0].path(self.ends[1].address)];
-        self.ends[0].trunk.set_paths(self.now, ways, Some(most));
+        let paths = vec![self.ends[0].path(self.ends[1].address)];
+        self.ends[0].trunk.set_paths(self.now, paths, Some(most));
     }
 
     /// What was offered is sent, and taken at once. What leaves by the receiver's trunk in the next
@@ -595,13 +595,29 @@ impl World {
             let leaving = Leaving { port: ports[0], slot, network: NETWORK, class, view };
             assert_eq!(trunk.send(*now, shared, named(0), &leaving), Sent::Underway);
         }
-        // More may have been handed on meanwhile.
+        // More may have been delivered meanwhile.
         trunk.transmit_control(*now, true);
         let mut left = Vec::new();
         underlay.borrow_mut().flush_telling(|sent| {
             left.extend(Message::parse(geneve::Packet::parse(sent.payload).unwrap().options));
         });
         left
+    }
+
+    /// The sender's session takes what is in flight for lost. It arrives all the same, and the
+    /// sender is told so before it sends anything again.
+    pub fn change_path_in_vain(&mut self) {
+        let session = self.ends[0].trunk.session.as_mut().expect("there is one");
+        session.change_path(self.now);
+        while !self.packets.is_empty() || !self.held.is_empty() {
+            while let Some((_, (end, traffic_class, payload))) = self.packets.pop_first() {
+                self.arrive(end, traffic_class, &payload);
+            }
+            self.receive();
+            self.ends[1].trunk.transmit_control(self.now, false);
+            self.carry(1);
+            self.now += Span::from_micros(20);
+        }
     }
 
     /// The receiver's link may pause classes from now on.
