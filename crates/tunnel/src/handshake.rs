@@ -1,6 +1,6 @@
 //! The state of a session's handshake, and the timer of its HELLOs.
 
-use units::{ClassSet, Instant, Span};
+use units::{Instant, Span};
 
 use crate::Incarnation;
 
@@ -10,48 +10,34 @@ const INTERVALS: [Span; 2] = [Span::from_millis(10), Span::from_secs(1)];
 /// The least interval between two HELLOs that answer, whatever is received.
 const MIN_REPLY_INTERVAL: Span = Span::from_millis(1);
 
-/// The peer, in an incarnation whose HELLO named ours.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer {
-    /// Its incarnation.
-    pub incarnation: Incarnation,
-    /// The classes that it retransmits.
-    pub reliable: ClassSet,
-}
-
 /// The state of a handshake; [`session`](crate::session) has the diagram.
 #[derive(Clone, Copy, Debug)]
 pub enum Handshake {
-    /// No HELLO has named our incarnation.
+    /// No HELLO has named our incarnation: the peer is not known in it.
     Listening,
     /// The peer has received a HELLO of ours. Whether it has received one that names its own
     /// incarnation is not known: it would drop our frames.
-    HalfOpen(Peer),
+    HalfOpen(Incarnation),
     /// Each end has named the other's incarnation, and knows that the other has: frames may be
     /// sent.
-    Established(Peer),
+    Established(Incarnation),
 }
 
 impl Handshake {
-    /// The peer, if its HELLO has named our incarnation.
-    pub fn peer(self) -> Option<Peer> {
+    /// The peer's incarnation, if its HELLO has named ours.
+    pub fn peer(self) -> Option<Incarnation> {
         match self {
             Self::Listening => None,
             Self::HalfOpen(peer) | Self::Established(peer) => Some(peer),
         }
     }
 
-    /// The peer, if the handshake is complete.
-    pub fn established(self) -> Option<Peer> {
+    /// The peer's incarnation, if the handshake is complete.
+    pub fn established(self) -> Option<Incarnation> {
         match self {
             Self::Established(peer) => Some(peer),
             Self::Listening | Self::HalfOpen(_) => None,
         }
-    }
-
-    /// The state after our end has begun a new incarnation, which the peer does not know.
-    pub fn reopened(self) -> Self {
-        self.peer().map_or(Self::Listening, Self::HalfOpen)
     }
 }
 
@@ -85,9 +71,10 @@ impl HelloTimer {
         (self.at, self.interval) = (Some(now), INTERVALS[0]);
     }
 
-    /// Repeats HELLOs at the shortest interval from the next one on: they name another incarnation.
-    pub fn restart(&mut self) {
-        self.interval = INTERVALS[0];
+    /// Repeats HELLOs at the shortest interval: there is somebody.
+    pub fn restart(&mut self, now: Instant) {
+        let at = now + INTERVALS[0];
+        (self.at, self.interval) = (self.at.map(|sooner| sooner.min(at)), INTERVALS[0]);
     }
 
     /// Sends a scheduled HELLO at once: the last one may have been lost with a path that was cut.
@@ -110,5 +97,39 @@ impl HelloTimer {
         self.at = (!is_established).then(|| now + self.interval);
         self.interval = (self.interval + self.interval).min(INTERVALS[1]);
         true
+    }
+}
+
+/// A HELLO that is owed to an incarnation that is not accepted. Anybody may have named it, so it is
+/// answered once for each of its HELLOs, and nothing is kept of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Answer {
+    to: Option<Incarnation>,
+    sent_at: Option<Instant>,
+}
+
+impl Answer {
+    /// Answers this incarnation, and no other before it.
+    pub fn owe(&mut self, to: Incarnation) {
+        self.to = Some(to);
+    }
+
+    /// Answers nobody.
+    pub fn withdraw(&mut self) {
+        self.to = None;
+    }
+
+    /// When the answer may be sent, if one is owed.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.to.map(|_| self.sent_at.map_or(Instant::ZERO, |at| at + MIN_REPLY_INTERVAL))
+    }
+
+    /// The incarnation that is to be answered now.
+    pub fn poll(&mut self, now: Instant) -> Option<Incarnation> {
+        if self.deadline()? > now {
+            return None;
+        }
+        self.sent_at = Some(now);
+        self.to.take()
     }
 }

@@ -36,7 +36,8 @@
 //! delivered once and in its stream's order, or still held by its sender; of an unreliable class,
 //! each frame that arrives in time. If one end begins a new incarnation, frames that were delivered
 //! and not reported are delivered again. A session accepts a new incarnation of its peer only once
-//! that has named ours, so a forged packet does not end it.
+//! that has named a random number that was told to nobody else, so nobody ends it who does not see
+//! its packets.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -65,5 +66,5 @@ mod window_probe;
 
 pub use config::{MAX_FRAME_LEN, SessionConfig};
 pub use exchange::{Admission, Arrival, Counters, Epoch, PathMetrics, Payload};
-pub use message::{Data, Hello, Incarnation, Part, Report, Stream, Unsolicited};
+pub use message::{Data, Hello, Incarnation, Part, Report, Stream, Tag, Unsolicited};
 pub use session::Session;

@@ -3,14 +3,14 @@
 //! Packet numbers and offsets are 64 bits wide; their low 32 bits are sent.
 
 use alloc::vec::Vec;
-use core::num::{NonZeroU16, NonZeroU32};
+use core::num::{NonZeroU16, NonZeroU64};
 
-use units::{Class, ClassSet};
+use units::{Class, ClassSet, Rng};
 use wire::Offload;
 use wire::ethernet::ethertype;
 use wire::geneve::{Draft, MOST_OPTIONS_LEN, Options, TunnelOption};
 use wire::tcp::Flags;
-use zerocopy::network_endian::{U16, U32};
+use zerocopy::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The class of our options: one for experiments (RFC 8926 §7).
@@ -20,7 +20,7 @@ pub const OPTION_CLASS: u16 = 0xff5a;
 pub const PART: u16 = ethertype::EXPERIMENTAL;
 
 /// The version of the protocol.
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 
 /// The most ranges of a report.
 pub const MAX_RANGES: usize = 16;
@@ -29,23 +29,30 @@ pub const MAX_GRANTS: usize = 5;
 /// The most window probes of a report.
 pub const MAX_WINDOW_PROBES: usize = 6;
 
-/// The number of an incarnation: one run of one end, which began with nothing remembered. Later
-/// incarnations have higher numbers, compared as in RFC 1982. None is 0.
+/// The number of an incarnation of one end, which began with nothing remembered. It is random, so
+/// that nobody guesses it who does not see the session's packets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Incarnation(pub NonZeroU32);
+pub struct Incarnation(pub NonZeroU64);
 
 impl Incarnation {
-    /// Whether this incarnation is later than the other one of the same end.
-    pub fn is_after(self, other: Self) -> bool {
-        self.0.get().wrapping_sub(other.0.get()).cast_signed() > 0
+    /// Draws a number.
+    pub fn random(rng: &mut Rng) -> Self {
+        loop {
+            if let Some(number) = NonZeroU64::new(rng.next_u64()) {
+                return Self(number);
+            }
+        }
     }
 
-    /// The next incarnation.
-    #[must_use]
-    pub fn next(self) -> Self {
-        Self(NonZeroU32::new(self.0.get().wrapping_add(1)).unwrap_or(NonZeroU32::MIN))
+    /// What packets name it by when both ends know it.
+    pub fn tag(self) -> Tag {
+        Tag(self.0.get() as u32)
     }
 }
+
+/// The low 32 bits of an incarnation. Packets have both ends' tags: 64 bits that nobody guesses.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Tag(pub u32);
 
 /// A stream: the frames for one egress of the far switch in one class. They keep their order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -60,9 +67,9 @@ pub struct Stream {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ends {
     /// The sender's.
-    pub from: Incarnation,
+    pub from: Tag,
     /// The receiver's.
-    pub to: Incarnation,
+    pub to: Tag,
 }
 
 /// A message.
@@ -261,7 +268,9 @@ const NACK: u8 = 1;
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct HelloRecord {
-    ends: EndsRecord,
+    from: U64,
+    /// 0 for unknown.
+    to: U64,
     versions: [u8; 2],
     /// A bit for each class.
     reliable: u8,
@@ -400,8 +409,8 @@ impl Hello {
         let record = HelloRecord::ref_from_bytes(data).ok()?;
         let unlimited = ClassSet::from_bits(record.unlimited);
         Some(Self {
-            from: incarnation(record.ends.from)?,
-            to: incarnation(record.ends.to),
+            from: incarnation(record.from)?,
+            to: incarnation(record.to),
             versions: record.versions,
             reliable: ClassSet::from_bits(record.reliable),
             unsolicited: Unsolicited { bytes: record.unsolicited.get(), unlimited },
@@ -410,10 +419,8 @@ impl Hello {
 
     fn write(&self, draft: &mut Draft) -> bool {
         let record = HelloRecord {
-            ends: EndsRecord {
-                from: U32::new(self.from.0.get()),
-                to: U32::new(self.to.map_or(0, |to| to.0.get())),
-            },
+            from: U64::new(self.from.0.get()),
+            to: U64::new(self.to.map_or(0, |to| to.0.get())),
             versions: self.versions,
             reliable: self.reliable.bits(),
             unlimited: self.unsolicited.unlimited.bits(),
@@ -445,7 +452,7 @@ impl Data {
             cut => Some(Cut::read(shape, CutRecord::ref_from_bytes(cut).ok()?)?),
         };
         Some(Self {
-            ends: record.ends.read()?,
+            ends: record.ends.read(),
             number: record.number.get(),
             stream: Stream {
                 label: record.label.get(),
@@ -504,7 +511,7 @@ impl Report {
             came.push([next, last]);
         }
         let mut report = Self {
-            ends: record.ends.read()?,
+            ends: record.ends.read(),
             marked: record.marked.get(),
             came,
             grants: Vec::new(),
@@ -595,11 +602,11 @@ impl Report {
 
 impl EndsRecord {
     fn of(ends: Ends) -> Self {
-        Self { from: U32::new(ends.from.0.get()), to: U32::new(ends.to.0.get()) }
+        Self { from: U32::new(ends.from.0), to: U32::new(ends.to.0) }
     }
 
-    fn read(&self) -> Option<Ends> {
-        Some(Ends { from: incarnation(self.from)?, to: incarnation(self.to)? })
+    fn read(&self) -> Ends {
+        Ends { from: Tag(self.from.get()), to: Tag(self.to.get()) }
     }
 }
 
@@ -613,8 +620,8 @@ impl StreamRecord {
     }
 }
 
-fn incarnation(number: U32) -> Option<Incarnation> {
-    NonZeroU32::new(number.get()).map(Incarnation)
+fn incarnation(number: U64) -> Option<Incarnation> {
+    NonZeroU64::new(number.get()).map(Incarnation)
 }
 
 #[cfg(test)]
@@ -625,7 +632,7 @@ mod tests {
     use super::*;
 
     fn incarnations() -> impl Strategy<Value = Incarnation> {
-        (1..=u32::MAX).prop_map(|number| Incarnation(NonZeroU32::new(number).unwrap()))
+        (1..=u64::MAX).prop_map(|number| Incarnation(NonZeroU64::new(number).unwrap()))
     }
 
     fn streams() -> impl Strategy<Value = Stream> {
@@ -634,7 +641,7 @@ mod tests {
     }
 
     fn ends() -> impl Strategy<Value = Ends> {
-        (incarnations(), incarnations()).prop_map(|(from, to)| Ends { from, to })
+        any::<[u32; 2]>().prop_map(|[from, to]| Ends { from: Tag(from), to: Tag(to) })
     }
 
     fn messages() -> impl Strategy<Value = Message> {
@@ -699,11 +706,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn the_next_life_is_after_each(incarnation in incarnations()) {
-            prop_assert!(incarnation.next().is_after(incarnation) && !incarnation.is_after(incarnation.next()));
-        }
-
         #[test]
         fn what_was_written_is_read(message in messages()) {
             let mut draft = Draft::new(7).unwrap();

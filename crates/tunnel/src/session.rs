@@ -3,13 +3,17 @@
 //! The handshake (docs/protocol.md has the messages):
 //!
 //! ```text
-//!             a HELLO names our incarnation            a report or frame to our incarnation
-//!  Listening ──────────────────────────────▶ HalfOpen ─────────────────────────▶ Established
-//!                                               ▲                                     │
-//!                                               │   a HELLO of a later incarnation of │
-//!                                               │   the peer names ours, or our end   │
-//!                                               └──── begins a new incarnation ───────┘
+//!             a HELLO names our incarnation           a report or frame to our incarnation
+//!  Listening ──────────────────────────────▶ HalfOpen ────────────────────────▶ Established
+//!      ▲                                        ▲                                    │
+//!      │                                        └── a HELLO of another incarnation ──┤
+//!      │                                            names our next one               │
+//!      └─────────────────── our end begins a new incarnation ────────────────────────┘
 //! ```
+//!
+//! Our *next* incarnation is a random number that only an incarnation of the peer is told that is
+//! not accepted yet. Whoever names it has received that, so it is there now. With it begins a new
+//! incarnation of ours: so no two incarnations accept each other twice.
 //!
 //! Frames are sent only in `Established`: the peer would drop earlier ones.
 
@@ -17,11 +21,11 @@ use alloc::vec::Vec;
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 
-use units::{Class, ClassSet, Instant};
+use units::{Class, ClassSet, Instant, Rng};
 
 use crate::config::SessionConfig;
 use crate::exchange::{Admission, Arrival, Counters, Epoch, PathMetrics, Payload};
-use crate::handshake::{Handshake, HelloTimer, Peer};
+use crate::handshake::{Answer, Handshake, HelloTimer};
 use crate::message::{
     Data, Ends, Hello, Incarnation, MAX_RANGES, Message, Report, Stream, WindowProbe,
 };
@@ -52,12 +56,16 @@ enum Pending {
 pub struct Session<F, R> {
     config: SessionConfig,
     me: Incarnation,
+    /// Our next incarnation.
+    next: Incarnation,
+    rng: Rng,
     handshake: Handshake,
+    /// The classes that the peer retransmits.
+    reliable: ClassSet,
     epoch: Epoch,
     /// All streams are in use, and some are idle: a new incarnation is to forget those.
     needs_incarnation: bool,
-    /// A later incarnation of the peer that has not named ours. Anybody may have sent that.
-    candidate: Option<Incarnation>,
+    answer: Answer,
     hello: HelloTimer,
     sender: Sender<F>,
     receiver: Receiver<R>,
@@ -72,16 +80,20 @@ pub struct Session<F, R> {
 }
 
 impl<F: Copy, R> Session<F, R> {
-    /// An end that remembers nothing. Its incarnation is later than all that it had before.
-    pub fn new(now: Instant, config: SessionConfig, me: Incarnation) -> Self {
+    /// An end that remembers nothing. `rng` draws its incarnations: its seed must be one that nobody
+    /// guesses.
+    pub fn new(now: Instant, config: SessionConfig, mut rng: Rng) -> Self {
         let config = config.clamped();
         Self {
             config,
-            me,
+            me: Incarnation::random(&mut rng),
+            next: Incarnation::random(&mut rng),
+            rng,
             handshake: Handshake::Listening,
+            reliable: ClassSet::NONE,
             epoch: Epoch::default(),
             needs_incarnation: false,
-            candidate: None,
+            answer: Answer::default(),
             hello: HelloTimer::new(now),
             sender: Sender::new(config),
             receiver: Receiver::new(config),
@@ -223,14 +235,18 @@ impl<F: Copy, R> Session<F, R> {
 
     /// Both incarnations, if the handshake is complete.
     fn ends(&self) -> Option<Ends> {
-        self.handshake.established().map(|peer| Ends { from: self.me, to: peer.incarnation })
+        self.handshake.established().map(|peer| self.ends_to(peer))
+    }
+
+    fn ends_to(&self, peer: Incarnation) -> Ends {
+        Ends { from: self.me.tag(), to: peer.tag() }
     }
 
     /// Whether these are the current incarnations. Packets of others are not accepted.
     pub fn is_between(&self, ends: Ends) -> bool {
         self.handshake
             .peer()
-            .is_some_and(|peer| (ends.from, ends.to) == (peer.incarnation, self.me))
+            .is_some_and(|peer| (ends.from, ends.to) == (peer.tag(), self.me.tag()))
     }
 
     /// Whether a message is between the current incarnations. It completes the handshake if it is,
@@ -245,19 +261,13 @@ impl<F: Copy, R> Session<F, R> {
             return true;
         }
         self.counters.stale_incarnation += 1;
-        self.hear_candidate(ends.from);
         self.hello.reply(now);
         false
     }
 
-    /// Remembers a possible new incarnation of the peer. Our next HELLO names it, so that it can
-    /// show that it received that.
-    fn hear_candidate(&mut self, incarnation: Incarnation) {
-        let is_new =
-            self.handshake.peer().is_none_or(|peer| incarnation.is_after(peer.incarnation));
-        if is_new && self.candidate.replace(incarnation) != Some(incarnation) {
-            self.hello.restart();
-        }
+    /// The incarnation of ours in which no peer is accepted.
+    fn unmet(&self) -> Incarnation {
+        if self.handshake.peer().is_some() { self.next } else { self.me }
     }
 
     /// Handles a HELLO. `release` has each handle of a frame that was received out of order: the
@@ -268,22 +278,32 @@ impl<F: Copy, R> Session<F, R> {
             self.counters.unsupported_version += 1;
             return;
         }
-        let names_us = hello.to == Some(self.me);
-        match self.handshake.peer() {
-            Some(peer) if peer.incarnation == hello.from => self.candidate = None,
-            // A HELLO that was delayed.
-            Some(peer) if !hello.from.is_after(peer.incarnation) => {
-                return self.counters.stale_incarnation += 1;
-            }
-            // Only an end that has received our HELLO knows our incarnation.
-            _ if names_us => self.accept(now, hello, release),
-            _ => self.hear_candidate(hello.from),
+        let is_accepted = self.handshake.peer() == Some(hello.from);
+        if is_accepted && hello.to != Some(self.me) {
+            // It does not know our incarnation yet.
+            return self.hello.reply(now);
         }
-        if names_us {
-            self.unanswered_since = None;
-            self.pending = Pending::Reply;
-        } else {
-            self.hello.reply(now);
+        if !is_accepted && hello.to != Some(self.unmet()) {
+            return self.hear(now, hello);
+        }
+        if !is_accepted {
+            self.accept(now, hello, release);
+        }
+        self.unanswered_since = None;
+        self.pending = Pending::Reply;
+    }
+
+    /// Handles a HELLO of an incarnation that is not accepted, and has not shown that it is there.
+    fn hear(&mut self, now: Instant, hello: &Hello) {
+        if hello.to.is_some_and(|to| to != self.me) {
+            // It answers somebody else: an earlier incarnation of ours, or a forged HELLO. To answer
+            // that in turn would have two ends that know each other meet anew.
+            self.counters.stale_incarnation += 1;
+            return self.hello.reply(now);
+        }
+        self.answer.owe(hello.from);
+        if self.handshake.peer().is_none() {
+            self.hello.restart(now);
         }
     }
 
@@ -294,10 +314,11 @@ impl<F: Copy, R> Session<F, R> {
             self.counters = self.counters();
             self.counters.resets += 1;
             self.begin_epoch(release);
+            self.take_next();
         }
-        self.handshake =
-            Handshake::HalfOpen(Peer { incarnation: hello.from, reliable: hello.reliable });
-        self.candidate = None;
+        self.handshake = Handshake::HalfOpen(hello.from);
+        self.reliable = hello.reliable;
+        self.answer.withdraw();
         self.hello.send_now(now);
         self.sender.restart(hello.unsolicited);
         (self.came, self.newest, self.marked) = (Ranges::default(), 0, 0);
@@ -315,12 +336,16 @@ impl<F: Copy, R> Session<F, R> {
         self.needs_incarnation = false;
         self.counters = self.counters();
         self.begin_epoch(release);
-        self.me = self.me.next();
+        self.take_next();
+        self.handshake = Handshake::Listening;
         self.hello.send_now(now);
         self.sender.forget_idle();
         self.sender.restart(Unsolicited::default());
         (self.came, self.newest, self.marked) = (Ranges::default(), 0, 0);
-        self.handshake = self.handshake.reopened();
+    }
+
+    fn take_next(&mut self) {
+        self.me = core::mem::replace(&mut self.next, Incarnation::random(&mut self.rng));
     }
 
     /// Handles a data packet. `arrived` has each frame that is delivered or released by it.
@@ -421,7 +446,7 @@ impl<F: Copy, R> Session<F, R> {
 
     /// The classes that the peer retransmits, also to a later incarnation of ours.
     pub fn reliable(&self) -> ClassSet {
-        self.handshake.peer().map_or(ClassSet::NONE, |peer| peer.reliable)
+        self.reliable
     }
 
     /// Reports all that was consumed at the next [`poll_transmit`](Self::poll_transmit). For the
@@ -486,9 +511,9 @@ impl<F: Copy, R> Session<F, R> {
     /// due, if nothing arrives.
     pub fn deadline(&self) -> Option<Instant> {
         let renewal = self.needs_incarnation.then_some(Instant::ZERO);
-        let all =
-            [renewal, self.sender.deadline(), self.receiver.deadline(), self.hello.deadline()];
-        all.into_iter().flatten().min()
+        let hellos = [self.hello.deadline(), self.answer.deadline()];
+        let all = [renewal, self.sender.deadline(), self.receiver.deadline()];
+        all.into_iter().chain(hellos).flatten().min()
     }
 
     /// The next control message to send. Call it after all packets received were handled, until it
@@ -507,10 +532,12 @@ impl<F: Copy, R> Session<F, R> {
     fn poll_at_least(&mut self, now: Instant, least: Pending) -> Option<Message> {
         self.unanswered_since = self.sender.is_owed().then(|| self.unanswered_since.unwrap_or(now));
         if self.hello.is_due(now, self.is_established()) {
-            return Some(Message::Hello(self.hello_message()));
+            return Some(Message::Hello(self.hello_message(self.me, self.handshake.peer())));
         }
-        let ends =
-            self.handshake.peer().map(|peer| Ends { from: self.me, to: peer.incarnation })?;
+        if let Some(to) = self.answer.poll(now) {
+            return Some(Message::Hello(self.hello_message(self.unmet(), Some(to))));
+        }
+        let ends = self.ends_to(self.handshake.peer()?);
         let window_probes = self.sender.window_probes(now);
         if window_probes.is_empty() && self.due_report() < least {
             return None;
@@ -559,16 +586,16 @@ impl<F: Copy, R> Session<F, R> {
         })
     }
 
-    fn hello_message(&self) -> Hello {
+    fn hello_message(&self, from: Incarnation, to: Option<Incarnation>) -> Hello {
         Hello {
-            from: self.me,
-            to: self.candidate.or(self.handshake.peer().map(|peer| peer.incarnation)),
+            from,
+            to,
             versions: [VERSION; 2],
             reliable: self.config.reliable,
-            // Frames of the earlier incarnation may still wait here.
-            unsolicited: match (self.handshake.peer(), self.candidate) {
-                (Some(_), Some(_)) => Unsolicited::default(),
-                _ => self.receiver.unsolicited(),
+            // In our next incarnation, frames of this one may still wait here.
+            unsolicited: match from == self.me {
+                true => self.receiver.unsolicited(),
+                false => Unsolicited::default(),
             },
         }
     }

@@ -1,7 +1,7 @@
 //! A far end that says anything at all, in the right incarnations: what is kept for it is bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::{NonZeroU16, NonZeroU64};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use tunnel::{
     Admission, Arrival, Data, Epoch, Hello, Incarnation, Payload, Report, Session, SessionConfig,
     Stream, Unsolicited,
 };
-use units::{Class, ClassSet, Instant, Span};
+use units::{Class, ClassSet, Instant, Rng, Span};
 
 const CONFIG: SessionConfig = SessionConfig {
     unsolicited: 3000,
@@ -32,8 +32,6 @@ const MOST_HELD: usize = CONFIG.max_streams * (CONFIG.stream_window / STEP + 1) 
 const MOST_KEPT: usize = CONFIG.max_frames + 4 * LABELS as usize * 2;
 
 const LABELS: u32 = 6;
-
-const ME: Incarnation = Incarnation(NonZeroU32::MIN);
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -59,8 +57,8 @@ enum Event {
     },
     /// A hello that does not name us.
     Stray {
-        from: u32,
-        to: Option<u32>,
+        from: u64,
+        to: Option<u64>,
     },
     Send {
         stream: Stream,
@@ -114,7 +112,7 @@ fn events() -> impl Strategy<Value = Event> {
             Event::Hello { again, reliable, unsolicited: Unsolicited { bytes, unlimited } }
         },
     );
-    let stray = (any::<u32>(), prop::option::of(2..=u32::MAX))
+    let stray = (any::<u64>(), prop::option::of(any::<u64>()))
         .prop_map(|(from, to)| Event::Stray { from, to });
     let send = (streams(), len()).prop_map(|(stream, len)| Event::Send { stream, len });
     let memory_available = streams().prop_map(Event::Invite);
@@ -132,6 +130,8 @@ type Delivered = (Stream, Epoch, u64, NonZeroU16);
 struct Owner {
     session: Session<u32, Came>,
     now: Instant,
+    /// The incarnations of the session and of the far end.
+    me: Incarnation,
     peer: Incarnation,
     count: u32,
     /// Frames that came and that the session keeps.
@@ -147,10 +147,12 @@ struct Owner {
 impl Owner {
     fn new() -> Self {
         let now = Instant::ZERO + Span::from_micros(1);
+        let me = Incarnation::random(&mut Rng::new(1));
         let mut owner = Self {
-            session: Session::new(now, CONFIG, ME),
+            session: Session::new(now, CONFIG, Rng::new(1)),
             now,
-            peer: ME,
+            me,
+            peer: Incarnation(NonZeroU64::MIN),
             count: 0,
             held: BTreeSet::new(),
             delivered: Vec::new(),
@@ -164,7 +166,7 @@ impl Owner {
 
     fn handle(&mut self, event: Event) {
         let Self { session, now, held, delivered, sent, .. } = self;
-        let ends = Ends { from: self.peer, to: ME };
+        let ends = Ends { from: self.peer.tag(), to: self.me.tag() };
         match event {
             Event::Data { number, stream, offset, len, marked, is_kept } => {
                 let data = Data::whole(ends, number, stream, offset, len);
@@ -187,24 +189,37 @@ impl Owner {
                 });
             }
             Event::Hello { again, reliable, unsolicited } => {
-                if !again {
-                    self.peer = Incarnation(self.peer.0.checked_add(1).unwrap());
-                    self.advertised.clear();
-                }
-                let hello = Hello {
+                let mut hello = Hello {
                     from: self.peer,
-                    to: Some(ME),
+                    to: Some(self.me),
                     versions: [VERSION; 2],
                     reliable,
                     unsolicited,
                 };
+                if !again {
+                    hello.from = Incarnation(self.peer.0.checked_add(1).unwrap());
+                    hello.to = None;
+                    session.handle_hello(*now, &hello, |_| panic!("it has not shown itself"));
+                    *now += Span::from_millis(1);
+                    hello.to =
+                        std::iter::from_fn(|| session.poll_transmit(*now)).find_map(|said| {
+                            match said {
+                                Message::Hello(said) if said.to == Some(hello.from) => {
+                                    Some(said.from)
+                                }
+                                _ => None,
+                            }
+                        });
+                    (self.peer, self.me) = (hello.from, hello.to.expect("it is answered"));
+                    self.advertised.clear();
+                }
                 session.handle_hello(*now, &hello, |(frame, _)| {
                     assert!(held.remove(&frame), "a frame comes back once");
                 });
             }
             Event::Stray { from, to } => {
-                let incarnation = |number| NonZeroU32::new(number).map(Incarnation);
-                let from = incarnation(from).filter(|from| *from != self.peer).unwrap_or(ME);
+                let incarnation = |number| NonZeroU64::new(number).map(Incarnation);
+                let from = incarnation(from).unwrap_or(self.me);
                 let to = to.and_then(incarnation);
                 let unsolicited = Unsolicited::default();
                 let hello = Hello {

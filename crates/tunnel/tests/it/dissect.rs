@@ -2,11 +2,11 @@
 //! over both families.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::NonZeroU16;
 
 use needs::tshark::{Kind, kind};
 use tunnel::outer::{Checksum, Encapsulation, Inner, LONGEST, Tunnel, Vni, Vteps};
-use tunnel::{Data, Incarnation, Stream, message::Ends};
+use tunnel::{Data, Stream, Tag, message::Ends};
 use units::{Class, Mac};
 use wire::checksum::Sum;
 use wire::ethernet::{self, ethertype};
@@ -50,7 +50,7 @@ fn carried(
         underlay_mtu: 1500,
     };
     let mut draft = tunnel.geneve();
-    let [from, to] = [7, 9].map(|incarnation| Incarnation(NonZeroU32::new(incarnation).unwrap()));
+    let [from, to] = [7, 9].map(Tag);
     let stream = Stream { label: 3, class: Class::from_low_bits(5) };
     let frame = frame();
     let len = NonZeroU16::new(frame.len() as u16).unwrap();

@@ -15,6 +15,7 @@ fn fabrics() -> impl Strategy<Value = Fabric> {
             repeated,
             late,
             marked,
+            replayed: 0,
             delay: Span::from_micros(delay),
             jitter: Span::from_micros(jitter),
             grant: 4 + queue,
@@ -119,6 +120,25 @@ proptest! {
         world.check()?;
     }
 
+    /// Whoever only repeats what was sent ends no session, and has nothing delivered twice.
+    #[test]
+    fn replays_change_nothing(
+        seed: u64,
+        fabric in fabrics(),
+        frames in 20_u32..300,
+        replayed in 1_u32..500,
+        restarts in prop::collection::vec((0_usize..2, 0_u64..20_000), 0..4),
+    ) {
+        let mut world = World::new(seed, Fabric { replayed, ..fabric }, 3, Classes::REPAIRED);
+        world.offer(0, frames);
+        world.offer(1, frames);
+        let begun = restarts.len() as u64;
+        restarts.into_iter().for_each(|(end, us)| world.restart_at(end, Span::from_micros(us)));
+        world.run()?;
+        world.check()?;
+        prop_assert!((0..2).all(|end| world.counters(end).resets <= begun));
+    }
+
     #[test]
     fn without_repairs_a_fabric_that_drops_nothing_needs_none(
         seed: u64,
@@ -128,7 +148,7 @@ proptest! {
         slow in prop::option::of(1_u64..300),
     ) {
         let delay = Span::from_micros(delay);
-        let fabric = Fabric { lost: 0, repeated: 0, late: 0, marked: 0, delay, jitter: Span::ZERO, grant: usize::MAX };
+        let fabric = Fabric { lost: 0, repeated: 0, late: 0, marked: 0, replayed: 0, delay, jitter: Span::ZERO, grant: usize::MAX };
         let mut world = World::new(seed, fabric, streams, Classes::UNREPAIRED);
         world.slow(slow.map(Span::from_micros));
         world.offer(0, frames);
@@ -188,6 +208,7 @@ const WELL: Fabric = Fabric {
     repeated: 0,
     late: 0,
     marked: 0,
+    replayed: 0,
     delay: Span::from_micros(50),
     jitter: Span::ZERO,
     grant: usize::MAX,
@@ -222,7 +243,7 @@ fn stall(lengths: &[u16], after: Span, restarted: Option<usize>) {
 #[test]
 fn a_receiver_that_takes_nothing_stops_its_own_stream_only() {
     for lengths in [&[60, 300, 1000, 1446][..], &[60], &[1446]] {
-        for after in [Span::ZERO, Span::from_millis(2)] {
+        for after in [Span::ZERO, Span::from_millis(1)] {
             [None, Some(0), Some(1)]
                 .into_iter()
                 .for_each(|restarted| stall(lengths, after, restarted));

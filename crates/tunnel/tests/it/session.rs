@@ -10,14 +10,14 @@ mod piggyback;
 mod silence;
 mod unreliable;
 
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::NonZeroU16;
 
 use proptest::prelude::*;
 use tunnel::message::{CreditGrant, Ends, Message, VERSION, WindowProbe};
 use tunnel::{
     Admission, Arrival, Data, Epoch, Incarnation, Payload, Report, Session, SessionConfig, Stream,
 };
-use units::{Class, ClassSet, Instant, Span};
+use units::{Class, ClassSet, Instant, Rng, Span};
 
 type End = Session<u32, u32>;
 
@@ -34,8 +34,9 @@ fn config() -> SessionConfig {
     }
 }
 
-fn incarnation(number: u32) -> Incarnation {
-    Incarnation(NonZeroU32::new(number).unwrap())
+/// The incarnation with which an end of this seed begins.
+fn incarnation(seed: u64) -> Incarnation {
+    Incarnation::random(&mut Rng::new(seed))
 }
 
 fn stream(label: u32) -> Stream {
@@ -77,7 +78,7 @@ fn ask(from: u64, ends: &mut [End; 2], label: u32) {
 
 /// A report of the second end, in its first incarnation, that tells nothing.
 fn report() -> Report {
-    let ends = Ends { from: incarnation(2), to: incarnation(1) };
+    let ends = Ends { from: incarnation(2).tag(), to: incarnation(1).tag() };
     Report {
         ends,
         marked: 0,
@@ -94,8 +95,8 @@ fn pair(now: Instant, config: SessionConfig) -> [End; 2] {
 }
 
 fn pair_of(now: Instant, [one, other]: [SessionConfig; 2]) -> [End; 2] {
-    let mut ends = [(one, 1), (other, 2)]
-        .map(|(config, number)| Session::new(now, config, incarnation(number)));
+    let mut ends =
+        [(one, 1), (other, 2)].map(|(config, number)| Session::new(now, config, Rng::new(number)));
     talk(now, &mut ends);
     ends
 }
@@ -145,8 +146,7 @@ fn what_a_new_life_has_not_granted_holds_up_no_other_stream() {
         talk(ms(1), &mut ends);
     }
     // The receiver begins anew, and grants less than is kept for it.
-    ends[1] =
-        Session::new(ms(2), SessionConfig { stream_window: 70_000, ..config }, incarnation(3));
+    ends[1] = Session::new(ms(2), SessionConfig { stream_window: 70_000, ..config }, Rng::new(3));
     for now in (2..9).map(ms) {
         talk(now, &mut ends);
         while let Some((_, data)) = ends[0].retransmit(now) {
@@ -209,7 +209,7 @@ fn streams_beyond_the_most_are_refused() {
     // streams.
     (1..4).for_each(|now| talk(ms(now), &mut ends));
     assert!(ends[1].counters().too_many_streams > 1);
-    ends[0] = Session::new(ms(5), config(), incarnation(4));
+    ends[0] = Session::new(ms(5), config(), Rng::new(4));
     ask(5, &mut ends, 3);
     carry(ms(10), &mut ends, 3, 100, true);
     assert_eq!(ends[0].counters().too_many_streams, 0);

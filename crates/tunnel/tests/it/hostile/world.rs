@@ -1,14 +1,13 @@
 //! Two ends, the hosts behind them, and the fabric between.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::NonZeroU16;
 
 use proptest::test_runner::TestCaseError;
 use tunnel::message::Message;
 use tunnel::quota::{Claim, Quota};
 use tunnel::{
-    Admission, Arrival, Counters, Data, Epoch, Incarnation, Payload, Report, Session,
-    SessionConfig, Stream,
+    Admission, Arrival, Counters, Data, Epoch, Payload, Report, Session, SessionConfig, Stream,
 };
 use units::{Class, ClassSet, Instant, Rng, Span};
 
@@ -34,6 +33,8 @@ pub struct Fabric {
     pub repeated: u32,
     pub late: u32,
     pub marked: u32,
+    /// How often somebody sends a packet again that he has seen at any time.
+    pub replayed: u32,
     pub delay: Span,
     pub jitter: Span,
     /// How many packets are underway one way at most.
@@ -74,7 +75,8 @@ struct Ring {
 
 struct Host {
     session: Session<Frame, Came>,
-    incarnations: u32,
+    /// How many times it has begun.
+    begun: u32,
     /// By stream.
     rings: BTreeMap<u32, Ring>,
     queues: Queues,
@@ -103,6 +105,8 @@ pub struct World {
     /// When each packet arrives, in order of that and of sending.
     underway: BTreeMap<(Instant, u64), (usize, Packet)>,
     count: u64,
+    /// What somebody has seen who replays it.
+    seen: Vec<(usize, Packet)>,
     cut: Option<(Instant, Instant)>,
     restarts: Vec<(Instant, usize)>,
     /// How many of them have been.
@@ -153,15 +157,16 @@ fn stream(label: u32) -> Stream {
     Stream { label, class: Class::from_low_bits(label as u8) }
 }
 
-fn incarnation(host: usize, number: u32) -> Incarnation {
-    Incarnation(NonZeroU32::new((host as u32 + 1) << 16 | number).unwrap())
+/// Draws the incarnations of a host that has begun so many times.
+fn incarnations(host: usize, begun: u32) -> Rng {
+    Rng::new((host as u64 + 1) << 32 | u64::from(begun))
 }
 
 impl Host {
     fn new(host: usize, now: Instant, classes: Classes) -> Self {
         Self {
-            session: Session::new(now, config(classes, WINDOW), incarnation(host, 1)),
-            incarnations: 1,
+            session: Session::new(now, config(classes, WINDOW), incarnations(host, 1)),
+            begun: 1,
             rings: BTreeMap::new(),
             queues: BTreeMap::new(),
             consumed: BTreeMap::new(),
@@ -225,6 +230,7 @@ impl World {
             slow: None,
             underway: BTreeMap::new(),
             count: 0,
+            seen: Vec::new(),
             cut: None,
             restarts: Vec::new(),
             restarted: 0,
@@ -247,7 +253,7 @@ impl World {
         self.window = window;
         for (number, host) in self.hosts.iter_mut().enumerate() {
             host.session =
-                Session::new(self.now, config(self.classes, window), incarnation(number, 1));
+                Session::new(self.now, config(self.classes, window), incarnations(number, 1));
         }
     }
 
@@ -348,6 +354,20 @@ impl World {
             self.count += 1;
             self.underway
                 .insert((self.now + self.fabric.delay + late, self.count), (to, packet.clone()));
+        }
+        self.replay(to, packet);
+    }
+
+    /// Somebody sees a packet, and may send it again, or one that he saw earlier.
+    fn replay(&mut self, to: usize, packet: Packet) {
+        if self.fabric.replayed == 0 {
+            return;
+        }
+        self.seen.push((to, packet));
+        if self.chance(self.fabric.replayed) {
+            let at = self.rng.below(self.seen.len() as u64) as usize;
+            self.count += 1;
+            self.underway.insert((self.now + self.fabric.delay, self.count), self.seen[at].clone());
         }
     }
 
@@ -465,8 +485,8 @@ impl World {
         let (now, config) = (self.now, config(self.classes, self.window));
         self.restarted += 1;
         let host = &mut self.hosts[end];
-        host.incarnations += 1;
-        host.session = Session::new(now, config, incarnation(end, host.incarnations));
+        host.begun += 1;
+        host.session = Session::new(now, config, incarnations(end, host.begun));
         host.rings.values_mut().for_each(|ring| ring.next = 0);
         host.queues.clear();
         host.places = Quota::new(self.places);

@@ -4,7 +4,7 @@ use tunnel::{Hello, Unsolicited};
 
 use super::*;
 
-pub fn hello(from: u32, to: Option<u32>) -> Hello {
+pub fn hello(from: u64, to: Option<u64>) -> Hello {
     let unsolicited = Unsolicited { bytes: 3000, unlimited: ClassSet::NONE };
     Hello {
         from: incarnation(from),
@@ -15,11 +15,13 @@ pub fn hello(from: u32, to: Option<u32>) -> Hello {
     }
 }
 
-/// What an end says now, and to which incarnation.
-fn named(end: &mut End, now: Instant) -> Vec<Incarnation> {
+/// The HELLOs that an end sends now: from which incarnation to which.
+fn hellos(end: &mut End, now: Instant) -> Vec<(Incarnation, Incarnation)> {
     let said = core::iter::from_fn(|| end.poll_transmit(now));
-    let hellos = said
-        .filter_map(|message| if let Message::Hello(hello) = message { hello.to } else { None });
+    let hellos = said.filter_map(|message| match message {
+        Message::Hello(Hello { from, to, .. }) => Some((from, to?)),
+        _ => None,
+    });
     hellos.collect()
 }
 
@@ -27,28 +29,52 @@ fn named(end: &mut End, now: Instant) -> Vec<Incarnation> {
 fn who_has_not_heard_us_ends_no_session() {
     let mut ends = pair(ms(1), config());
     carry(ms(1), &mut ends, 1, 100, false);
-    for (at, to) in [(2, None), (4, Some(7)), (6, None)] {
+    let [me, peer, other] = [1, 2, 9].map(incarnation);
+    // Whoever it is may show that it has received this.
+    let mut next = me;
+    for (at, to) in [(2, None), (4, Some(1)), (6, None)] {
         ends[0].handle_hello(ms(at), &hello(9, to), |_| panic!());
-        assert_eq!(
-            named(&mut ends[0], ms(at)),
-            [incarnation(9)],
-            "whoever it is may show that it has heard this"
-        );
+        let said = hellos(&mut ends[0], ms(at));
+        assert!(matches!(said[..], [(from, to)] if from != me && to == other), "{said:?}");
+        next = said[0].0;
     }
+    // It speaks to somebody else.
+    ends[0].handle_hello(ms(7), &hello(9, Some(7)), |_| panic!());
+    assert_eq!(hellos(&mut ends[0], ms(7)), [(me, peer)]);
     carry(ms(8), &mut ends, 1, 100, false);
     assert_eq!((ends[0].counters().resets, ends[0].outstanding()), (0, 2));
     let epoch = ends[1].epoch();
     [0, 100].into_iter().for_each(|offset| ends[1].consumed(stream(1), epoch, offset));
     talk(ms(9), &mut ends);
     assert_eq!(ends[0].outstanding(), 0);
-    // Who names this incarnation has heard it.
-    ends[0].handle_hello(ms(10), &hello(9, Some(1)), |_| ());
+    // Who names the next incarnation was told it. Then it is the next no more.
+    let shows_itself = |from| Hello { to: Some(next), ..hello(from, None) };
+    ends[0].handle_hello(ms(10), &shows_itself(9), |_| ());
+    assert_eq!((ends[0].counters().resets, ends[0].incarnation()), (1, next));
+    ends[0].handle_hello(ms(11), &shows_itself(10), |_| panic!());
     assert_eq!(ends[0].counters().resets, 1);
+}
+
+/// Two ends that know each other do not meet anew, whatever is forged by somebody who sees nothing
+/// of what they say.
+#[test]
+fn forged_hellos_make_no_two_ends_meet_anew() {
+    let mut ends = pair(ms(1), config());
+    for at in 2..200 {
+        for (place, from) in [(0, 2), (1, 1), (0, at), (1, at), (0, 1), (1, 2)] {
+            for to in [None, Some(at), Some(7)] {
+                ends[place].handle_hello(ms(at), &hello(from, to), |_| panic!());
+            }
+        }
+        talk(ms(at), &mut ends);
+    }
+    assert_eq!(ends.each_ref().map(|end| end.counters().resets), [0, 0]);
+    carry(ms(200), &mut ends, 1, 100, true);
 }
 
 #[test]
 fn a_stray_hello_before_the_first_locks_nobody_out() {
-    let mut ends = [1, 2].map(|number| Session::new(ms(1), config(), incarnation(number)));
+    let mut ends = [1, 2].map(|number| Session::new(ms(1), config(), Rng::new(number)));
     ends.iter_mut().for_each(|end| end.handle_hello(ms(1), &hello(1 << 30, None), |_| panic!()));
     (1..4).for_each(|now| talk(ms(now), &mut ends));
     carry(ms(4), &mut ends, 1, 100, true);
@@ -58,7 +84,7 @@ fn a_stray_hello_before_the_first_locks_nobody_out() {
 fn who_begins_anew_is_met_within_two_round_trips() {
     let mut ends = pair(ms(1), config());
     carry(ms(1), &mut ends, 1, 100, false);
-    ends[0] = Session::new(ms(100), config(), incarnation(5));
+    ends[0] = Session::new(ms(100), config(), Rng::new(5));
     for trip in 0..4 {
         let now = ms(100) + Span::from_micros(10 * trip);
         let said = ends
@@ -74,7 +100,7 @@ fn who_begins_anew_is_met_within_two_round_trips() {
 
 #[test]
 fn nobody_sends_before_it_is_known() {
-    let mut end: End = Session::new(ms(1), config(), incarnation(1));
+    let mut end: End = Session::new(ms(1), config(), Rng::new(1));
     end.handle_hello(ms(1), &hello(2, Some(1)), |_| panic!());
     assert_eq!(
         end.admit(stream(1), bytes(100), false),
@@ -87,7 +113,7 @@ fn nobody_sends_before_it_is_known() {
 
 #[test]
 fn who_is_alone_speaks_ever_less_often_until_somebody_else_does() {
-    let mut end: End = Session::new(ms(1), config(), incarnation(1));
+    let mut end: End = Session::new(ms(1), config(), Rng::new(1));
     let mut pauses = Vec::new();
     let mut now = ms(1);
     for _ in 0..9 {
@@ -100,7 +126,7 @@ fn who_is_alone_speaks_ever_less_often_until_somebody_else_does() {
     let heard = now + Span::from_millis(100);
     while end.poll_transmit(now).is_some() {}
     end.handle_hello(heard, &hello(4, None), |_| panic!());
-    assert_eq!(named(&mut end, heard), [incarnation(4)]);
+    assert_eq!(hellos(&mut end, heard), [(incarnation(1), incarnation(4))]);
     assert_eq!(end.deadline().unwrap().since(heard), Span::from_millis(10));
 }
 
@@ -110,7 +136,7 @@ fn what_is_taken_of_an_earlier_life_is_no_credit_of_a_later_one() {
     carry(ms(1), &mut ends, 1, 100, false);
     let first = ends[1].epoch();
     // The sender begins anew, and sends a frame with the same place.
-    ends[0] = Session::new(ms(2), config(), incarnation(5));
+    ends[0] = Session::new(ms(2), config(), Rng::new(5));
     ask(2, &mut ends, 1);
     carry(ms(7), &mut ends, 1, 100, false);
     for (epoch, kept) in [(first, 1), (ends[1].epoch(), 0)] {
@@ -155,7 +181,7 @@ fn all_lives_of_a_sender_share_one_window() {
         waiting
             .drain(..30)
             .for_each(|(stream, from, offset)| ends[1].consumed(stream, from, offset));
-        ends[0] = Session::new(ms(begin + 60), config, incarnation(number));
+        ends[0] = Session::new(ms(begin + 60), config, Rng::new(number));
     }
 }
 
@@ -168,7 +194,7 @@ fn who_speaks_none_of_our_versions_is_not_heard() {
         ([VERSION + 1; 2], false),
         ([VERSION + 1, VERSION - 1], false),
     ] {
-        let mut end = End::new(ms(1), config(), incarnation(1));
+        let mut end = End::new(ms(1), config(), Rng::new(1));
         end.handle_hello(ms(1), &Hello { versions, ..hello(2, Some(1)) }, |_| ());
         assert_eq!(end.reliable() == ClassSet::ALL, is_heard, "{versions:?}");
     }

@@ -45,7 +45,7 @@ proptest! {
 
 #[test]
 fn a_hello_lost_in_a_cut_is_sent_at_once_on_another_path() {
-    let mut ends = [1, 2].map(|number| Session::new(ms(1), config(), incarnation(number)));
+    let mut ends = [1, 2].map(|number| Session::new(ms(1), config(), Rng::new(number)));
     for now in (1..500).map(ms) {
         send_into_cut(now, &mut ends[0]);
     }

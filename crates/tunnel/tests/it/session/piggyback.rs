@@ -42,7 +42,7 @@ fn an_answer_does_not_wait_and_does_not_ride() {
     let class = Class::from_low_bits(3);
     let ask = WindowProbe { stream: of_class(3), sent: 100 };
     let ask = Report {
-        ends: Ends { from: incarnation(1), to: incarnation(2) },
+        ends: Ends { from: incarnation(1).tag(), to: incarnation(2).tag() },
         window_probes: vec![ask],
         ..report()
     };
@@ -85,6 +85,6 @@ fn questions_do_not_wait_for_news_to_ride() {
 
 #[test]
 fn nothing_rides_to_nobody() {
-    let mut alone = End::new(ms(1), config(), incarnation(1));
+    let mut alone = End::new(ms(1), config(), Rng::new(1));
     assert_eq!(alone.piggyback(Class::from_low_bits(0)), None);
 }
