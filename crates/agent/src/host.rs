@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datapath::{Directory, MacEntry, Network};
-use kernel::clock;
+use kernel::{clock, random};
 use lossless::{Classes, Limits, MAX_PORTS, PortConfig, PortId, Settings, Shaping, TooManyPorts};
 use model::{
     AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, Polling, PortChange,
@@ -171,7 +171,7 @@ impl Host {
         let monitor =
             |vtep, seed| Box::new(BfdMonitor::new(uplink, vtep, seed)) as Box<dyn overlay::Monitor>;
         let settings = *self.plane.switch().settings();
-        let overlay = Overlay::new(uplink, overlay::incarnation(), &settings, monitor)?;
+        let overlay = Overlay::new(uplink, random::number, &settings, monitor)?;
         let once = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let wait = |events: BorrowedFd<'_>, event: u64, flags| {
             epoll::add(&self.epoll, events, epoll::EventData::new_u64(event), flags)

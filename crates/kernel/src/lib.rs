@@ -7,7 +7,7 @@
 //!   packet   sockets for whole frames                             thread   a thread's priority
 //!   sockopt  other options of sockets                             cycles   the processor's clock
 //!   tcp      what a connection sent again                         inherited descriptors of a service manager
-//!   clock    the clocks that threads read
+//!   clock    the clocks that threads read                         random   numbers that nobody guesses
 //! ```
 //!
 //! Each module stands for one interface of the kernel, cites its manual, and returns what the
@@ -22,6 +22,7 @@ pub mod joined;
 pub mod netlink;
 pub mod netns;
 pub mod packet;
+pub mod random;
 pub mod sockopt;
 pub mod spawn;
 pub mod tcp;

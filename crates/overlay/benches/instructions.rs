@@ -4,7 +4,6 @@
 //! sockets on loopback. Both ends of the way are counted, and the kernel is not.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::num::NonZeroU32;
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 
@@ -14,7 +13,6 @@ use model::{BfdStatus, Member, NetworkName, NetworkSpec, Uplink, VtepList};
 use overlay::{Monitor, Overlay, Topology};
 use plane::{NoGate, NoResponder, Plane};
 use port::memory::{MemoryConfig, MemoryEnd, MemoryPort, pair};
-use tunnel::Incarnation;
 use units::{Instant, Mac, Span};
 use wire::ethernet::{self, ethertype};
 use zerocopy::IntoBytes;
@@ -93,9 +91,8 @@ impl Host {
         let mut plane =
             Plane::with_stages(settings, datapath::Settings::default(), NoResponder, NoGate);
         let uplink = Uplink { bfd: None, ..Uplink::new(VtepList::from(loopback(number))) };
-        let incarnation = Incarnation(NonZeroU32::MIN);
         let monitor = |_, _| Box::new(Blind) as Box<dyn Monitor>;
-        let overlay = Overlay::new(&uplink, incarnation, &settings, monitor).expect("it has root");
+        let overlay = Overlay::new(&uplink, || 1, &settings, monitor).expect("it has root");
         plane.attach_uplink(now, overlay, PortConfig::default()).expect("there is a port");
         let (device, end) = pair(MemoryConfig { slots: 256, slot_size: 2048 });
         let network = Network::new(1).expect("it is a number");

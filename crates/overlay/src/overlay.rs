@@ -11,7 +11,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use datapath::{Declared, Network, Peer, Remote};
@@ -23,8 +22,8 @@ use plane::{Event, Leaving};
 use port::Slot;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use tunnel::SessionConfig;
 use tunnel::outer::{Encapsulation, Received, Refusal};
-use tunnel::{Incarnation, SessionConfig};
 use underlay::{self, Transport};
 use units::{ClassMap, Instant, Span};
 use wire::ip::{Version, protocol};
@@ -53,9 +52,7 @@ const FAREWELL: Span = Span::from_millis(100);
 pub struct Overlay {
     uplink: Uplink,
     encapsulation: Encapsulation,
-    incarnation: Incarnation,
-    /// The last incarnation of ours that each far host has seen.
-    incarnations: BTreeMap<IpAddr, Incarnation>,
+    random: fn() -> u64,
     /// The host's uplinks, in the order of their addresses.
     links: Vec<Link>,
     /// Which classes are lossless.
@@ -74,16 +71,16 @@ pub struct Overlay {
 
 impl Overlay {
     /// Opens a host's uplinks; no tunnel leads anywhere yet. A far host that takes nothing for the
-    /// stall time of the switch is stalled, as any receiver. `monitor` makes what watches the paths
-    /// of the uplink with this address; its second argument is a seed that differs between uplinks
-    /// and incarnations (RFC 5880 §6.3 wants numbers that no other session of the host has).
+    /// stall time of the switch is stalled, as any receiver. `random` draws numbers that nobody
+    /// guesses. `monitor` makes what watches the paths of the uplink with this address, from one of
+    /// these (RFC 5880 §6.3 wants numbers that no other session of the host has).
     ///
     /// # Errors
     ///
     /// [`OpenError`]
     pub fn new(
         uplink: &Uplink,
-        incarnation: Incarnation,
+        random: fn() -> u64,
         settings: &lossless::Settings,
         monitor: impl Fn(IpAddr, u64) -> Box<dyn Monitor>,
     ) -> Result<Self, OpenError> {
@@ -93,15 +90,12 @@ impl Overlay {
             model::Encapsulation::Nvgre => (Encapsulation::Nvgre, Transport::Ip(protocol::GRE)),
             model::Encapsulation::Stt => (Encapsulation::Stt, Transport::Stt { mtu: uplink.mtu }),
         };
-        let link = |(place, vtep)| {
-            Link::open(uplink, vtep, transport, monitor(vtep, seed(incarnation, place)))
-        };
+        let link = |vtep| Link::open(uplink, vtep, transport, monitor(vtep, random()));
         Ok(Self {
-            links: uplink.vtep.iter().enumerate().map(link).collect::<Result<_, _>>()?,
+            links: uplink.vtep.iter().map(link).collect::<Result<_, _>>()?,
             uplink: uplink.clone(),
             encapsulation,
-            incarnation,
-            incarnations: BTreeMap::new(),
+            random,
             classes: settings.classes,
             shared: Shared {
                 slots: Slots::new(FRAMES),
@@ -135,8 +129,7 @@ impl Overlay {
             self.senders.retain(|_, peer| !stale.contains(peer));
         }
         for peer in gone {
-            let trunk = self.table.remove(*peer).expect("who is gone was there");
-            self.incarnations.insert(trunk.host(), trunk.incarnation());
+            self.table.remove(*peer).expect("who is gone was there");
             let events = &mut self.shared.events;
             events.push_back(Event::Abandoned(peer.flows(), lossless::Refusal::DETACHED));
             events.push_back(Event::Forgotten(*peer));
@@ -195,22 +188,13 @@ impl Overlay {
         let least = if host.is_ipv4() { 576 } else { 1280 };
         let (most, inner) = room.unwrap_or_else(|| self.room_of(host, least));
         self.inner_mtu = self.inner_mtu.min(inner);
-        // A trunk that is made again remembers nothing of its far host, which sees a new
-        // incarnation.
-        let incarnation = match self.incarnations.get(&host) {
-            None => self.incarnation,
-            Some(last) => {
-                Some(incarnation()).filter(|now| now.is_after(*last)).unwrap_or(last.next())
-            }
-        };
-        self.incarnations.insert(host, incarnation);
         let config = TrunkConfig {
             host,
             far: host,
             pair: trunk::pair([self.uplink.vtep.first(), host]),
             encapsulation: self.encapsulation,
             session: self.session(most),
-            incarnation,
+            seed: (self.random)(),
             most,
             dscp: self.uplink.dscp.map(ClassMap),
             obeys_pauses: self.uplink.pfc.is_some(),
@@ -487,17 +471,4 @@ impl Overlay {
             notes: self.links.iter().flat_map(|link| link.monitor().notes()).collect(),
         }
     }
-}
-
-/// A seed that differs between incarnations and uplinks.
-fn seed(incarnation: Incarnation, place: usize) -> u64 {
-    u64::from(incarnation.0.get()) << 8 | place as u64
-}
-
-/// An incarnation of this host's end of sessions that is after all earlier ones: the wall clock in
-/// units of 2^26 ns, about 67 ms, within which no agent ends and starts again. Numbers repeat after
-/// nine years.
-pub fn incarnation() -> Incarnation {
-    let units = clock::wall_ns() >> 26;
-    Incarnation(NonZeroU32::new(units as u32).unwrap_or(NonZeroU32::MIN))
 }

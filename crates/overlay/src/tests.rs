@@ -1,7 +1,7 @@
 //! The overlay of a host in a plane: far hosts that come and go, and what they send.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::NonZeroU16;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use tunnel::message::{Ends, Message, VERSION};
 use tunnel::outer::{Encapsulation, Received, Vteps};
 use tunnel::{Data, Hello, Incarnation, Stream, Unsolicited};
-use units::{Class, ClassSet, Instant, Mac, Span};
+use units::{Class, ClassSet, Instant, Mac, Rng, Span};
 use wire::ethernet::{self, ethertype};
 use wire::geneve::Draft;
 use zerocopy::IntoBytes;
@@ -69,8 +69,9 @@ fn member(number: u32, vtep: IpAddr, label: u32) -> Member {
     Member { mac: Mac::local(number), addresses: Vec::new(), vtep: vtep.into(), label }
 }
 
-fn incarnation(number: u32) -> Incarnation {
-    Incarnation(NonZeroU32::new(number).unwrap())
+/// The incarnation with which a session of this seed begins.
+fn incarnation(seed: u64) -> Incarnation {
+    Incarnation::random(&mut Rng::new(seed))
 }
 
 /// A switch with one port, whose machine has number 1, in network 1.
@@ -92,7 +93,7 @@ impl World {
             Plane::with_stages(settings, datapath::Settings::default(), NoResponder, NoGate);
         let uplink = uplink(Uplink { bfd: None, ..Uplink::new(VtepList::from(here)) });
         let monitor = |_, _| Box::new(Blind) as Box<dyn Monitor>;
-        let overlay = Overlay::new(&uplink, incarnation(1), &settings, monitor).unwrap();
+        let overlay = Overlay::new(&uplink, || 1, &settings, monitor).unwrap();
         plane.attach_uplink(now, overlay, PortConfig::default()).unwrap();
         let (device, end) = pair(MemoryConfig { slots: 64, slot_size: 1600 });
         let forwarding = datapath::PortConfig { network: network(1), ..Default::default() };
@@ -178,7 +179,7 @@ impl World {
 
     /// Data of a far host's stream from this offset on.
     fn hear_data(&mut self, host: u32, vni: u32, offset: u32) {
-        let [from, to] = [2, 1].map(incarnation);
+        let [from, to] = [2, 1].map(|seed| incarnation(seed).tag());
         let stream = Stream { label: vni, class: Class::from_low_bits(0) };
         let len = NonZeroU16::new(LEN).unwrap();
         let data = Data::whole(Ends { from, to }, 1, stream, offset, len);

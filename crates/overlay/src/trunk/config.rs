@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use datapath::{Peer, Remote};
 use lossless::Flow;
 use tunnel::outer::Encapsulation;
-use tunnel::{Incarnation, SessionConfig, Stream};
+use tunnel::{SessionConfig, Stream};
 use units::{Class, ClassMap, Dscp};
 
 /// The configuration of a trunk.
@@ -22,8 +22,8 @@ pub struct TrunkConfig {
     /// The session's configuration. `None`: frames are sent and neither acknowledged nor
     /// retransmitted.
     pub session: Option<SessionConfig>,
-    /// The incarnation of our end.
-    pub incarnation: Incarnation,
+    /// Draws the incarnations of our end: a number that nobody guesses.
+    pub seed: u64,
     /// The longest payload of a datagram that the underlay carries, in bytes.
     pub most: usize,
     /// The outer DSCP of each class. `None`: each frame's inner DSCP is copied.

@@ -299,12 +299,11 @@ impl Out<'_> {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
-    use std::num::NonZeroU32;
 
     use proptest::prelude::*;
     use tunnel::message::Ends;
     use tunnel::outer::{Received, Vteps};
-    use tunnel::{Incarnation, SessionConfig, Stream};
+    use tunnel::{SessionConfig, Stream, Tag};
     use underlay::{Sent, Transport};
     use units::{ClassMap, ClassSet, Dscp};
     use wire::ethernet::{self, ethertype};
@@ -327,7 +326,7 @@ mod tests {
             pair: 0,
             encapsulation: Encapsulation::Geneve,
             session,
-            incarnation: Incarnation(NonZeroU32::MIN),
+            seed: 1,
             most: 1400,
             dscp,
             obeys_pauses: false,
@@ -364,9 +363,9 @@ mod tests {
             let mut out = Out { config: &config, underlay: &mut underlay, vni: 7, marking };
             let going = Going::new(&bytes, Offload::NONE, config.most).unwrap();
             if reliable.is_some() {
-                let (incarnation, stream) = (config.incarnation, Stream { label: 1, class });
+                let stream = Stream { label: 1, class };
                 let (len, _) = going.part(0).unwrap();
-                let ends = Ends { from: incarnation, to: incarnation };
+                let ends = Ends { from: Tag(1), to: Tag(2) };
                 let data = Data { ends, number: 0, stream, offset: 0, len, part: Part::WHOLE, offload: None, cut: None };
                 out.put(&data, None, &going, 0);
             } else {

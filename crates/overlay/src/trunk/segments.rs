@@ -1,6 +1,6 @@
 //! Frames of which some segments have arrived and others have not.
 
-use tunnel::Incarnation;
+use tunnel::Tag;
 use tunnel::outer::Vteps;
 use units::{Instant, Span};
 use wire::stt::{Joined, Reassembly, Refusal, Segment};
@@ -14,7 +14,7 @@ const PATIENCE: Span = Span::from_millis(50);
 
 /// The key of a frame's sender: both addresses, and its incarnation if it numbers frames anew in
 /// each.
-type Whose = (Vteps, Option<Incarnation>);
+type Whose = (Vteps, Option<Tag>);
 
 /// The incomplete frames of one host. Allocates with the first.
 #[derive(Default)]

@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use lossless::{Flow, PortId, Refusal};
 use port::Slot;
-use tunnel::{Incarnation, Session, Stream};
+use tunnel::{Session, Stream};
 use underlay::Underlay;
-use units::{Instant, Span};
+use units::{Instant, Rng, Span};
 
 use super::assembly::{Assembly, Kept};
 use super::config::TrunkConfig;
@@ -135,7 +135,8 @@ impl Trunk {
         let path = paths.of(config.pair);
         let Path { underlay, far } = paths.get(path).clone();
         config.far = far;
-        let session = config.session.map(|session| Session::new(now, session, config.incarnation));
+        let session =
+            config.session.map(|session| Session::new(now, session, Rng::new(config.seed)));
         Self {
             config,
             underlay,
@@ -168,11 +169,6 @@ impl Trunk {
     /// The far host, by the first of its tunnel addresses.
     pub fn host(&self) -> IpAddr {
         self.config.host
-    }
-
-    /// The incarnation of our end.
-    pub fn incarnation(&self) -> Incarnation {
-        self.session.as_ref().map_or(self.config.incarnation, Session::incarnation)
     }
 
     /// Its number, and which host it is of all that ever were.

@@ -85,8 +85,8 @@ mod tests {
     use std::rc::Rc;
 
     use datapath::Peer;
+    use tunnel::SessionConfig;
     use tunnel::outer::Encapsulation;
-    use tunnel::{Incarnation, SessionConfig};
     use underlay::{Transport, Underlay};
 
     use super::*;
@@ -105,15 +105,13 @@ mod tests {
     /// A trunk with two paths, both of which work.
     fn trunk(session: Option<SessionConfig>) -> Trunk {
         let host = IpAddr::from([192, 0, 0, 2]);
-        let (encapsulation, incarnation) =
-            (Encapsulation::Geneve, Incarnation(std::num::NonZeroU32::MIN));
         let config = TrunkConfig {
             host,
             far: host,
             pair: 1,
-            encapsulation,
+            encapsulation: Encapsulation::Geneve,
             session,
-            incarnation,
+            seed: 1,
             most: 1400,
             dscp: None,
             obeys_pauses: false,

@@ -1,7 +1,7 @@
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::NonZeroU16;
 
 use proptest::prelude::*;
-use tunnel::Incarnation;
+use tunnel::Tag;
 use tunnel::message::Ends;
 
 use datapath::Peer;
@@ -12,7 +12,7 @@ use super::super::tests::large;
 use super::*;
 use crate::slots::{Counts, FRAMES};
 
-const LIFE: Incarnation = Incarnation(NonZeroU32::MIN);
+const ENDS: Ends = Ends { from: Tag(1), to: Tag(2) };
 const STREAM: Stream = Stream { label: 7, class: Class::from_low_bits(3) };
 
 /// The slots of one host's frames, and what is not whole of them.
@@ -78,7 +78,7 @@ fn parts(going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8>)> {
 }
 
 fn parts_of(stream: Stream, going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8>)> {
-    let ends = Ends { from: LIFE, to: LIFE };
+    let ends = ENDS;
     let mut sent = Vec::new();
     let mut begin = 0;
     while let Some((len, _)) = going.part(begin) {
@@ -265,7 +265,7 @@ fn a_frame_finds_a_slot_of_its_size_or_is_not_kept() {
     assert_eq!(there.len(), 6);
     assert!(!frames.welcomes(first) && frames.welcomes(second));
     // Other sizes are others' matter.
-    let whole = Data::whole(Ends { from: LIFE, to: LIFE }, 0, STREAM, 0, NonZeroU16::MIN);
+    let whole = Data::whole(ENDS, 0, STREAM, 0, NonZeroU16::MIN);
     assert!(frames.keep_data(&whole, false, Claim::Reliable(first), &[0]).is_some());
     assert!(
         keep(&mut frames, 6, Claim::NextInOrder(second)).is_some(),
@@ -286,7 +286,7 @@ fn slots_of_a_size_that_others_have_are_nothing_to_who_needs_another() {
     }
     let short = Stream { label: 30, ..STREAM };
     let keep = |frames: &mut Frames, offset| {
-        let data = Data::whole(Ends { from: LIFE, to: LIFE }, 0, short, offset, NonZeroU16::MIN);
+        let data = Data::whole(ENDS, 0, short, offset, NonZeroU16::MIN);
         let kept = frames.keep_data(&data, false, Claim::Reliable(short), &[0]);
         if kept.is_none() {
             frames.assembly.wait(&data, Network::default());

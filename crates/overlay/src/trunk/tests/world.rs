@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
-use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use datapath::{Network, Peer, Remote};
@@ -13,7 +12,7 @@ use plane::{Event, Leaving, Senders, Sent};
 use port::{FrameView, Slot};
 use tunnel::message::Message;
 use tunnel::outer::{Encapsulation, Received, Vteps};
-use tunnel::{Counters, Data, Incarnation, SessionConfig, Stream};
+use tunnel::{Counters, Data, SessionConfig, Stream};
 use underlay::{Transport, Underlay};
 use units::{Class, Instant, Mac, Rng, Span};
 use wire::ecn::Ecn;
@@ -90,7 +89,7 @@ struct End {
     underlay: Rc<RefCell<Underlay>>,
     trunk: Trunk,
     shared: Shared,
-    incarnations: u32,
+    begun: u64,
 }
 
 /// What one incarnation of the receiver has had of a flow: the numbers of its frames.
@@ -160,7 +159,7 @@ impl End {
         let underlay = Underlay::open(address, Transport::Udp(port), 64).unwrap();
         let underlay = Rc::new(RefCell::new(underlay));
         let trunk = trunk(now, &underlay, far, session, 1);
-        Self { address, underlay, trunk, shared: shared(FRAMES), incarnations: 1 }
+        Self { address, underlay, trunk, shared: shared(FRAMES), begun: 1 }
     }
 
     fn path(&self, far: IpAddr) -> Path {
@@ -168,13 +167,13 @@ impl End {
     }
 }
 
-/// A trunk in an incarnation of this number.
+/// A trunk that has begun so many times.
 fn trunk(
     now: Instant,
     underlay: &Rc<RefCell<Underlay>>,
     far: IpAddr,
     session: SessionConfig,
-    incarnation: u32,
+    begun: u64,
 ) -> Trunk {
     let config = TrunkConfig {
         host: far,
@@ -182,12 +181,12 @@ fn trunk(
         pair: 1,
         encapsulation: Encapsulation::Geneve,
         session: Some(session),
-        incarnation: Incarnation(NonZeroU32::new(incarnation).unwrap()),
+        seed: begun,
         most: session.datagram as usize,
         dscp: None,
         obeys_pauses: false,
     };
-    let owner = Owner { peer: PEER, serial: incarnation.into() };
+    let owner = Owner { peer: PEER, serial: begun };
     Trunk::new(now, owner, config, vec![Path { underlay: underlay.clone(), far }])
 }
 
@@ -540,8 +539,8 @@ impl World {
             self.carry(1);
         }
         let Self { ends: [_, end], now, session, had, held, .. } = self;
-        end.incarnations += 1;
-        end.trunk = trunk(*now, &end.underlay, far, *session, end.incarnations);
+        end.begun += 1;
+        end.trunk = trunk(*now, &end.underlay, far, *session, end.begun);
         // The next incarnation has the memory of none before.
         end.shared = shared(end.shared.slots.counts());
         had.push(Default::default());

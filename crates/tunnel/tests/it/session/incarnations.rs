@@ -164,7 +164,7 @@ fn all_lives_of_a_sender_share_one_window() {
     // What waits for the receiver: of which incarnation, and where it begins.
     let mut waiting = Vec::new();
     for number in 5..9 {
-        let begin = u64::from(number) * 100;
+        let begin = number * 100;
         for now in (begin..begin + 50).map(ms) {
             talk(now, &mut ends);
             while ends[0].admit(stream(1), bytes(1000), false) == Admission::Go {
