@@ -80,8 +80,8 @@ pub struct Session<F, R> {
 }
 
 impl<F: Copy, R> Session<F, R> {
-    /// An end that remembers nothing. `rng` draws its incarnations: its seed must be one that nobody
-    /// guesses.
+    /// An end that remembers nothing. `rng` draws its incarnations: nobody may be able to guess its
+    /// seed.
     pub fn new(now: Instant, config: SessionConfig, mut rng: Rng) -> Self {
         let config = config.clamped();
         Self {
@@ -296,8 +296,8 @@ impl<F: Copy, R> Session<F, R> {
     /// Handles a HELLO of an incarnation that is not accepted, and has not shown that it is there.
     fn hear(&mut self, now: Instant, hello: &Hello) {
         if hello.to.is_some_and(|to| to != self.me) {
-            // It answers somebody else: an earlier incarnation of ours, or a forged HELLO. To answer
-            // that in turn would have two ends that know each other meet anew.
+            // It answers somebody else: an earlier incarnation of ours, or a forged HELLO. To
+            // answer that in turn would have two ends that know each other meet anew.
             self.counters.stale_incarnation += 1;
             return self.hello.reply(now);
         }
