@@ -17,10 +17,11 @@ pub struct Episodes {
 /// The episodes of overload of independent machines. Each model counts as often as its number
 /// says.
 ///
-/// A machine that jumps from rate a to rate b lifts the sum above C if the others are between C − b
-/// and C − a then. Others are seen at a random time by it, so the number of such jumps is
-/// Σ (jumps a second) · P(C − b < others ≤ C − a), whatever the shape of holding times; the mean
-/// length is the share of time above, divided by it. How much lengths differ does depend on the shape.
+/// A machine that jumps from rate a to rate b lifts the sum above C if the others are between C −
+/// b and C − a then. Others are seen at a random time by it, so the number of such jumps is Σ
+/// (jumps a second) · P(C − b < others ≤ C − a), whatever the shape of holding times; the mean
+/// length is the share of time above, divided by it. How much lengths differ does depend on the
+/// shape.
 pub fn episodes(grid: Grid, machines: &[(&Model, u32)]) -> Episodes {
     let binned: alloc::vec::Vec<_> =
         machines.iter().map(|(model, count)| (grid.bin(&model.source()), *count)).collect();
