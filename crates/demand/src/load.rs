@@ -70,6 +70,16 @@ impl Load {
         Bracket { low, high }.widened(self.operations * f64::EPSILON).probability()
     }
 
+    /// The largest amount that the sum reaches for more than `share` of the time, up to a step
+    /// above the capacity; rounded down, like the rates.
+    pub fn reached_for(&self, share: f64) -> u64 {
+        let tail = self.low.as_ref().unwrap_or(&self.high);
+        // Chances may have been rounded up.
+        let share = share * (1.0 + 2.0 * self.operations * f64::EPSILON);
+        let step = tail.quantile(share).unwrap_or(self.grid.cells() + 1);
+        step * self.grid.step()
+    }
+
     /// The share of time in which the sum would be above the capacity with one more source.
     pub fn overload_with(&self, source: &Binned) -> Bracket {
         assert_eq!(source.grid(), self.grid, "a source in steps of another grid");
@@ -131,5 +141,6 @@ mod tests {
         load.push_many(&grid.bin(&Source::on_off(100, 0.5)), 10);
         assert_eq!(load.overload(), Bracket { low: 0.0, high: 0.0 });
         assert!(load.above(999).contains(1.0 / 1024.0));
+        assert_eq!([0.9, 0.5, 1e-4].map(|share| load.reached_for(share)), [300, 500, 1_000]);
     }
 }

@@ -11,23 +11,30 @@ use crate::source::Share;
 /// below zero the tail is 1. All terms are positive, so the relative error is that of as many
 /// additions and multiplications, however small the result; a transform by FFT would have an
 /// absolute error near 1e-16 instead.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Tail {
     above: Vec<f64>,
-    /// What the next sum is written to; allocated once.
+    /// What the next sum is written to, once there was one.
     spare: Vec<f64>,
+}
+
+impl Clone for Tail {
+    fn clone(&self) -> Self {
+        Self { above: self.above.clone(), spare: Vec::new() }
+    }
 }
 
 impl Tail {
     /// The sum of nothing.
     pub fn new(cells: u64) -> Self {
         let len = usize::try_from(cells).expect("grids have at most FINEST cells") + 1;
-        Self { above: vec![0.0; len], spare: vec![0.0; len] }
+        Self { above: vec![0.0; len], spare: Vec::new() }
     }
 
     /// Adds an independent source.
     pub fn push(&mut self, shares: &[Share]) {
         let len = self.above.len();
+        self.spare.resize(len, 0.0);
         let shift = |steps: u64| usize::try_from(steps).map_or(len, |it| it.min(len));
         let (first, others) = shares.split_first().expect("a source has a share");
         let (sure, rest) = self.spare.split_at_mut(shift(first.0));
@@ -44,6 +51,12 @@ impl Tail {
     /// P(S > step).
     pub fn above(&self, step: u64) -> f64 {
         self.above[usize::try_from(step).expect("a step of the grid")]
+    }
+
+    /// The first step that S exceeds with a chance of no more than `share`, if there is one.
+    pub fn quantile(&self, share: f64) -> Option<u64> {
+        let step = self.above.partition_point(|above| *above > share);
+        (step < self.above.len()).then_some(step as u64)
     }
 
     /// P(S + X > capacity), of an independent X.
@@ -80,6 +93,8 @@ mod tests {
         assert_eq!(tail.above, [0.75, 0.25, 0.0]);
         assert_eq!(tail.above_with(&coin), 0.125);
         assert_eq!(tail.above_with(&[(9, 1.0)]), 1.0);
+        assert_eq!([0.8, 0.75, 0.3, 0.1].map(|it| tail.quantile(it)), [0, 0, 1, 2].map(Some));
+        assert_eq!(Tail::new(0).quantile(0.0), Some(0));
         assert_eq!(tail.last(2), 0.25);
         assert_eq!(tail.last(5), 3.0);
     }

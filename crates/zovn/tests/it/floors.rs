@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("shares", 1),
     ("demand", 1),
     ("lossless", 2),
+    ("placement", 2),
     ("tcp", 3),
     ("tunnel", 3),
     ("datapath", 3),

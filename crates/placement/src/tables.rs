@@ -1,0 +1,136 @@
+//! What is computed once of a problem: loads in steps of grids, and sizes.
+
+use alloc::vec::Vec;
+
+use demand::deviations::{effective_bandwidth, filling_tilt};
+use demand::{Binned, Bracket, Grid, Source};
+
+use crate::pattern::Pattern;
+use crate::problem::{Periods, Problem};
+
+/// A problem, and what is looked up of it again and again.
+pub(crate) struct Tables<'a> {
+    pub problem: &'a Problem,
+    /// By host type.
+    pub kinds: Vec<Kind>,
+}
+
+/// What is looked up of a host type.
+pub(crate) struct Kind {
+    /// The grid of each limit.
+    pub grids: Vec<Grid>,
+    /// Each class's load on each limit: `binned[class][limit]`.
+    pub binned: Vec<Vec<Binned>>,
+    /// What part of a host one machine of each class takes: of its cores, its memory, and of each
+    /// limit by effective bandwidth. `sizes[class][dimension]`.
+    pub sizes: Vec<Vec<f64>>,
+}
+
+/// Cells of the grids that fill hosts; what they cannot decide is refined.
+const CELLS: u64 = 1024;
+/// Cells of a grid on which nothing is rounded.
+pub(crate) const EXACT_CELLS: u64 = 2048;
+
+impl<'a> Tables<'a> {
+    pub fn new(problem: &'a Problem) -> Self {
+        problem.check().unwrap_or_else(|error| panic!("{error}"));
+        let kinds = (0..problem.types.len()).map(|kind| Kind::new(problem, kind)).collect();
+        Self { problem, kinds }
+    }
+
+    /// One figure of the overload of each limit of a host type.
+    pub fn joined(&self, kind: usize, limits: impl IntoIterator<Item = Bracket>) -> Bracket {
+        let limits: Vec<(usize, Bracket)> =
+            self.problem.types[kind].limits.iter().map(|it| it.period).zip(limits).collect();
+        let in_period = |period: usize| -> Bracket {
+            limits.iter().filter(|(it, _)| *it == period).map(|(_, bracket)| *bracket).collect()
+        };
+        let none = Bracket { low: 0.0, high: 0.0 };
+        match &self.problem.goal.periods {
+            Periods::Worst => {
+                let periods = limits.iter().map(|(period, _)| period + 1).max().unwrap_or(0);
+                (0..periods).map(in_period).fold(none, |worst, it| Bracket {
+                    low: worst.low.max(it.low),
+                    high: worst.high.max(it.high),
+                })
+            }
+            Periods::Mean(shares) => {
+                shares.iter().enumerate().fold(none, |sum, (period, share)| {
+                    let Bracket { low, high } = in_period(period);
+                    Bracket { low: sum.low + share * low, high: sum.high + share * high }
+                })
+            }
+        }
+    }
+}
+
+impl Kind {
+    fn new(problem: &Problem, kind: usize) -> Self {
+        let host = &problem.types[kind];
+        let loads = |limit: usize| problem.classes.iter().map(move |it| &it.loads[kind][limit]);
+        let grids: Vec<Grid> = (0..host.limits.len())
+            .map(|limit| {
+                Grid::fitting(host.limits[limit].capacity, loads(limit), CELLS, EXACT_CELLS)
+            })
+            .collect();
+        let binned = problem.classes.iter().map(|class| {
+            grids.iter().zip(&class.loads[kind]).map(|(grid, load)| grid.bin(load)).collect()
+        });
+        let binned = binned.collect();
+        let mut sizes: Vec<Vec<f64>> = problem
+            .classes
+            .iter()
+            .map(|class| {
+                let part = |need: f64, have: f64| if have > 0.0 { need / have } else { need };
+                [
+                    part(class.cores.into(), host.cores.into()),
+                    part(class.memory as f64, host.memory as f64),
+                ]
+                .into()
+            })
+            .collect();
+        for (limit, it) in host.limits.iter().enumerate() {
+            let mix: Vec<(&Source, u32)> = loads(limit)
+                .zip(&problem.classes)
+                .map(|(load, class)| (load, class.count))
+                .collect();
+            let epsilon = problem.goal.epsilon;
+            let tilt = filling_tilt(it.capacity, &mix, epsilon).unwrap_or(0.0);
+            // Sources fit, by Chernoff's bound, if their effective bandwidths sum to less than
+            // this.
+            let room =
+                if tilt > 0.0 { it.capacity as f64 + libm::log(epsilon) / tilt } else { 1.0 };
+            for (sizes, load) in sizes.iter_mut().zip(loads(limit)) {
+                sizes.push(effective_bandwidth(load, tilt) / room.max(1.0));
+            }
+        }
+        Self { grids, binned, sizes }
+    }
+}
+
+/// The independent sources that the machines of a host are to one limit: those that move together
+/// are one.
+pub(crate) fn sources(
+    problem: &Problem,
+    kind: usize,
+    limit: usize,
+    pattern: &Pattern,
+) -> Vec<(Source, u32)> {
+    let load = |class: usize| &problem.classes[class].loads[kind][limit];
+    let mut sources = Vec::new();
+    let mut groups: Vec<usize> = Vec::new();
+    for (class, count) in pattern.iter() {
+        match problem.classes[class].together {
+            None => sources.push((load(class).clone(), count)),
+            Some(group) if !groups.contains(&group) => groups.push(group),
+            Some(_) => {}
+        }
+    }
+    for group in groups {
+        let of_group = |class: usize| problem.classes[class].together == Some(group);
+        let members = pattern.iter().filter(|(class, _)| of_group(*class));
+        let together = Source::together(members.map(|(class, count)| (load(class), count)));
+        sources.push((together, 1));
+    }
+    sources
+}

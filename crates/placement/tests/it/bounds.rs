@@ -1,0 +1,141 @@
+//! Bound ≤ optimum ≤ what is placed, where enumeration knows the optimum.
+
+use std::collections::BTreeMap;
+
+use demand::Source;
+use placement::{
+    BoundSettings, Certificate, Domain, Host, Pattern, Placement, Problem, check, exact,
+    lower_bound, place,
+};
+use proptest::prelude::*;
+
+use crate::worlds::{GBIT, MBIT, any_problem, class, host_type, three_classes};
+
+/// The least cost of hosts, any number of each type, by trying every pattern on every host. Asks
+/// nothing but `check` whether a host is within its rules.
+fn optimum(problem: &Problem) -> Option<u64> {
+    let mut patterns: Vec<(u64, Vec<u32>)> = Vec::new();
+    let counts: Vec<u32> = problem.classes.iter().map(|it| it.count).collect();
+    let mut pattern = vec![0u32; counts.len()];
+    loop {
+        let place = (0..counts.len()).find(|place| pattern[*place] < counts[*place]);
+        let Some(place) = place else { break };
+        pattern[place] += 1;
+        pattern[..place].fill(0);
+        for (kind, it) in problem.types.iter().enumerate() {
+            let one = Problem { hosts: vec![Host { kind, rack: 0 }], ..problem.clone() };
+            let host = Pattern::new(pattern.iter().copied().enumerate());
+            if check(&one, &Placement { hosts: vec![host] }).is_ok() {
+                patterns.push((it.cost, pattern.clone()));
+            }
+        }
+    }
+    let mut known: BTreeMap<Vec<u32>, Option<u64>> = BTreeMap::new();
+    cheapest(&counts, &patterns, &mut known)
+}
+
+fn cheapest(
+    left: &[u32],
+    patterns: &[(u64, Vec<u32>)],
+    known: &mut BTreeMap<Vec<u32>, Option<u64>>,
+) -> Option<u64> {
+    if left.iter().all(|it| *it == 0) {
+        return Some(0);
+    }
+    if let Some(cost) = known.get(left) {
+        return *cost;
+    }
+    let mut best: Option<u64> = None;
+    for (cost, pattern) in patterns {
+        if pattern.iter().zip(left).all(|(has, left)| has <= left) {
+            let rest: Vec<u32> = left.iter().zip(pattern).map(|(left, has)| left - has).collect();
+            if let Some(rest) = cheapest(&rest, patterns, known) {
+                best = Some(best.map_or(cost + rest, |best| best.min(cost + rest)));
+            }
+        }
+    }
+    known.insert(left.to_vec(), best);
+    best
+}
+
+fn is_by_rack(problem: &Problem) -> bool {
+    problem.classes.iter().any(|it| it.apart.is_some_and(|it| it.domain == Domain::Rack))
+}
+
+/// With as many hosts of each type as there are machines.
+fn with_hosts(mut problem: Problem) -> Problem {
+    let machines = problem.machines() as usize;
+    let types = problem.types.len();
+    problem.hosts = (0..machines * types).map(|it| Host { kind: it % types, rack: it }).collect();
+    problem
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_bound_is_no_more_than_the_optimum_and_that_no_more_than_what_is_placed(
+        problem in any_problem(),
+    ) {
+        let problem = with_hosts(problem);
+        let Some(optimum) = optimum(&problem) else { return Ok(()) };
+        for steps in [1, 20, 20_000] {
+            let found = lower_bound(&problem, BoundSettings { rounds: 400, steps });
+            prop_assert!(found.bound <= optimum, "{} > {optimum}", found.bound);
+        }
+        let placement = place(&problem, &Placement::empty(&problem));
+        prop_assert_eq!(placement.unplaced(&problem).iter().sum::<u32>(), 0);
+        prop_assert!(placement.cost(&problem) >= optimum);
+        let best = exact(&problem, 1_000_000);
+        prop_assert_eq!(check(&problem, &best.placement), Ok(()));
+        prop_assert_eq!(best.placement.unplaced(&problem).iter().sum::<u32>(), 0);
+        if best.is_optimal {
+            prop_assert_eq!(best.placement.cost(&problem), optimum);
+        } else {
+            prop_assert!(is_by_rack(&problem));
+        }
+    }
+
+    /// A certificate is prices, and any prices prove no more than holds.
+    #[test]
+    fn no_prices_prove_too_much(
+        problem in any_problem(),
+        prices in prop::collection::vec(0.0..3.0f64, 3),
+        steps in 1u64..200,
+    ) {
+        let problem = with_hosts(problem);
+        let Some(optimum) = optimum(&problem) else { return Ok(()) };
+        let prices = prices[..problem.classes.len()].to_vec();
+        let certificate = Certificate { prices, bound: 0 };
+        prop_assert!(certificate.proves(&problem, steps) <= optimum);
+    }
+}
+
+#[test]
+fn three_classes_are_placed_on_as_few_hosts_as_can_be() {
+    let problem = three_classes(60);
+    let found = lower_bound(&problem, BoundSettings::default());
+    let placement = place(&problem, &Placement::empty(&problem));
+    assert_eq!((found.bound, placement.hosts_used()), (20, 20));
+    assert_eq!(found.proves(&problem, 100_000), 20);
+    assert!(exact(&problem, 1_000).is_optimal);
+}
+
+/// Twelve classes that are limited by the network: what was placed is the optimum, or within a
+/// twentieth of what is proven.
+#[test]
+fn a_dozen_classes_are_within_a_twentieth_of_their_bound() {
+    let mut problem = three_classes(400);
+    problem.types = vec![host_type(64, 256, 2 * GBIT, 1)];
+    problem.classes = (1..=12)
+        .map(|it| {
+            let source = Source::on_off(it * 15 * MBIT, 0.3 / it as f64);
+            class(100, 1 + it as u32 % 3, 4, source, 1)
+        })
+        .collect();
+    let found = lower_bound(&problem, BoundSettings::default());
+    let placement = place(&problem, &Placement::empty(&problem));
+    assert_eq!(placement.unplaced(&problem).iter().sum::<u32>(), 0);
+    let hosts = placement.hosts_used() as f64;
+    assert!(hosts <= 1.05 * found.bound as f64, "{hosts} hosts, at least {}", found.bound);
+}
