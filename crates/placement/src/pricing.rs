@@ -181,8 +181,8 @@ impl Search<'_, '_> {
     ///
     /// Let Y be their sum, with mean μ and variance σ². By Cantelli's inequality, Y ≥ μ − kσ has a
     /// chance of at least k²/(1 + k²), whatever the others, S, do. So where P(S + Y > C) ≤ ε, the
-    /// chance that S > C − (μ − kσ) is at most ε (1 + k²)/k², which bounds μ − kσ by what S reaches.
-    /// And σ² is no more than μ times the largest ratio of variance and mean.
+    /// chance that S > C − (μ − kσ) is at most ε (1 + k²)/k², which bounds μ − kσ by what S
+    /// reaches. And σ² is no more than μ times the largest ratio of variance and mean.
     fn mean_left(&self, room: &Room<'_>, limit: usize, classes: &[usize]) -> f64 {
         let problem = self.judge.tables.problem;
         let epsilon = match &problem.goal.periods {
