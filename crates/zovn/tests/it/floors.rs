@@ -31,6 +31,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("port", 5),
     ("api", 5),
     ("figures", 5),
+    ("seal", 5),
     ("tap", 6),
     ("vhost", 6),
     ("underlay", 6),
