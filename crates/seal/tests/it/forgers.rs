@@ -116,7 +116,7 @@ fn deliver(world: &mut World, arrive: &[bool]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_opened_that_was_not_sealed_and_what_delivers_heals(
