@@ -27,7 +27,9 @@ extern crate alloc;
 
 mod bound;
 mod exact;
+mod improve;
 mod judge;
+mod locality;
 mod pack;
 mod pattern;
 mod pricing;
@@ -36,14 +38,18 @@ mod risk;
 mod room;
 mod simplex;
 mod tables;
+mod why;
 
 pub mod paper;
 
 pub use bound::{BoundSettings, Certificate, lower_bound};
 pub use exact::{Exact, exact};
+pub use improve::improve;
+pub use locality::{gather, rack_traffic};
 pub use pack::place;
 pub use pattern::{Pattern, Placement};
 pub use problem::{
     Apart, Class, Cluster, Domain, Goal, Host, HostType, Limit, Periods, Problem, ProblemError,
 };
 pub use risk::{HostRisk, check, host_risk, risks};
+pub use why::{Nowhere, Refusal, Remedy, Why, why, why_nowhere};

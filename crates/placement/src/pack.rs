@@ -221,6 +221,12 @@ impl Racks {
         }
     }
 
+    pub fn remove(&mut self, problem: &Problem, class: usize, host: usize) {
+        if let Some(group) = by_rack(problem, class) {
+            self.0.remove(&(group, problem.hosts[host].rack));
+        }
+    }
+
     /// Whether a machine of this class may not go to the host, for another in its rack.
     pub fn refuse(&self, problem: &Problem, class: usize, host: usize) -> bool {
         let rack = problem.hosts[host].rack;

@@ -1,5 +1,6 @@
 //! Placements against what they promise: the rules, the bounds, what enumeration finds.
 
 mod bounds;
+mod changes;
 mod packing;
 mod worlds;
