@@ -1,5 +1,6 @@
 //! One end of a channel.
 
+use std::fmt;
 use std::sync::Arc;
 
 use units::{Instant, Span};
@@ -68,6 +69,12 @@ pub enum State {
         /// The pre-shared key that they come from.
         psk: Fingerprint,
     },
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel").field("state", &self.state()).finish_non_exhaustive()
+    }
 }
 
 impl Channel {
@@ -256,7 +263,7 @@ impl Channel {
             Noise2::Done(outcome, psk) => {
                 let keys = Traffic::new(now, &outcome, psk, self.config.mode, true);
                 self.adopt(now, Box::new(keys));
-                self.confirm(now);
+                self.confirm_at = Some(now);
             }
             Noise2::Again => self.confirm(now),
         }
@@ -271,7 +278,7 @@ impl Channel {
         self.counters.handshakes += 1;
     }
 
-    /// Sends an empty packet, unless another does first.
+    /// Sends an empty packet again, unless another is sealed first.
     fn confirm(&mut self, now: Instant) {
         let at = self.confirmed_at.map_or(now, |at| (at + CONFIRM_INTERVAL).max(now));
         self.confirm_at.get_or_insert(at);
@@ -384,13 +391,103 @@ impl Channel {
         &self.counters
     }
 
-    /// What identifies the current keys, unless they are to end.
+    /// What identifies the current keys, unless others are needed.
     fn current_id(&self) -> Option<u32> {
-        self.current.as_ref().filter(|_| self.retire_at.is_none()).map(|keys| keys.id)
+        let keys = self.current.as_ref()?;
+        (self.retire_at.is_none() && !keys.is_used_up()).then_some(keys.id)
     }
 
     fn taken(&self) -> [Option<u32>; 2] {
         let previous = self.previous.as_ref().map(|(keys, _)| keys);
         [self.current.as_ref(), previous].map(|keys| keys.map(|keys| keys.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::traffic::LIMIT;
+    use crate::{Ends, Mode, OVERHEAD};
+
+    const NOW: Instant = Instant::from_nanos(1);
+
+    fn pair() -> [Channel; 2] {
+        let keys = Keys::parse("Nq2qzpGUxm5uUBVVXVd1c6yjQYFCoUqrtVtNYyREp3k=").unwrap();
+        let keys = Arc::new(keys);
+        let [a, b] = [1, 2].map(|last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)));
+        [(a, b), (b, a)].map(|(own, peer)| {
+            let ends = Ends::new(own, peer).unwrap();
+            Channel::new(NOW, Config { mode: Mode::Encrypt, keys: keys.clone(), ends })
+        })
+    }
+
+    /// Each says what it has to, until both are silent.
+    fn talk(channels: &mut [Channel; 2]) {
+        let mut pace = Pace::default();
+        let mut is_silent = false;
+        while !is_silent {
+            is_silent = true;
+            for from in [0, 1] {
+                while let Some(control) = channels[from].poll_transmit(NOW, &mut pace) {
+                    let _ = channels[1 - from].open(NOW, &mut control.bytes().to_vec());
+                    is_silent = false;
+                }
+            }
+        }
+    }
+
+    fn send(channels: &mut [Channel; 2], from: usize) -> Result<(), NotSealed> {
+        let mut packet = [3; OVERHEAD + 1];
+        channels[from].seal(NOW, &mut packet)?;
+        let opened = channels[1 - from].open(NOW, &mut packet);
+        assert_eq!(opened.map(|inside| inside.map(|it| it.to_vec())), Ok(Some(vec![3])));
+        Ok(())
+    }
+
+    fn open() -> [Channel; 2] {
+        let mut channels = pair();
+        channels[0].want(NOW);
+        talk(&mut channels);
+        channels
+    }
+
+    fn skip(channel: &mut Channel, packets: u64) {
+        channel.current.as_mut().unwrap().skip(packets);
+    }
+
+    #[test]
+    fn either_end_that_has_sealed_much_has_new_keys_made() {
+        for from in [0, 1] {
+            let mut channels = open();
+            skip(&mut channels[from], LIMIT / 2);
+            send(&mut channels, from).unwrap();
+            talk(&mut channels);
+            assert_eq!(channels.each_ref().map(|it| it.counters().handshakes), [2, 2]);
+            send(&mut channels, from).unwrap();
+        }
+    }
+
+    #[test]
+    fn either_end_whose_keys_are_used_up_gets_others_although_the_peer_saw_nothing() {
+        for from in [0, 1] {
+            let mut channels = open();
+            skip(&mut channels[from], LIMIT);
+            assert_eq!(send(&mut channels, from), Err(NotSealed::NoKeys));
+            assert!(!channels[from].is_open());
+            assert_eq!(channels[from].state(), State::Opening);
+            talk(&mut channels);
+            send(&mut channels, from).unwrap();
+        }
+    }
+
+    #[test]
+    fn it_may_go_to_another_thread_and_tells_no_secrets() {
+        fn needs_send<T: Send>(_: &T) {}
+        let [a, _] = open();
+        needs_send(&a);
+        let said = format!("{a:?}");
+        assert!(said.starts_with("Channel { state: Open { since: Instant(1), key: "), "{said}");
     }
 }

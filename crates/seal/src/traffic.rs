@@ -10,12 +10,12 @@ use crate::noise::Outcome;
 use crate::packet::{Sealed, begin_sealed, set_tag};
 use crate::window::Window;
 
-/// After so many packets in either direction there are to be new keys: as many as AES-GCM may
-/// encrypt with one (RFC 9001 §6.6).
+/// After so many packets in either direction there are to be new keys: as many of 64 KiB as AES-GCM
+/// may encrypt with one (RFC 9001 §6.6).
 const REKEY: u64 = 1 << 23;
 
-/// After so many packets sealing stops. Twice as many: packets of datagrams are short, so that the
-/// bound holds for these as well (RFC 9001 §B.1.1).
+/// After so many packets sealing stops. With packets of up to 32 KiB they are within the same bound
+/// (RFC 9001 §B.1.1).
 pub const LIMIT: u64 = 1 << 24;
 
 /// After so long there are to be new keys.
