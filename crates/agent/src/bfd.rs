@@ -13,11 +13,13 @@
 //! changed. Changes do not queue up.
 //!
 //! Packets with a TTL below 255 are discarded (RFC 5881 §5), so only a neighbour can forge one.
-//! Each session has its own source port from the range of RFC 5881 §4. When a path is removed, and
-//! when the owner is dropped, the far end receives AdminDown (RFC 5880 §6.8.16), which is not a
-//! failure.
+//! Where hosts have a key in common, each packet has a digest by it and a number of its own (RFC
+//! 5880 §6.7.4), so nobody else can. Each session has its own source port from the range of RFC
+//! 5881 §4. When a path is removed, and when the owner is dropped, the far end receives AdminDown
+//! (RFC 5880 §6.8.16), which is not a failure.
 
 mod health;
+mod sequence;
 mod shared;
 mod table;
 mod thread;
@@ -31,6 +33,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use kernel::clock::now;
+use seal::Keys;
 use underlay::single_hop::{Receiver, Sender};
 use wire::bfd::PORT;
 
@@ -159,6 +162,13 @@ impl Bfd {
         }
         self.shared.ordered.ring();
         Ok(())
+    }
+
+    /// Authenticates packets by these keys from now on, if they were authenticated before.
+    pub fn set_keys(&self, keys: &Arc<Keys>) {
+        let order = |order| drop(self.orders.as_ref().map(|orders| orders.send(order)));
+        order(Order::SetKeys(keys.clone()));
+        self.shared.ordered.ring();
     }
 
     /// The health of a path; `None` if it is not monitored.

@@ -30,6 +30,7 @@ use model::{
 use overlay::{Delta, Overlay};
 use plane::taps::Reader;
 use rustix::event::epoll;
+use seal::Keys;
 use tap::{self, Inspector, TapConfig, TapPort};
 use underlay::AT_ONCE;
 use units::{Bytes, ClassMap, Instant, Rate, Span};
@@ -37,6 +38,7 @@ use vhost::handover::Handover;
 use vhost::port::{VhostConfig, VhostPort};
 use vhost::socket::Access;
 
+use crate::keys;
 use crate::store::{self, Store};
 use attached::Attached;
 use device::Device;
@@ -168,10 +170,17 @@ impl Host {
     ///
     /// [`UplinkError`]
     pub fn connect(&mut self, uplink: &Uplink) -> Result<(), UplinkError> {
-        let monitor =
-            |vtep, seed| Box::new(BfdMonitor::new(uplink, vtep, seed)) as Box<dyn overlay::Monitor>;
         let settings = *self.plane.switch().settings();
-        let overlay = Overlay::new(uplink, random::number, &settings, monitor)?;
+        let protection = uplink.key.as_ref().map(keys::protection).transpose()?;
+        if protection.is_none() {
+            tracing::warn!("{}", overlay::UNPROTECTED);
+        }
+        let keys = protection.as_ref().map(|protection| protection.keys.clone());
+        let monitor = |vtep, seed| {
+            let monitor = BfdMonitor::new(uplink, keys.clone(), vtep, seed);
+            Box::new(monitor) as Box<dyn overlay::Monitor>
+        };
+        let overlay = Overlay::new(uplink, protection, random::number, &settings, monitor)?;
         let once = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let wait = |events: BorrowedFd<'_>, event: u64, flags| {
             epoll::add(&self.epoll, events, epoll::EventData::new_u64(event), flags)
@@ -188,6 +197,13 @@ impl Host {
         }
         self.plane.attach_uplink(clock::now(), overlay, uplink_config())?;
         Ok(())
+    }
+
+    /// Has tunnels use these keys from now on.
+    pub fn set_keys(&mut self, keys: &Arc<Keys>) {
+        if let Some((overlay, _)) = self.plane.peers_mut() {
+            overlay.set_keys(clock::now(), keys);
+        }
     }
 
     /// Finds what the agent before has left of these ports, before any of them is attached. What it

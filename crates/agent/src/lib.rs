@@ -20,6 +20,7 @@ pub mod bfd;
 mod capture;
 mod config;
 pub mod host;
+mod keys;
 mod metrics;
 mod networks;
 mod routes;

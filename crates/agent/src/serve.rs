@@ -6,11 +6,13 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use model::{AgentStatus, HostConfig};
+use model::{AgentStatus, HostConfig, TunnelKey};
+use overlay::Protection;
 use sd_notify::NotifyState;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::keys;
 use crate::routes;
 use crate::socket::{Socket, SocketError};
 use crate::store::Store;
@@ -51,11 +53,12 @@ pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     // Before any port is touched: another agent may be running.
     let (_socket, listener) = Socket::bind(Path::new(&config.agent.socket))?;
     let socket = config.agent.socket.clone();
+    let key = config.uplink.as_ref().and_then(|uplink| uplink.key.clone());
     let mut worker = Worker::start(config, Store::open())?;
     drop(inside);
     tracing::info!(socket, "serving");
     let last = runtime.block_on(async {
-        let last = live(&mut worker, listener, signals).await;
+        let last = live(&mut worker, listener, signals, key).await;
         if last.is_err() {
             // Without the API nobody could control the switch. It may have ended already.
             worker.handle().hurry();
@@ -77,8 +80,10 @@ async fn live(
     worker: &mut Worker,
     listener: UnixListener,
     mut signals: Signals,
+    key: Option<TunnelKey>,
 ) -> Result<AgentStatus, ServeError> {
     let switch = worker.handle();
+    let hangup = signal(SignalKind::hangup())?;
     let listener = tokio::net::UnixListener::from_std(listener)?;
     let server = axum::serve(listener, routes::router(switch.clone()));
     tell_systemd(&[NotifyState::Ready, NotifyState::Status("frames flow")]);
@@ -86,6 +91,7 @@ async fn live(
         last = until_stopped(worker, &mut signals) => last.map_err(|Stopped| ServeError::SwitchDied),
         ended = server.into_future() => Err(ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()).into()),
         never = feed_watchdog(&switch) => match never {},
+        never = reload(&switch, hangup, key) => match never {},
     }
 }
 
@@ -107,6 +113,27 @@ async fn until_stopped(worker: &mut Worker, signals: &mut Signals) -> Result<Age
     tokio::select! {
         last = switch.stop() => last,
         never = hurry => match never {},
+    }
+}
+
+/// Reads the keys of tunnels again at each SIGHUP. If that fails, those that are in use stay.
+/// Without a key there is nothing to reload.
+async fn reload(switch: &Handle, mut hangup: Signal, key: Option<TunnelKey>) -> Infallible {
+    loop {
+        hangup.recv().await;
+        match key.as_ref().map(keys::protection) {
+            None => tracing::info!("SIGHUP: there is nothing to reload"),
+            Some(Err(error)) => tracing::error!(%error, "the keys in use stay"),
+            Some(Ok(Protection { keys, .. })) => {
+                let named: Vec<_> = keys.iter().map(|key| key.fingerprint().to_string()).collect();
+                tracing::info!(
+                    keys = named.join(", "),
+                    "tunnels use these keys, the first to send"
+                );
+                // Who stops needs none.
+                let _ = switch.set_keys(keys).await;
+            }
+        }
     }
 }
 
@@ -142,7 +169,7 @@ fn tell_systemd(news: &[NotifyState<'_>]) {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    // Caught and ignored: there is nothing to reload, and a closing terminal is no reason to stop.
+    // Caught at once: SIGHUP reloads, and a closing terminal is no reason to stop.
     _hangup: Signal,
 }
 

@@ -31,6 +31,7 @@ use model::{
 use overlay::{Delta, Topology};
 use plane::taps::Reader;
 use rustix::event::{PollFd, PollFlags, poll};
+use seal::Keys;
 use tokio::sync::{Mutex, oneshot};
 use units::{Instant, Span};
 
@@ -131,6 +132,7 @@ enum Order {
         Delta,
         oneshot::Sender<Result<(Generation, Arc<Networks>), InvalidConfig>>,
     ),
+    SetKeys(Arc<Keys>, oneshot::Sender<()>),
     Stop(oneshot::Sender<AgentStatus>),
 }
 
@@ -381,6 +383,15 @@ impl Handle {
         })))
     }
 
+    /// Has tunnels use these keys from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]
+    pub async fn set_keys(&self, keys: Arc<Keys>) -> Result<(), Stopped> {
+        self.order(|reply| Order::SetKeys(keys, reply)).await
+    }
+
     /// Takes no more frames, lets those that are held reach their receivers within the declared
     /// time, detaches every port, and ends the thread. Returns the last status, taken when the
     /// draining was over.
@@ -618,6 +629,10 @@ impl Switch {
             }
             Order::Replace(networks, delta, reply) => {
                 let _ = reply.send(self.replace(networks, delta));
+            }
+            Order::SetKeys(keys, reply) => {
+                self.host.set_keys(&keys);
+                let _ = reply.send(());
             }
             Order::Stop(reply) => {
                 self.host.stop_receiving();

@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use lab::{Cable, Counters, DeviceCounters, HostsSpec, LabSpec, PhysicalSpec, SwitchKind};
-use model::Encapsulation;
+use model::{Encapsulation, TunnelMode};
 use serde::{Deserialize, Serialize};
 use units::Span;
 
@@ -50,6 +50,10 @@ pub enum Tunnel {
     Geneve,
     /// zovn by Geneve, without either: as plain as the others.
     GenevePlain,
+    /// The same, and all packets are authenticated.
+    GeneveIntegrity,
+    /// The same, and all packets are encrypted.
+    GeneveEncrypt,
     /// zovn by VXLAN.
     Vxlan,
     /// zovn by NVGRE.
@@ -64,11 +68,13 @@ pub enum Tunnel {
 
 impl Tunnel {
     /// All there are, in the order in which tables show them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::None,
         Self::NoneTwoHosts,
         Self::Geneve,
         Self::GenevePlain,
+        Self::GeneveIntegrity,
+        Self::GeneveEncrypt,
         Self::Vxlan,
         Self::Nvgre,
         Self::Stt,
@@ -82,6 +88,8 @@ impl Tunnel {
             Self::NoneTwoHosts => "none-two-hosts",
             Self::Geneve => "geneve",
             Self::GenevePlain => "geneve-plain",
+            Self::GeneveIntegrity => "geneve-integrity",
+            Self::GeneveEncrypt => "geneve-encrypt",
             Self::Vxlan => "vxlan",
             Self::Nvgre => "nvgre",
             Self::Stt => "stt",
@@ -92,7 +100,19 @@ impl Tunnel {
 
     /// Whether nothing may be lost.
     pub const fn is_lossless(self) -> bool {
-        matches!(self, Self::None | Self::Geneve)
+        matches!(self, Self::None) || self.is_session()
+    }
+
+    const fn is_session(self) -> bool {
+        matches!(self, Self::Geneve | Self::GeneveIntegrity | Self::GeneveEncrypt)
+    }
+
+    const fn key(self) -> Option<TunnelMode> {
+        match self {
+            Self::GeneveIntegrity => Some(TunnelMode::Integrity),
+            Self::GeneveEncrypt => Some(TunnelMode::Encrypt),
+            _ => None,
+        }
     }
 
     const fn switch(self) -> SwitchKind {
@@ -109,19 +129,18 @@ impl Tunnel {
         for (number, name) in (1..).zip([SENDER, RECEIVER]) {
             spec.endpoints.push(quiet_endpoint(name.into(), number)?);
         }
-        let is_session = self == Self::Geneve;
+        let is_session = self.is_session();
         spec.hosts = (self != Self::None).then(|| HostsSpec {
             tunnels: self != Self::NoneTwoHosts,
             encapsulation: match self {
                 Self::Vxlan | Self::KernelVxlan | Self::OvsVxlan => Encapsulation::Vxlan,
                 Self::Nvgre => Encapsulation::Nvgre,
                 Self::Stt => Encapsulation::Stt,
-                Self::None | Self::NoneTwoHosts | Self::Geneve | Self::GenevePlain => {
-                    Encapsulation::Geneve
-                }
+                _ => Encapsulation::Geneve,
             },
             retransmit: is_session.into(),
             credit: is_session.into(),
+            key: self.key(),
             physical: PhysicalSpec { cable: Some(cable), ..PhysicalSpec::default() },
             ..HostsSpec::new(2)
         });

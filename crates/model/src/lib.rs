@@ -43,8 +43,8 @@ pub use network::{
     check_networks,
 };
 pub use overlay::{
-    BfdState, BfdStatus, LargeSegments, PathStatus, PauseFramesStatus, PeerState, PeerStatus,
-    ResponderStatus, SessionStatus, UplinkStatus,
+    BfdState, BfdStatus, ChannelStatus, LargeSegments, PathStatus, PauseFramesStatus, PeerState,
+    PeerStatus, ProtectionStatus, ResponderStatus, SessionStatus, UplinkStatus,
 };
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec,
@@ -59,5 +59,5 @@ pub use trace::{
     TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec,
     TraceTable,
 };
-pub use uplink::{Bfd, CONTROL, Encapsulation, Uplink, all_or_some};
+pub use uplink::{Bfd, CONTROL, Encapsulation, TunnelKey, TunnelMode, Uplink, all_or_some};
 pub use vtep::{MOST_UPLINKS, NoVtep, VtepList};

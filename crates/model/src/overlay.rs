@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-use crate::{Encapsulation, LedgerStatus, Ledgers, NetworkName, VtepList};
+use crate::{Encapsulation, LedgerStatus, Ledgers, NetworkName, TunnelMode, VtepList};
 
 /// This host's end of its tunnels at one moment. Counters start at 0 with the agent and never
 /// decrease.
@@ -19,6 +19,9 @@ pub struct UplinkStatus {
     pub vtep: VtepList,
     /// How frames are carried.
     pub encapsulation: Encapsulation,
+    /// What protects tunnels from others in the underlay; absent if no `key` is declared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protection: Option<ProtectionStatus>,
     /// Datagrams received from an address that is no peer's: no network has a member there.
     pub unknown_peers: u64,
     /// Datagrams from peers that are not valid tunnel packets, by reason.
@@ -40,6 +43,17 @@ pub struct UplinkStatus {
     pub peers: Vec<PeerStatus>,
     /// Notes for the operator, in sentences.
     pub notes: Vec<String>,
+}
+
+/// What protects tunnels from others in the underlay.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ProtectionStatus {
+    /// What is done with packets.
+    pub mode: TunnelMode,
+    /// The fingerprints of the pre-shared keys that are accepted. Handshakes begin with the first.
+    #[cfg_attr(feature = "openapi", schema(example = json!(["5f0c2a91"])))]
+    pub keys: Vec<String>,
 }
 
 /// Pause frames of a link (802.1Qbb, 802.3 annex 31B).
@@ -80,6 +94,9 @@ pub struct PeerStatus {
     pub state: PeerState,
     /// The paths to the peer, one for each uplink that both hosts have.
     pub paths: Vec<PathStatus>,
+    /// The channel that seals packets; absent if no `key` is declared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<ChannelStatus>,
     /// The session; absent where neither `retransmit` nor `credit` is declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionStatus>,
@@ -99,6 +116,24 @@ pub struct PeerStatus {
     pub refused: BTreeMap<String, u64>,
 }
 
+/// The channel to a peer: docs/protocol.md, "Sealed packets".
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ChannelStatus {
+    /// Whether there are keys, by which packets are sealed.
+    pub is_open: bool,
+    /// The fingerprint of the pre-shared key that they come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(example = "5f0c2a91"))]
+    pub pre_shared_key: Option<String>,
+    /// The time since they are in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "12s"))]
+    pub since: Option<Span>,
+    /// How many handshakes gave keys.
+    pub handshakes: u64,
+}
+
 /// Whether frames are sent to a peer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -106,7 +141,7 @@ pub struct PeerStatus {
 pub enum PeerState {
     /// Frames are sent.
     Up,
-    /// The handshake is not complete in both directions: frames wait.
+    /// A handshake, of the channel or the session, is not complete in both directions: frames wait.
     Handshake,
     /// BFD reports every path down: frames wait.
     Down,
@@ -234,4 +269,7 @@ pub struct SessionStatus {
     pub unrecovered_bytes: u64,
     /// How often the peer began a new incarnation.
     pub resets: u64,
+    /// How often this end began one because a stream of the peer contradicted itself: somebody
+    /// forges packets.
+    pub contradictions: u64,
 }

@@ -1,5 +1,7 @@
 //! The declaration of a host's end of its tunnels: `[uplink]` of host.toml.
 
+use alloc::string::String;
+
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Class, ClassSet, Dscp, Rate, Span};
 
@@ -47,9 +49,36 @@ pub struct Uplink {
     /// The limit of the congestion window to one peer.
     #[serde(default = "default_in_flight")]
     pub in_flight: Bytes,
+    /// The key that hosts have in common. Absent: whoever sends from a host's address is believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<TunnelKey>,
     /// The BFD sessions with peers, one for each path; `"off"` for none.
     #[serde(default = "default_bfd", with = "or_off")]
     pub bfd: Option<Bfd>,
+}
+
+/// The key that protects tunnels from others in the underlay.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TunnelKey {
+    /// The absolute path of a file with one key or two: each a line of 32 bytes in base64. Packets
+    /// are protected by the first; both are accepted.
+    pub file: String,
+    /// What is done with packets. All hosts of a network do the same.
+    #[serde(default)]
+    pub mode: TunnelMode,
+}
+
+/// What is done with packets in the underlay.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TunnelMode {
+    /// They are authenticated, and anybody on the way can read them.
+    Integrity,
+    /// They are authenticated and encrypted.
+    #[default]
+    Encrypt,
 }
 
 /// The class of control packets in the underlay: internetwork control (802.1Q table I-2).
@@ -111,6 +140,7 @@ impl Uplink {
             window: default_window(),
             unsolicited: default_unsolicited(),
             in_flight: default_in_flight(),
+            key: None,
             bfd: default_bfd(),
         }
     }
@@ -134,6 +164,16 @@ impl Uplink {
             return wrong(
                 "`vxlan`, `nvgre` and `stt` have no place for `retransmit` and `credit`: set both to false, or take `geneve`",
             );
+        }
+        if let Some(TunnelKey { file, .. }) = &self.key {
+            if !matches!(self.encapsulation, Encapsulation::Geneve) {
+                return wrong(
+                    "`vxlan`, `nvgre` and `stt` have no place for `key`: take `geneve`, or protect the underlay by IPsec or WireGuard",
+                );
+            }
+            if !file.starts_with('/') {
+                return wrong("`file` of `key` is no absolute path");
+            }
         }
         if self.ttl == 0 {
             return wrong("nothing would leave this host: raise `ttl` above 0");

@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use datapath::{Directory, Network};
 use lossless::{PortConfig, PortId, Settings};
@@ -50,6 +51,8 @@ struct Blind;
 impl Monitor for Blind {
     fn watch(&mut self, _: &[IpAddr]) {}
 
+    fn set_keys(&mut self, _: &Arc<seal::Keys>) {}
+
     fn events(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -92,7 +95,7 @@ impl Host {
             Plane::with_stages(settings, datapath::Settings::default(), NoResponder, NoGate);
         let uplink = Uplink { bfd: None, ..Uplink::new(VtepList::from(loopback(number))) };
         let monitor = |_, _| Box::new(Blind) as Box<dyn Monitor>;
-        let overlay = Overlay::new(&uplink, || 1, &settings, monitor).expect("it has root");
+        let overlay = Overlay::new(&uplink, None, || 1, &settings, monitor).expect("it has root");
         plane.attach_uplink(now, overlay, PortConfig::default()).expect("there is a port");
         let (device, end) = pair(MemoryConfig { slots: 256, slot_size: 2048 });
         let network = Network::new(1).expect("it is a number");

@@ -2,14 +2,19 @@
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use model::BfdStatus;
+use seal::Keys;
 use units::Instant;
 
 /// Watches the paths that begin at one uplink, as BFD does.
 pub trait Monitor {
     /// Watches the paths to these addresses, and no others.
     fn watch(&mut self, far: &[IpAddr]);
+
+    /// Uses these pre-shared keys from now on, if there were some before.
+    fn set_keys(&mut self, keys: &Arc<Keys>);
 
     /// What becomes readable when the state of a path has changed. `None` if no paths are watched.
     fn events(&self) -> Option<BorrowedFd<'_>>;

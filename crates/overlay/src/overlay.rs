@@ -16,12 +16,16 @@ use std::sync::Arc;
 use datapath::{Declared, Network, Peer, Remote};
 use kernel::clock;
 use lossless::{Classes, Flow, PortId, Switch};
-use model::{Ledgers, NetworkName, ResponderStatus, Uplink, UplinkStatus, VtepList};
+use model::{
+    Ledgers, NetworkName, ProtectionStatus, ResponderStatus, TunnelMode, Uplink, UplinkStatus,
+    VtepList,
+};
 use plane::taps::{Direction, Taps};
 use plane::{Event, Leaving};
 use port::Slot;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use seal::{Channel, Ends, Keys, Mode, Pace};
 use tunnel::SessionConfig;
 use tunnel::outer::{Encapsulation, Received, Refusal};
 use underlay::{self, Transport};
@@ -48,10 +52,23 @@ const MOST_STREAMS: usize = 8 << 10;
 /// How long the switch waits at its end for the kernel to send the last control messages.
 const FAREWELL: Span = Span::from_millis(100);
 
+/// What an operator is told where no key is declared.
+pub const UNPROTECTED: &str = "tunnels are neither authenticated nor encrypted: whoever is in the underlay can read and forge what they carry; declare `key` in [uplink]";
+
+/// What protects a host's tunnels from others in the underlay.
+#[derive(Clone, Debug)]
+pub struct Protection {
+    /// What is done with packets.
+    pub mode: Mode,
+    /// The keys that hosts have in common.
+    pub keys: Arc<Keys>,
+}
+
 /// A host's tunnels.
 pub struct Overlay {
     uplink: Uplink,
     encapsulation: Encapsulation,
+    protection: Option<Protection>,
     random: fn() -> u64,
     /// The host's uplinks, in the order of their addresses.
     links: Vec<Link>,
@@ -80,6 +97,7 @@ impl Overlay {
     /// [`OpenError`]
     pub fn new(
         uplink: &Uplink,
+        protection: Option<Protection>,
         random: fn() -> u64,
         settings: &lossless::Settings,
         monitor: impl Fn(IpAddr, u64) -> Box<dyn Monitor>,
@@ -95,6 +113,7 @@ impl Overlay {
             links: uplink.vtep.iter().map(link).collect::<Result<_, _>>()?,
             uplink: uplink.clone(),
             encapsulation,
+            protection,
             random,
             classes: settings.classes,
             shared: Shared {
@@ -103,6 +122,7 @@ impl Overlay {
                 scratch: Vec::new(),
                 events: VecDeque::new(),
                 patience: settings.stall_after,
+                pace: Pace::default(),
             },
             table: Table::default(),
             senders: HashMap::new(),
@@ -200,7 +220,22 @@ impl Overlay {
             obeys_pauses: self.uplink.pfc.is_some(),
         };
         let owner = self.table.next_owner(peer);
-        self.table.insert(Trunk::new(now, owner, config, paths));
+        let channel = self.protection.clone().map(|Protection { mode, keys }| {
+            let ends = Ends::new(self.uplink.vtep.first(), host).expect("hosts share no address");
+            Channel::new(now, seal::Config { mode, keys, ends })
+        });
+        self.table.insert(Trunk::new(now, owner, config, channel, paths));
+    }
+
+    /// Uses these pre-shared keys from now on, if tunnels are protected.
+    pub fn set_keys(&mut self, now: Instant, keys: &Arc<Keys>) {
+        let Some(protection) = &mut self.protection else { return };
+        protection.keys = keys.clone();
+        self.links.iter_mut().for_each(|link| link.monitor_mut().set_keys(keys));
+        for peer in self.table.peers() {
+            let trunk = self.table.touch(peer).expect("it was listed");
+            trunk.set_keys(now, keys.clone());
+        }
     }
 
     /// The longest payload of a datagram that all these paths carry, and the longest packet in it,
@@ -220,11 +255,13 @@ impl Overlay {
             return (underlay::stt::LONGEST, trunk::STT_MTU);
         }
         let options = if self.uplink.wants_session() { trunk::OPTIONS_LEN } else { 0 };
+        let sealed = if self.protection.is_some() { seal::OVERHEAD } else { 0 };
         let transport =
             if self.encapsulation == Encapsulation::Nvgre { 0 } else { udp::Header::LEN };
         let (version, ip) = if far.is_ipv4() { (Version::V4, 20) } else { (Version::V6, 40) };
         let most = usize::from(mtu).saturating_sub(ip + transport).min(underlay::LONGEST);
-        (most, self.encapsulation.inner_mtu(version, options, mtu).unwrap_or(0))
+        let inner = self.encapsulation.inner_mtu(version, options + sealed, mtu);
+        (most.saturating_sub(sealed), inner.unwrap_or(0))
     }
 
     /// The configuration of a session whose datagrams have payloads of at most so many bytes.
@@ -308,6 +345,8 @@ impl Overlay {
                     *unknown_peers += 1;
                     return;
                 };
+                let Some(payload) = trunk.open(now, payload) else { return };
+                let payload = &*payload;
                 let outcome = match *encapsulation {
                     Encapsulation::Stt => {
                         trunk.handle_segment(now, shared, vteps, traffic_class, payload)
@@ -456,9 +495,20 @@ impl Overlay {
         let [ingress, egress] = ledgers;
         let counters: Vec<_> = self.links.iter().map(Link::counters).collect();
         let refused = self.refused.iter().map(|(refusal, count)| (refusal.name().into(), *count));
+        let protection = self.protection.as_ref().map(|Protection { mode, keys }| {
+            let mode = match mode {
+                Mode::Integrity => TunnelMode::Integrity,
+                Mode::Encrypt => TunnelMode::Encrypt,
+            };
+            let keys = keys.iter().map(|key| key.fingerprint().to_string()).collect();
+            ProtectionStatus { mode, keys }
+        });
+        let mut notes: Vec<_> = self.links.iter().flat_map(|link| link.monitor().notes()).collect();
+        notes.extend(protection.is_none().then(|| UNPROTECTED.into()));
         UplinkStatus {
             vtep: self.uplink.vtep.clone(),
             encapsulation: self.uplink.encapsulation,
+            protection,
             unknown_peers: self.unknown_peers,
             refused: refused.collect(),
             send_errors: counters.iter().map(|counters| counters.unsent).sum(),
@@ -468,7 +518,7 @@ impl Overlay {
             ingress,
             egress,
             peers,
-            notes: self.links.iter().flat_map(|link| link.monitor().notes()).collect(),
+            notes,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use datapath::Network;
 use plane::Event;
+use seal::Pace;
 use units::Span;
 
 use crate::slots::Slots;
@@ -20,6 +21,8 @@ pub struct Shared {
     pub events: VecDeque<Event>,
     /// How long a far host may take nothing before it counts as stalled.
     pub patience: Span,
+    /// How often channels do Diffie-Hellman.
+    pub pace: Pace,
 }
 
 /// The networks that tunnels carry, and their VNIs.

@@ -23,7 +23,9 @@ pub(crate) fn peer(
         PeerState::Stalled
     } else if trunk.liveness() == Liveness::Down {
         PeerState::Down
-    } else if session.as_ref().is_some_and(|session| !session.is_established) {
+    } else if !trunk.is_channel_open()
+        || session.as_ref().is_some_and(|session| !session.is_established)
+    {
         PeerState::Handshake
     } else {
         PeerState::Up
@@ -36,6 +38,7 @@ pub(crate) fn peer(
         networks,
         state,
         paths: paths(trunk, links, now),
+        channel: trunk.channel_status(now),
         session,
         ingress,
         egress: account.map(plane::ledger).unwrap_or_default(),

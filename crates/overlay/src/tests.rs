@@ -33,6 +33,8 @@ struct Blind;
 impl Monitor for Blind {
     fn watch(&mut self, _: &[IpAddr]) {}
 
+    fn set_keys(&mut self, _: &Arc<seal::Keys>) {}
+
     fn events(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -93,7 +95,7 @@ impl World {
             Plane::with_stages(settings, datapath::Settings::default(), NoResponder, NoGate);
         let uplink = uplink(Uplink { bfd: None, ..Uplink::new(VtepList::from(here)) });
         let monitor = |_, _| Box::new(Blind) as Box<dyn Monitor>;
-        let overlay = Overlay::new(&uplink, || 1, &settings, monitor).unwrap();
+        let overlay = Overlay::new(&uplink, None, || 1, &settings, monitor).unwrap();
         plane.attach_uplink(now, overlay, PortConfig::default()).unwrap();
         let (device, end) = pair(MemoryConfig { slots: 64, slot_size: 1600 });
         let forwarding = datapath::PortConfig { network: network(1), ..Default::default() };

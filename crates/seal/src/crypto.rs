@@ -3,6 +3,7 @@
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::hmac::{Context, HMAC_SHA256, Key};
 use aws_lc_rs::rand;
@@ -14,11 +15,16 @@ pub const KEY_LEN: usize = 16;
 /// Bytes of a tag of AES-GCM, and of the codes of handshake messages.
 pub const TAG_LEN: usize = 16;
 
+/// Fills this with random bytes.
+pub fn fill(bytes: &mut [u8]) {
+    rand::fill(bytes).expect("the operating system has random numbers");
+}
+
 /// A fresh random number, which is not 0.
 pub fn random() -> u64 {
     loop {
         let mut bytes = [0; 8];
-        rand::fill(&mut bytes).expect("the operating system has random numbers");
+        fill(&mut bytes);
         match u64::from_ne_bytes(bytes) {
             0 => {}
             number => return number,
@@ -60,8 +66,20 @@ impl Mac {
 
     /// Whether that is their code.
     pub fn is_code(&self, parts: &[&[u8]], code: &[u8; TAG_LEN]) -> bool {
-        verify_slices_are_equal(&self.code(parts), code).is_ok()
+        is_equal(&self.code(parts), code)
     }
+}
+
+/// SHA1 of all parts, one behind the other, which BFD's standard wants.
+pub fn sha1(parts: &[&[u8]]) -> [u8; 20] {
+    let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    parts.iter().for_each(|part| context.update(part));
+    context.finish().as_ref().try_into().expect("SHA1 has 20 bytes")
+}
+
+/// Whether these are equal, in a time that does not tell where they differ.
+pub fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    verify_slices_are_equal(one, other).is_ok()
 }
 
 /// AES-128-GCM with one key: for packets of one direction. Its nonce is their number.

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::crypto::{Mac, TAG_LEN, derive};
+use crate::crypto::{Mac, TAG_LEN, derive, fill};
 
 /// Bytes of a pre-shared key.
 const LEN: usize = 32;
@@ -32,6 +32,13 @@ pub struct Key {
 /// Tells pre-shared keys apart, and says nothing else about them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fingerprint(u32);
+
+impl Fingerprint {
+    /// Its low 8 bits.
+    pub(crate) fn low_bits(self) -> u8 {
+        self.0 as u8
+    }
+}
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,9 +141,16 @@ impl Keys {
         self.iter().find(|key| key.fingerprint == fingerprint)
     }
 
-    /// The key for BFD's meticulous keyed SHA1 (RFC 5880 §6.7.4), of the first pre-shared key.
-    pub fn bfd(&self) -> &[u8; 20] {
-        self.turn(0).bfd()
+    /// A line with a new key, as [`parse`](Self::parse) reads it.
+    pub fn draw() -> Zeroizing<String> {
+        let mut secret = Zeroizing::new([0; LEN]);
+        fill(&mut *secret);
+        Zeroizing::new(STANDARD.encode(*secret) + "\n")
+    }
+
+    /// The key that handshakes begin with.
+    pub(crate) fn first(&self) -> &Key {
+        self.turn(0)
     }
 }
 
@@ -156,7 +170,7 @@ impl Key {
     }
 
     /// The key for BFD's meticulous keyed SHA1 (RFC 5880 §6.7.4).
-    pub fn bfd(&self) -> &[u8; 20] {
+    pub(crate) fn bfd(&self) -> &[u8; 20] {
         &self.bfd
     }
 
@@ -200,8 +214,8 @@ mod tests {
         let both = Keys::parse(&format!("# new\n {TWO} # of May\r\n\n{ONE}\n#\n")).unwrap();
         assert_eq!((one.iter().count(), both.iter().count()), (1, 2));
         assert_eq!(both.turn(1).fingerprint(), one.turn(0).fingerprint());
-        assert_eq!(both.turn(1).bfd(), one.bfd());
-        assert_ne!(both.bfd(), one.bfd());
+        assert_eq!(both.turn(1).bfd(), one.first().bfd());
+        assert_ne!(both.first().bfd(), one.first().bfd());
         assert_eq!(both.turn(2).fingerprint(), both.turn(0).fingerprint());
         assert!(both.find(one.turn(0).fingerprint()).is_some());
         assert!(one.find(both.turn(0).fingerprint()).is_none());
@@ -224,6 +238,12 @@ mod tests {
             wrong("AAAA").to_string(),
             "line 1 has 3 bytes and not 32: replace it by what `openssl rand -base64 32` makes"
         );
+    }
+
+    #[test]
+    fn what_is_drawn_is_a_key_and_another_each_time() {
+        let [one, other] = [(); 2].map(|()| Keys::parse(&Keys::draw()).unwrap());
+        assert_ne!(one.first().fingerprint(), other.first().fingerprint());
     }
 
     #[test]

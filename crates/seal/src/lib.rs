@@ -19,6 +19,7 @@
 //! | sealing and opening | NIST SP 800-38D, RFC 9001 §6.6 | `traffic`, `crypto` |
 //! | each packet once | RFC 6479 | `window` |
 //! | pre-shared keys | RFC 5869 | `keys` |
+//! | BFD's packets with a digest | RFC 5880 §6.7.4 | [`bfd`] |
 //! | the wire format | docs/protocol.md, RFC 8926 | `packet` |
 //!
 //! # Promises
@@ -36,6 +37,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bfd;
 mod channel;
 mod config;
 mod counters;

@@ -111,6 +111,8 @@ pub struct Counters {
     pub ecn_marked: u64,
     /// How often the peer began a new incarnation.
     pub resets: u64,
+    /// How often we began one because a stream of the peer contradicted itself.
+    pub contradictions: u64,
 }
 
 /// The path to the peer, as the session measures it.

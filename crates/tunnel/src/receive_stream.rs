@@ -43,7 +43,14 @@ pub struct ReceiveStream<R> {
     given_up: u64,
     /// Bytes that did not arrive in time.
     unrecovered: u64,
+    /// How many probes in a row found the frame at this offset missing.
+    missing: (u64, u32),
 }
+
+/// How many probes in a row may find the same frame missing. They are up to 50 ms apart, and a
+/// missing frame is retransmitted once a second at least: so after ten seconds it is not on its
+/// way.
+const MOST_MISSING: u32 = 200;
 
 /// The position of a received frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -89,6 +96,7 @@ impl<R> ReceiveStream<R> {
             awaited: None,
             given_up: 0,
             unrecovered: 0,
+            missing: (0, 0),
         }
     }
 
@@ -209,14 +217,30 @@ impl<R> ReceiveStream<R> {
         Some(first.remove().2)
     }
 
-    /// Handles a window probe, which says how far the peer has sent.
-    pub fn probed(&mut self, sent: u64) {
+    /// Handles a window probe, which says how far the peer has sent. Returns whether the stream
+    /// contradicts itself: the next frame in order was sent, and never comes. Then what came before
+    /// it was not what the peer sent, or the peer was told that it came.
+    pub fn probed(&mut self, sent: u64) -> bool {
         self.probed = true;
+        let expected = self.expected();
+        let is_missing = sent > expected && self.again_from().is_none();
+        self.missing = match self.missing {
+            _ if !is_missing => (expected, 0),
+            (offset, count) if offset == expected => (offset, count + 1),
+            _ => (expected, 1),
+        };
         // A claim beyond the limit is ignored.
         if sent <= self.limit {
             self.sent = self.sent.max(sent);
         }
         // The first frame may be longer than what is accepted before the first grant.
+        self.settle();
+        self.missing.1 > MOST_MISSING
+    }
+
+    /// A frame came beyond the limit: the peer is to be told that.
+    pub fn beyond_limit(&mut self) {
+        self.probed = true;
         self.settle();
     }
 

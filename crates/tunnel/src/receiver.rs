@@ -34,6 +34,17 @@ pub struct Receiver<R> {
     missing: VecDeque<(Instant, Stream)>,
 }
 
+/// What a window probe shows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Probed {
+    /// A stream that may go on.
+    Known,
+    /// A stream that [contradicts itself](ReceiveStream::probed).
+    Contradicts,
+    /// One stream more than there may be.
+    TooManyStreams,
+}
+
 /// The context of a data packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
@@ -143,8 +154,7 @@ impl<R> Receiver<R> {
                 Fate::Duplicate
             }
             (Position::BeyondCredit, brought) => {
-                // The peer does not know its limit.
-                receiving.probed(0);
+                receiving.beyond_limit();
                 brought.release(arrived);
                 Fate::CreditExceeded
             }
@@ -180,12 +190,19 @@ impl<R> Receiver<R> {
         }
     }
 
-    /// Handles a window probe. `false` if there are too many streams.
-    pub fn probed(&mut self, now: Instant, window_probe: &WindowProbe, is_reliable: bool) -> bool {
-        let Some(receiving) = self.stream(window_probe.stream) else { return false };
-        receiving.probed(expand(window_probe.sent, receiving.expected()));
+    /// Handles a window probe.
+    pub fn probed(
+        &mut self,
+        now: Instant,
+        window_probe: &WindowProbe,
+        is_reliable: bool,
+    ) -> Probed {
+        let Some(receiving) = self.stream(window_probe.stream) else {
+            return Probed::TooManyStreams;
+        };
+        let contradicts = receiving.probed(expand(window_probe.sent, receiving.expected()));
         self.owe(now, window_probe.stream, is_reliable);
-        true
+        if contradicts && is_reliable { Probed::Contradicts } else { Probed::Known }
     }
 
     /// The receiver has consumed the frame at this offset.

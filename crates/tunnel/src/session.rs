@@ -33,7 +33,7 @@ use crate::message::{Unsolicited, VERSION};
 use crate::number::expand;
 use crate::quota::Claim;
 use crate::ranges::Ranges;
-use crate::receiver::{Fate, Origin, Receiver};
+use crate::receiver::{Fate, Origin, Probed, Receiver};
 use crate::sender::Sender;
 
 /// The most packets by which a data packet may be late. The packets that were sent after it carry
@@ -63,7 +63,8 @@ pub struct Session<F, R> {
     /// The classes that the peer retransmits.
     reliable: ClassSet,
     epoch: Epoch,
-    /// All streams are in use, and some are idle: a new incarnation is to forget those.
+    /// A new incarnation is to forget streams: all are in use and some are idle, or one contradicts
+    /// itself.
     needs_incarnation: bool,
     answer: Answer,
     hello: HelloTimer,
@@ -486,12 +487,16 @@ impl<F: Copy, R> Session<F, R> {
         self.counters.lost += self.sender.reported(now, report, completed);
         let reliable = self.reliable();
         for window_probe in &report.window_probes {
-            let is_known = self.receiver.probed(
-                now,
-                window_probe,
-                reliable.contains(window_probe.stream.class),
-            );
-            self.counters.too_many_streams += u64::from(!is_known);
+            let is_reliable = reliable.contains(window_probe.stream.class);
+            match self.receiver.probed(now, window_probe, is_reliable) {
+                Probed::Known => {}
+                Probed::Contradicts if self.needs_incarnation => {}
+                Probed::Contradicts => {
+                    self.counters.contradictions += 1;
+                    self.needs_incarnation = true;
+                }
+                Probed::TooManyStreams => self.counters.too_many_streams += 1,
+            }
             // A window probe is always answered, so that its sender knows it is heard.
             self.pending = Pending::Reply;
         }

@@ -93,7 +93,7 @@ pub struct Counters {
 }
 
 /// A received datagram.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Received<'a> {
     /// The source address.
     pub from: IpAddr,
@@ -101,8 +101,8 @@ pub struct Received<'a> {
     pub ports: [u16; 2],
     /// The traffic class of its packet: DSCP and ECN.
     pub traffic_class: u8,
-    /// The payload.
-    pub payload: &'a [u8],
+    /// The payload, which may be decrypted in place.
+    pub payload: &'a mut [u8],
 }
 
 /// A datagram that the kernel has accepted.
@@ -339,16 +339,16 @@ impl Underlay {
             }
         };
         for (Joined { from, traffic_class, len, stride }, bytes) in
-            joined.iter().zip(staging.chunks(JOINED))
+            joined.iter().zip(staging.chunks_mut(JOINED))
         {
             let Some(from) = *from else { continue };
-            for payload in bytes[..*len].chunks(*stride) {
+            for payload in bytes[..*len].chunks_mut(*stride) {
                 let header_len = if has_header {
                     payload.first().map_or(0, |first| 4 * usize::from(first & 0xf))
                 } else {
                     0
                 };
-                let Some(payload) = payload.get(header_len..) else { continue };
+                let Some(payload) = payload.get_mut(header_len..) else { continue };
                 let (from, ports) = (from.ip(), ports(*transport, from.port(), payload));
                 arrived(Received { from, ports, traffic_class: *traffic_class, payload });
             }

@@ -163,6 +163,14 @@ impl Header {
         }
     }
 
+    /// The same packet, followed by a section of [`KeyedSha1`].
+    #[must_use]
+    pub const fn authenticated(mut self) -> Self {
+        self.state_and_flags |= AUTHENTICATED;
+        self.len = (Self::LEN + KeyedSha1::LEN) as u8;
+        self
+    }
+
     /// What the sender makes of the session.
     pub const fn state(&self) -> State {
         match self.state_and_flags >> 6 {
@@ -200,6 +208,50 @@ impl Header {
             && !self.has(MULTIPOINT)
             && self.my_discriminator.get() != 0
             && (knows_us || matches!(self.state(), State::Down | State::AdminDown))
+    }
+}
+
+/// The authentication section of meticulous keyed SHA1 (RFC 5880 §4.4, §6.7.4).
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct KeyedSha1 {
+    kind: u8,
+    len: u8,
+    /// "Auth Key ID": which key it is.
+    pub key: u8,
+    reserved: u8,
+    /// "Sequence Number": one more than that of the packet before.
+    pub sequence: U32,
+    /// "Auth Key/Hash": SHA1 of the packet with the key in this place.
+    pub digest: [u8; 20],
+}
+
+impl KeyedSha1 {
+    /// The section's length in bytes.
+    pub const LEN: usize = size_of::<Self>();
+
+    const METICULOUS: u8 = 5;
+
+    /// A section by this key, with what is in the place of the digest.
+    pub const fn new(key: u8, sequence: u32, digest: [u8; 20]) -> Self {
+        let len = Self::LEN as u8;
+        let sequence = U32::new(sequence);
+        Self { kind: Self::METICULOUS, len, key, reserved: 0, sequence, digest }
+    }
+
+    /// The same section with this in the place of the digest.
+    #[must_use]
+    pub const fn with_digest(self, digest: [u8; 20]) -> Self {
+        Self { digest, ..self }
+    }
+
+    /// The section, if it is of this type.
+    pub fn parse(section: &[u8]) -> Option<&Self> {
+        let section = Self::ref_from_bytes(section).ok()?;
+        (section.kind == Self::METICULOUS && usize::from(section.len) == Self::LEN)
+            .then_some(section)
     }
 }
 
@@ -296,6 +348,25 @@ mod tests {
             let mut bad = good.clone();
             bad[at] = byte;
             assert!(Packet::parse(&bad).is_none(), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_section_of_keyed_sha1_is_read_as_it_was_written() {
+        let header = Header::new(State::Up, Diagnostic::NONE, Flags::default(), 7);
+        let header = Header { your_discriminator: U32::new(9), ..header }.authenticated();
+        let section = KeyedSha1::new(3, 0x0102_0304, [5; 20]);
+        let mut bytes = [header.as_bytes(), section.as_bytes()].concat();
+        assert_eq!(bytes[24..32], [5, 28, 3, 0, 1, 2, 3, 4]);
+        let read = |bytes: &[u8]| {
+            let packet = Packet::parse(bytes)?;
+            packet.authentication.and_then(KeyedSha1::parse).copied()
+        };
+        assert_eq!(read(&bytes), Some(section));
+        for (at, byte) in [(24, 4), (25, 27)] {
+            let before = core::mem::replace(&mut bytes[at], byte);
+            assert_eq!(read(&bytes), None);
+            bytes[at] = before;
         }
     }
 

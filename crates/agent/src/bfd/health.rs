@@ -90,8 +90,12 @@ pub struct Counts {
     pub malformed: u64,
     /// Refused: their session does not exist.
     pub unknown: u64,
-    /// Refused: authenticated, which our sessions do not use.
+    /// Refused: authenticated, and no key is declared here.
     pub authenticated: u64,
+    /// Refused: without a digest by a key that is declared here.
+    pub unauthenticated: u64,
+    /// Refused: its sequence number is not later than those before.
+    pub replayed: u64,
     /// The thread's processor time, including the kernel's work of sending and receiving.
     pub busy: Span,
 }
@@ -99,7 +103,8 @@ pub struct Counts {
 impl Counts {
     /// Packets that were refused, for any reason.
     pub const fn refused(&self) -> u64 {
-        self.distant + self.malformed + self.unknown + self.authenticated
+        let other = self.authenticated + self.unauthenticated + self.replayed;
+        self.distant + self.malformed + self.unknown + other
     }
 }
 
@@ -113,6 +118,8 @@ pub(super) struct Counters {
     pub(super) malformed: Counter,
     pub(super) unknown: Counter,
     pub(super) authenticated: Counter,
+    pub(super) unauthenticated: Counter,
+    pub(super) replayed: Counter,
     pub(super) busy_ns: Counter,
 }
 
@@ -144,6 +151,8 @@ impl Counters {
             malformed: self.malformed.get(),
             unknown: self.unknown.get(),
             authenticated: self.authenticated.get(),
+            unauthenticated: self.unauthenticated.get(),
+            replayed: self.replayed.get(),
             busy: Span::from_nanos(self.busy_ns.get()),
         }
     }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
+use seal::Keys;
 use tunnel::bfd::Interval;
 use units::{Dscp, Span};
 use wire::bfd::SOURCE_PORTS;
@@ -24,7 +25,7 @@ pub struct Path {
 }
 
 /// The settings of all sessions.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The address at which packets are received; if unspecified, all addresses of its family.
     pub address: IpAddr,
@@ -34,6 +35,8 @@ pub struct Settings {
     pub multiplier: NonZeroU8,
     /// The code point of sent packets.
     pub dscp: Dscp,
+    /// The keys by which packets are authenticated, if they are.
+    pub keys: Option<Arc<Keys>>,
 }
 
 impl Settings {
@@ -47,7 +50,8 @@ impl Settings {
     /// The defaults, at an address. The code point is that of network control, so that these
     /// packets do not wait behind data.
     pub const fn new(address: IpAddr) -> Self {
-        Self { address, interval: Self::INTERVAL, multiplier: Self::MULTIPLIER, dscp: Dscp::CS6 }
+        let (interval, multiplier) = (Self::INTERVAL, Self::MULTIPLIER);
+        Self { address, interval, multiplier, dscp: Dscp::CS6, keys: None }
     }
 }
 
@@ -55,6 +59,7 @@ impl Settings {
 pub enum Order {
     Open(Path, Arc<Watch>),
     Close(Path),
+    SetKeys(Arc<Keys>),
 }
 
 /// The state that the thread and its owner share.

@@ -5,12 +5,15 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use seal::Keys;
 use tunnel::bfd::{Change, Config, Output, Refusal, Sessions, Status};
 use underlay::single_hop::{ALL, Received};
-use units::Instant;
+use units::{Instant, Rng};
 use wire::bfd::{Diagnostic, Header, PORT, Packet, SOURCE_PORTS, State, TTL};
+use zerocopy::IntoBytes;
 
 use super::health::{Health, Watch};
+use super::sequence::Sequence;
 use super::shared::{MOST, Path, Settings, Shared};
 
 const _: () = assert!(TTL == ALL, "BFD's packets have all their hops");
@@ -18,6 +21,9 @@ const _: () = assert!(TTL == ALL, "BFD's packets have all their hops");
 pub(super) struct Table {
     pub(super) shared: Arc<Shared>,
     config: Config,
+    keys: Option<Arc<Keys>>,
+    /// Draws the first sequence number of each session.
+    rng: Rng,
     sessions: Sessions,
     /// By the session's place: its path and published health.
     entries: Vec<Option<Entry>>,
@@ -28,6 +34,7 @@ pub(super) struct Table {
 struct Entry {
     path: Path,
     watch: Arc<Watch>,
+    sequence: Sequence,
 }
 
 /// A packet to send.
@@ -36,6 +43,15 @@ pub(super) struct Due {
     pub(super) source: SocketAddr,
     pub(super) destination: SocketAddr,
     pub(super) header: Header,
+    /// The same with its digest, if it has one.
+    signed: Option<[u8; seal::bfd::LEN]>,
+}
+
+impl Due {
+    /// The bytes of the packet.
+    pub(super) fn payload(&self) -> &[u8] {
+        self.signed.as_ref().map_or(self.header.as_bytes(), |signed| signed)
+    }
 }
 
 impl Table {
@@ -49,6 +65,8 @@ impl Table {
                 multiplier,
                 is_passive: false,
             },
+            keys: settings.keys.clone(),
+            rng: Rng::new(!seed),
             sessions: Sessions::new(MOST as u32, seed),
             entries: (0..MOST).map(|_| None).collect(),
             by_path: BTreeMap::new(),
@@ -59,7 +77,8 @@ impl Table {
     pub(super) fn open(&mut self, path: Path, watch: Arc<Watch>) {
         let discriminator =
             self.sessions.open(self.config).expect("there are as many places as paths");
-        self.entries[Sessions::place(discriminator)] = Some(Entry { path, watch });
+        let sequence = Sequence::new(self.rng.next_u64() as u32);
+        self.entries[Sessions::place(discriminator)] = Some(Entry { path, watch, sequence });
         let before = self.by_path.insert(path, discriminator);
         assert_eq!(before, None, "{path:?} is watched once");
     }
@@ -79,6 +98,11 @@ impl Table {
         paths.into_iter().for_each(|path| self.hold_down(path));
     }
 
+    /// Authenticates packets by these keys from now on, if they were authenticated before.
+    pub(super) fn set_keys(&mut self, keys: Arc<Keys>) {
+        self.keys = self.keys.take().map(|_| keys);
+    }
+
     /// Stops monitoring a path.
     pub(super) fn forget(&mut self, path: Path) {
         let Some(discriminator) = self.by_path.remove(&path) else { return };
@@ -96,6 +120,8 @@ impl Table {
             Err(Refused::Malformed) => &counters.malformed,
             Err(Refused::Session(Refusal::UnknownSession)) => &counters.unknown,
             Err(Refused::Session(Refusal::Authenticated)) => &counters.authenticated,
+            Err(Refused::Unauthenticated) => &counters.unauthenticated,
+            Err(Refused::Replayed) => &counters.replayed,
         };
         counter.add(1);
     }
@@ -111,12 +137,35 @@ impl Table {
         let path = Path { local: received.destination, remote: received.source };
         let discriminator = named.or_else(|| self.by_path.get(&path).copied());
         let discriminator = discriminator.ok_or(Refused::Session(Refusal::UnknownSession))?;
+        let packet = self.authenticate(now, discriminator, packet)?;
         let change =
             self.sessions.handle(now, discriminator.get(), &packet).map_err(Refused::Session)?;
         if let Some(change) = change {
             self.publish(discriminator, change, now);
         }
         Ok(())
+    }
+
+    /// The packet without its digest, which is as it has to be.
+    fn authenticate<'a>(
+        &mut self,
+        now: Instant,
+        discriminator: NonZeroU32,
+        packet: Packet<'a>,
+    ) -> Result<Packet<'a>, Refused> {
+        let Some(keys) = &self.keys else { return Ok(packet) };
+        let unknown = Refused::Session(Refusal::UnknownSession);
+        let session = self.sessions.get(discriminator.get()).ok_or(unknown)?;
+        let sequence = seal::bfd::verify(&packet, keys).ok_or(Refused::Unauthenticated)?;
+        let entry = self.entries[Sessions::place(discriminator)].as_mut();
+        let entry = entry.expect("a session is of a path");
+        let knows_us = packet.header.your_discriminator.get() != 0;
+        let multiplier = packet.header.detect_multiplier;
+        let time = session.detection_time();
+        match entry.sequence.accept(now, sequence, knows_us, multiplier, time) {
+            true => Ok(Packet { authentication: None, ..packet }),
+            false => Err(Refused::Replayed),
+        }
     }
 
     /// The next packet that is due by `now`. To be called until it returns `None`.
@@ -127,11 +176,14 @@ impl Table {
                 Output::Changed(change) => self.publish(discriminator, change, now),
                 Output::Send(header) => {
                     let place = Sessions::place(discriminator);
-                    let path = self.entries[place].as_ref().expect("a session is of a path").path;
+                    let Entry { path, sequence, .. } =
+                        self.entries[place].as_mut().expect("a session is of a path");
+                    let sign = |keys| seal::bfd::sign(header, keys, sequence.send());
+                    let signed = self.keys.as_deref().map(sign);
                     let port = *SOURCE_PORTS.start() + place as u16;
                     let source = SocketAddr::new(path.local, port);
                     let destination = SocketAddr::new(path.remote, PORT);
-                    return Some(Due { source, destination, header });
+                    return Some(Due { source, destination, header, signed });
                 }
             }
         }
@@ -179,6 +231,8 @@ const UNWATCHED: Status = Status {
 enum Refused {
     Distant,
     Malformed,
+    Unauthenticated,
+    Replayed,
     Session(Refusal),
 }
 
@@ -205,7 +259,6 @@ mod tests {
 
     /// Lets a far end come up. Returns the published health.
     fn up(table: &mut Table, watch: &Watch, now: Instant) -> Health {
-        use zerocopy::IntoBytes;
         let ours = table.due(now).unwrap().header.my_discriminator;
         for state in [State::Down, State::Init] {
             let mut header = Header::new(state, Diagnostic::NONE, wire::bfd::Flags::default(), 9);

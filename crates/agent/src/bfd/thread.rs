@@ -8,7 +8,6 @@ use kernel::thread::schedule;
 use rustix::event::{PollFd, PollFlags, poll};
 use underlay::single_hop::{Datagram, Receiver, Sender, Sent};
 use units::{Instant, Span};
-use zerocopy::IntoBytes;
 
 use super::shared::Order;
 use super::table::Table;
@@ -66,6 +65,7 @@ impl End {
                     self.speak(now());
                     self.table.forget(path);
                 }
+                Ok(Order::SetKeys(keys)) => self.table.set_keys(keys),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -101,7 +101,7 @@ impl End {
                 self.flush();
             }
             let (source, destination) = (due.source, due.destination);
-            self.sender.push(Datagram { source, destination, payload: due.header.as_bytes() });
+            self.sender.push(Datagram { source, destination, payload: due.payload() });
         }
         if spoke {
             self.flush();

@@ -6,6 +6,8 @@ use lossless::TooManyPorts;
 use model::{InvalidConfig, NetworkName, PortName};
 use plane::taps::MOST_TAPS;
 
+use crate::keys::KeyFileError;
+
 /// Why the switch cannot start.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -19,6 +21,9 @@ pub enum UplinkError {
     /// The uplinks cannot be opened.
     #[error(transparent)]
     Open(#[from] overlay::OpenError),
+    /// The keys cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeyFileError),
     /// The switch is full.
     #[error(transparent)]
     TooMany(#[from] TooManyPorts),

@@ -3,9 +3,11 @@
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use model::{BfdState, BfdStatus, CONTROL, Uplink};
 use overlay::Monitor;
+use seal::Keys;
 use tunnel::bfd::Interval;
 use units::{Dscp, Instant};
 use wire::bfd::{Diagnostic, State};
@@ -23,8 +25,9 @@ pub(super) struct BfdMonitor {
 }
 
 impl BfdMonitor {
-    /// Starts BFD without paths, if it is declared. The seed is as of [`Bfd::start`].
-    pub(super) fn new(uplink: &Uplink, local: IpAddr, seed: u64) -> Self {
+    /// Starts BFD without paths, if it is declared, authenticated if there are keys. The seed is as
+    /// of [`Bfd::start`].
+    pub(super) fn new(uplink: &Uplink, keys: Option<Arc<Keys>>, local: IpAddr, seed: u64) -> Self {
         let mut monitor = Self { local, bfd: None, failure: None };
         let Some(model::Bfd { interval, multiplier }) = uplink.bfd else { return monitor };
         let settings = Settings {
@@ -32,6 +35,7 @@ impl BfdMonitor {
             interval: Interval::new(interval).expect("the declaration was checked"),
             multiplier: NonZeroU8::new(multiplier).expect("the declaration was checked"),
             dscp: uplink.dscp.map_or(Dscp::CS6, |dscp| dscp[CONTROL.index()]),
+            keys,
         };
         match Bfd::start(settings, seed) {
             Ok(bfd) => monitor.bfd = Some(bfd),
@@ -54,6 +58,10 @@ impl Monitor for BfdMonitor {
             Ok(()) => *failure = None,
             Err(error) => self.failed(&error),
         }
+    }
+
+    fn set_keys(&mut self, keys: &Arc<Keys>) {
+        self.bfd.iter().for_each(|bfd| bfd.set_keys(keys));
     }
 
     fn events(&self) -> Option<BorrowedFd<'_>> {

@@ -15,7 +15,7 @@ use super::page::{Labels, Page, reasons};
 /// A metric of a session: its name, its help text, its value.
 type Figure<T> = (&'static str, &'static str, fn(&SessionStatus) -> T);
 
-const COUNTS: [Figure<u64>; 8] = [
+const COUNTS: [Figure<u64>; 9] = [
     ("peer_sent_frames", "Frames sent, retransmissions excluded.", |session| session.sent),
     ("peer_sent_large_frames", "Large segments sent whole.", |session| session.sent_large),
     ("peer_retransmitted_frames", "Frames retransmitted.", |session| session.retransmitted),
@@ -26,6 +26,11 @@ const COUNTS: [Figure<u64>; 8] = [
     ("peer_duplicate_frames", "Frames received more than once.", |session| session.duplicates),
     ("peer_nacked_frames", "Frames received while memory was short.", |session| session.nacked),
     ("peer_resets", "How often the peer began a new incarnation.", |session| session.resets),
+    (
+        "peer_contradictions",
+        "How often a stream of the peer contradicted itself, and the session began anew.",
+        |session| session.contradictions,
+    ),
 ];
 
 const GAUGES: [Figure<u64>; 3] = [
@@ -74,6 +79,8 @@ fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
     page.counter("responder_replies", help, None, unlabelled(uplink.responder.replies))?;
     let help = "Replies that the rate limit suppressed.";
     page.counter("responder_rate_limited", help, None, unlabelled(uplink.responder.rate_limited))?;
+    let help = "1: packets between hosts are sealed by a key. 0: whoever is in the underlay can forge them.";
+    page.gauge("uplink_protected", help, None, [(vec![], i64::from(uplink.protection.is_some()))])?;
     page.gauge("peers", "Peers.", None, [(vec![], uplink.peers.len() as i64)])
 }
 
@@ -87,6 +94,12 @@ fn encode_peers(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
     page.gauge("peer_path_up", "1: the path's BFD session is up.", None, paths(peers, up))?;
     let help = "1: frames are sent on this path. A session uses one path at a time.";
     page.gauge("peer_path_active", help, None, paths(peers, |path| Some(path.is_active)))?;
+    let channels = || peers.iter().filter_map(|peer| Some((name(peer), peer.channel.as_ref()?)));
+    let open = channels().map(|(labels, channel)| (labels, i64::from(channel.is_open)));
+    page.gauge("peer_channel_open", "1: there are keys to seal packets by.", None, open)?;
+    let handshakes = channels().map(|(labels, channel)| (labels, channel.handshakes));
+    let help = "Handshakes that gave keys.";
+    page.counter("peer_channel_handshakes", help, None, handshakes)?;
     let flows = peers.iter().map(|peer| (name(peer), i64::from(peer.held_flows)));
     page.gauge("peer_held_flows", "Flows that wait for credit.", None, flows)?;
     let bytes = peers.iter().flat_map(|peer| {
@@ -182,6 +195,7 @@ pub(super) mod tests {
             networks: Vec::new(),
             state: PeerState::Up,
             paths: Vec::new(),
+            channel: None,
             session: None,
             ingress: LedgerStatus::default(),
             egress: LedgerStatus::default(),
@@ -206,6 +220,7 @@ pub(super) mod tests {
             nacked: 11,
             unrecovered_bytes: 9,
             resets: 10,
+            contradictions: 11,
         };
         let bfd = BfdStatus {
             state: BfdState::Down,
@@ -232,6 +247,7 @@ pub(super) mod tests {
         UplinkStatus {
             vtep: IpAddr::from([192, 0, 2, 1]).into(),
             encapsulation: Encapsulation::Geneve,
+            protection: None,
             unknown_peers: 1,
             refused: [("runt".into(), 2)].into(),
             send_errors: 3,

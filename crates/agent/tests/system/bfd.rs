@@ -4,13 +4,15 @@
 mod frr;
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use agent::bfd::{Bfd, Health, Path, PathError, Settings, StartError};
+use agent::bfd::{Bfd, Counts, Health, Path, PathError, Settings, StartError};
 use kernel::joined::{self, INTERFACE};
 use kernel::netlink::{LinkChange, Netlink};
 use kernel::netns::Namespace;
+use seal::Keys;
 use units::Prefix;
 use wire::bfd::{Diagnostic, Flags, Header, Packet, SOURCE_PORTS, State};
 use zerocopy::IntoBytes;
@@ -50,7 +52,14 @@ fn plug(host: &Namespace, up: bool) {
 }
 
 fn start(host: &Namespace, path: Path, seed: u64) -> Bfd {
-    let mut bfd = host.run(|| Bfd::start(Settings::new(path.local), seed)).unwrap().unwrap();
+    start_with(host, path, seed, None)
+}
+
+/// The same, with packets that are authenticated by these keys.
+fn start_with(host: &Namespace, path: Path, seed: u64, keys: Option<&str>) -> Bfd {
+    let keys = keys.map(|keys| Arc::new(Keys::parse(keys).unwrap()));
+    let settings = Settings { keys, ..Settings::new(path.local) };
+    let mut bfd = host.run(|| Bfd::start(settings, seed)).unwrap().unwrap();
     bfd.set_paths([path]).unwrap();
     bfd
 }
@@ -96,6 +105,36 @@ fn two_ends_come_up_and_detect_a_cut() {
         assert!(counts.sent > 0 && counts.taken > 0, "{counts:?}");
         assert_eq!(strange(end), 0, "{counts:?}");
     }
+}
+
+#[test]
+fn ends_with_a_key_in_common_come_up_and_others_do_not() {
+    const ONE: &str = "Nq2qzpGUxm5uUBVVXVd1c6yjQYFCoUqrtVtNYyREp3k=";
+    const TWO: &str = "gM3v1H5RZkQPZMNqZ6vWwVrGm2v8f8Jv0xQvV2rX0nA=";
+    let [near, far] = hosts();
+    let ours = start_with(&near, OUT, 1, Some(ONE));
+    for (keys, refused) in [
+        (None, (|counts| counts.unauthenticated) as fn(Counts) -> u64),
+        (Some(TWO), |counts| counts.unauthenticated),
+    ] {
+        let theirs = start_with(&far, BACK, 2, keys);
+        until("they refuse each other", || {
+            refused(ours.counts()) > 0 && theirs.counts().refused() > 0
+        });
+        assert!(!health(&ours, OUT).is_up() && !health(&theirs, BACK).is_up());
+    }
+    let both = format!("{TWO}\n{ONE}\n");
+    let theirs = start_with(&far, BACK, 3, Some(&both));
+    // They begin with a key that we do not have yet.
+    until("they hear us", || theirs.counts().taken > 0);
+    ours.set_keys(&Arc::new(Keys::parse(&both).unwrap()));
+    until_up(&ours, OUT);
+    until_up(&theirs, BACK);
+    plug(&far, false);
+    assert_eq!(until_down(&ours, OUT), Diagnostic::DETECTION_TIME_EXPIRED);
+    plug(&far, true);
+    until_up(&ours, OUT);
+    assert_eq!(ours.counts().replayed, 0);
 }
 
 #[test]

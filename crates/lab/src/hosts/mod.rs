@@ -17,12 +17,15 @@ mod names;
 mod ovs;
 mod spec;
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ::kernel::netlink::Netlink;
-use model::{ClassKind, HostConfig, Member, NetworkName, NetworkSpec, PortSpec, Uplink};
+use model::{ClassKind, HostConfig, Member, NetworkName, NetworkSpec, PortSpec, TunnelKey, Uplink};
+use seal::Keys;
 use units::{Mac, Prefix};
 
 pub(crate) use self::cable::{UPLINK, uplink};
@@ -77,7 +80,11 @@ pub(crate) fn up(
         SwitchKind::Ovs => return ovs::up(site, &grounds),
         _ => {}
     }
+    let key = hosts.key.map(|_| Keys::draw());
     for (host, ground) in (0..).zip(&grounds) {
+        if let Some(key) = &key {
+            keep(&key_file(&ground.directory), key)?;
+        }
         let mut config = config(site, hosts, host, &ground.directory);
         if hosts.tunnels {
             agent::start(ground, &config, None)?;
@@ -88,6 +95,20 @@ pub(crate) fn up(
         }
     }
     Ok(())
+}
+
+/// The file of a host's key.
+fn key_file(directory: &Path) -> String {
+    directory.join("tunnel.key").to_string_lossy().into_owned()
+}
+
+/// Writes a file that nobody else reads.
+fn keep(file: &str, text: &str) -> Result<(), LabError> {
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(file);
+    opened
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(LabError::file(Path::new(file)))
 }
 
 /// Where a host's files are, by its number from 0.
@@ -203,6 +224,7 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
             encapsulation: hosts.encapsulation,
             retransmit: hosts.retransmit,
             credit: hosts.credit,
+            key: hosts.key.map(|mode| TunnelKey { file: key_file(directory), mode }),
             pfc: (hosts.physical.promise == ClassKind::Lossless).then_some(hosts.physical.rate),
             ..Uplink::new(hosts.vteps(host))
         }),

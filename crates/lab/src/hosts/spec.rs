@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use fabric::Buffer;
-use model::{ClassKind, Encapsulation, VtepList};
+use model::{ClassKind, Encapsulation, TunnelMode, VtepList};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, ClassSet, Rate, Span};
 use wire::ethernet::TAGGED_LEN;
@@ -40,6 +40,9 @@ pub struct HostsSpec {
     /// same way.
     #[serde(default = "all", with = "model::all_or_some")]
     pub credit: ClassSet,
+    /// Tunnels are protected by a key that the lab draws, and this is done with packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<TunnelMode>,
     /// The network between them.
     #[serde(default)]
     pub physical: PhysicalSpec,
@@ -243,6 +246,7 @@ impl HostsSpec {
             encapsulation,
             retransmit: all(),
             credit: all(),
+            key: None,
             physical,
         }
     }
@@ -272,6 +276,12 @@ impl HostsSpec {
             return Some(
                 "only `geneve` has a place for `retransmit` and `credit`: set both to false, or leave out \
                  `encapsulation` and `tunnels`"
+                    .into(),
+            );
+        }
+        if self.key.is_some() && !(self.tunnels && self.encapsulation == Encapsulation::Geneve) {
+            return Some(
+                "only `geneve` has a place for `key`: leave it out, or leave out `encapsulation` and `tunnels`"
                     .into(),
             );
         }
@@ -373,6 +383,18 @@ mod tests {
                 "geneve",
             ),
             (HostsSpec { tunnels: false, ..HostsSpec::new(2) }, 4, 1500, "`tunnels`"),
+            (
+                HostsSpec {
+                    encapsulation: Encapsulation::Vxlan,
+                    retransmit: ClassSet::NONE,
+                    credit: ClassSet::NONE,
+                    key: Some(TunnelMode::Encrypt),
+                    ..HostsSpec::new(2)
+                },
+                4,
+                1500,
+                "`key`",
+            ),
             (HostsSpec { uplinks: 0, ..HostsSpec::new(2) }, 4, 1500, "1 to 8"),
             (HostsSpec { uplinks: 9, ..HostsSpec::new(2) }, 4, 1500, "1 to 8"),
             (HostsSpec { uplinks: 2, ..HostsSpec::new(2) }, 4, 1500, "`cable`"),

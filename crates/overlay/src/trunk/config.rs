@@ -24,7 +24,7 @@ pub struct TrunkConfig {
     pub session: Option<SessionConfig>,
     /// Draws the incarnations of our end: a number that nobody guesses.
     pub seed: u64,
-    /// The longest payload of a datagram that the underlay carries, in bytes.
+    /// The longest packet that a datagram carries, sealed or as its payload, in bytes.
     pub most: usize,
     /// The outer DSCP of each class. `None`: each frame's inner DSCP is copied.
     pub dscp: Option<ClassMap<Dscp>>,

@@ -10,6 +10,7 @@ use tunnel::Session;
 use units::{Instant, Span};
 use wire::geneve::Draft;
 
+use super::channel::Sealer;
 use super::config::{host_hash, stream_of};
 use super::liveness::Liveness;
 use super::out::Out;
@@ -101,6 +102,7 @@ impl Trunk {
     ) -> bool {
         let mut moved = self.retransmit_lost(now, shared, senders);
         moved |= self.resume_begun(now, shared, senders);
+        self.transmit_handshake(now, &mut shared.pace);
         self.transmit_control(now, delivered);
         self.check_silence(now, shared);
         self.unblock_waiting(shared);
@@ -121,7 +123,11 @@ impl Trunk {
 
     /// Sends pending control messages, as far as the kernel has room.
     pub fn transmit_control(&mut self, now: Instant, delivered: bool) {
-        let Self { config, underlay, session: Some(session), report_waits, .. } = self else {
+        if !self.is_channel_open() {
+            return;
+        }
+        let Self { config, underlay, session: Some(session), channel, report_waits, .. } = self
+        else {
             return;
         };
         let mut underlay = underlay.borrow_mut();
@@ -135,7 +141,9 @@ impl Trunk {
             let mut draft = Draft::new(0).expect("the number has 24 bits").for_control(0);
             let is_whole = message.write(&mut draft);
             debug_assert!(is_whole, "a message has room in a packet of its own");
-            Out { config, underlay: &mut underlay, vni: 0, marking }.put_draft(&draft, 0, |_| {});
+            let sealer = Sealer::of(channel, now);
+            let mut out = Out { config, underlay: &mut underlay, vni: 0, marking, sealer };
+            out.put_draft(&draft, 0, |_| {});
         }
     }
 
@@ -191,7 +199,8 @@ impl Trunk {
     pub(super) fn has_window(&self) -> bool {
         let is_open = self.session.as_ref().is_none_or(Session::is_open);
         let is_waiting = self.waits_for_rest().is_some();
-        self.liveness != Liveness::Down && !self.is_given_up && is_open && !is_waiting
+        let works = self.liveness != Liveness::Down && !self.is_given_up;
+        works && is_open && self.is_channel_open() && !is_waiting
     }
 
     /// Whether the kernel has room for a datagram to the far host: of the session, or of any flow
@@ -235,9 +244,9 @@ impl Trunk {
     /// When [`handle_timeout`](Self::handle_timeout) is to be called next, although nothing
     /// arrives.
     pub fn deadline(&self, patience: Span) -> Option<Instant> {
-        let session = self.session.as_ref()?;
-        let silence = session.unanswered_since().filter(|_| !self.is_given_up);
-        session.deadline().into_iter().chain(silence.map(|since| since + patience)).min()
+        let unanswered = self.session.as_ref().and_then(Session::unanswered_since);
+        let silence = unanswered.filter(|_| !self.is_given_up).map(|since| since + patience);
+        self.protocol_deadline().into_iter().chain(silence).min()
     }
 
     /// Before the switch ends: tells the far host how far each stream was consumed. The rest it

@@ -12,8 +12,12 @@
 //! datagram where a network card can cut it, or else in parts that fill datagrams, each with its
 //! own position in the stream. The far end joins the parts; whoever needs the segments cuts them.
 //! The frame is in flight from its first part on, and is completed with its last.
+//!
+//! Where hosts have a key in common, all packets are sealed on their way out and opened on their
+//! way in (`channel`). The session does not know.
 
 mod assembly;
+mod channel;
 mod config;
 mod cut;
 mod liveness;

@@ -16,6 +16,7 @@ use wire::{Offload, Piece, SegmentKind, gre, vxlan};
 use zerocopy::FromBytes;
 
 use super::assembly::say_len;
+use super::channel::Sealer;
 use super::config::{TrunkConfig, host_hash};
 
 /// The most bytes of options before a frame of a session: a data option (docs/protocol.md).
@@ -170,6 +171,8 @@ pub struct Out<'a> {
     pub vni: u32,
     /// DSCP and ECN of the outer packet.
     pub marking: Marking,
+    /// Seals each packet, if hosts have a key in common.
+    pub sealer: Option<Sealer<'a>>,
 }
 
 impl TrunkConfig {
@@ -242,14 +245,15 @@ impl Out<'_> {
     pub fn put_draft(&mut self, draft: &Draft, len: usize, write: impl FnOnce(&mut [u8])) {
         let [fixed, options] = draft.parts();
         let header_len = fixed.len() + options.len();
-        let Self { config, underlay, marking, .. } = self;
+        let Self { config, underlay, marking, sealer, .. } = self;
         // One socket for all of a session: packets that overtake each other look lost.
-        let (to, flow, len) = (config.far, host_hash(config.far), header_len + len);
-        underlay.send(to, flow, *marking, Len::AtLeast(len), |bytes| {
-            let (header, rest) = bytes.split_at_mut(header_len);
+        let (to, flow, room) = (config.far, host_hash(config.far), room(sealer));
+        underlay.send(to, flow, *marking, Len::AtLeast(room + header_len + len), |bytes| {
+            let (header, rest) = bytes[room..].split_at_mut(header_len);
             header[..fixed.len()].copy_from_slice(fixed);
             header[fixed.len()..].copy_from_slice(options);
             write(rest);
+            sealer.iter_mut().for_each(|sealer| sealer.seal(bytes));
         });
     }
 
@@ -264,7 +268,7 @@ impl Out<'_> {
     ) -> bool {
         use zerocopy::IntoBytes;
 
-        let Self { config, underlay, vni, marking } = self;
+        let Self { config, underlay, vni, marking, sealer } = self;
         let (geneve, vxlan);
         let mut nvgre = [0; 8];
         let header = match config.encapsulation {
@@ -287,13 +291,20 @@ impl Out<'_> {
         if len > config.most {
             return false;
         }
-        underlay.send(to, flow, *marking, Len::Exactly(len), |bytes| {
-            let (head, rest) = bytes.split_at_mut(header.len());
+        let room = room(sealer);
+        underlay.send(to, flow, *marking, Len::Exactly(room + len), |bytes| {
+            let (head, rest) = bytes[room..].split_at_mut(header.len());
             head.copy_from_slice(header);
             piece.write(rest).expect(FITS);
+            sealer.iter_mut().for_each(|sealer| sealer.seal(bytes));
         });
         true
     }
+}
+
+/// How many bytes are before a packet that is sealed.
+fn room(sealer: &Option<Sealer<'_>>) -> usize {
+    if sealer.is_some() { seal::OVERHEAD } else { 0 }
 }
 
 #[cfg(test)]
@@ -360,7 +371,8 @@ mod tests {
             let bytes = frame(inner);
             let mut underlay = Underlay::open(here().into(), Transport::Udp(geneve::PORT), 64).unwrap();
             let marking = config.marking(class, inner);
-            let mut out = Out { config: &config, underlay: &mut underlay, vni: 7, marking };
+            let mut out =
+                Out { config: &config, underlay: &mut underlay, vni: 7, marking, sealer: None };
             let going = Going::new(&bytes, Offload::NONE, config.most).unwrap();
             if reliable.is_some() {
                 let stream = Stream { label: 1, class };

@@ -81,6 +81,7 @@ impl Trunk {
         let waits_for = match () {
             () if self.is_paused(flow) => Some("the link pauses its class"),
             () if self.liveness == Liveness::Down => Some("no path to the other host works"),
+            () if !self.is_channel_open() => Some("there are no keys for the other host yet"),
             () if self.waits_for_rest().is_some() => Some("the rest of a large segment goes first"),
             () if !self.can_transmit() => Some("the kernel has no room"),
             () => None,

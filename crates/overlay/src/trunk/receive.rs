@@ -211,6 +211,7 @@ impl Trunk {
         let Self { session: Some(session), assembly, ready, held, has_changed, .. } = self else {
             return;
         };
+        let (config, contradictions) = (&self.config, &mut self.contradictions);
         let Shared { slots, events, .. } = shared;
         let epoch = session.epoch();
         session.handle_timeout(now, |arrival| settle(assembly, slots, ready, arrival));
@@ -218,8 +219,16 @@ impl Trunk {
         end_epoch(assembly, slots, session, epoch);
         // Packets that count as lost are in flight no more.
         *has_changed = true;
-        if session.epoch() != epoch {
-            events.extend(std::mem::take(held).into_iter().map(Event::Unblocked));
+        if session.epoch() == epoch {
+            return;
+        }
+        events.extend(std::mem::take(held).into_iter().map(Event::Unblocked));
+        let found = session.counters().contradictions;
+        if std::mem::replace(contradictions, found) < found {
+            tracing::warn!(
+                peer = %config.host,
+                "a stream contradicted itself and begins anew: somebody in the underlay forges packets; `key` of [uplink] keeps them out"
+            );
         }
     }
 }

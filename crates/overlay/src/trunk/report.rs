@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use lossless::Flow;
-use model::{LedgerStatus, SessionStatus};
+use model::{ChannelStatus, LedgerStatus, SessionStatus};
+use seal::State;
 use tunnel::Counters;
 use units::Instant;
 
 use super::state::Trunk;
 
 /// Why frames and packets of a host are refused, by the names of statuses and metrics.
-pub const REASONS: [&str; 8] = [
+pub const REASONS: [&str; 16] = [
     "malformed",
     "unknown_network",
     "no_memory",
@@ -19,6 +20,14 @@ pub const REASONS: [&str; 8] = [
     "too_many_streams",
     "stale_incarnation",
     "unsupported_version",
+    "unsealed",
+    "unknown_key",
+    "replayed",
+    "bad_tag",
+    "other_key",
+    "other_mode",
+    "other_version",
+    "stale_handshake",
 ];
 
 impl Trunk {
@@ -35,6 +44,7 @@ impl Trunk {
             nacked,
             unrecovered,
             resets,
+            contradictions,
             ..
         } = session.counters();
         let path = session.path();
@@ -54,6 +64,22 @@ impl Trunk {
             nacked,
             unrecovered_bytes: unrecovered,
             resets,
+            contradictions,
+        })
+    }
+
+    /// The state of the channel, if there is one.
+    pub fn channel_status(&self, now: Instant) -> Option<ChannelStatus> {
+        let channel = self.channel.as_ref()?;
+        let (since, psk) = match channel.state() {
+            State::Open { since, psk, .. } => (Some(now.since(since)), Some(psk.to_string())),
+            State::Opening | State::Closed => (None, None),
+        };
+        Some(ChannelStatus {
+            is_open: channel.is_open(),
+            pre_shared_key: psk,
+            since,
+            handshakes: channel.counters().handshakes,
         })
     }
 
@@ -70,12 +96,13 @@ impl Trunk {
     /// Why large segments leave in parts, whatever the path could carry.
     pub fn parts_because(&self, now: Instant) -> Option<&'static str> {
         let session = self.session.as_ref()?;
-        match self.config.obeys_pauses {
-            true => Some("pfc is declared, which those that a card cuts do not heed"),
-            false => session
-                .is_large_paused(now)
-                .then_some("the last ones were lost on the way, or are late"),
+        if self.config.obeys_pauses {
+            return Some("pfc is declared, which those that a card cuts do not heed");
         }
+        if self.channel.is_some() {
+            return Some("packets are sealed, which a card would change");
+        }
+        session.is_large_paused(now).then_some("the last ones were lost on the way, or are late")
     }
 
     /// How much was refused on arrival, by those of [`REASONS`] that occurred.
@@ -89,7 +116,10 @@ impl Trunk {
             ..
         } = self.session.as_ref().map(tunnel::Session::counters).unwrap_or_default();
         let own = self.refused;
+        let channel = self.channel.as_ref().map(seal::Channel::counters).copied();
+        let channel = channel.unwrap_or_default();
         let malformed = own.malformed + self.assembly.malformed();
+        let malformed = malformed + channel.refused(seal::Refusal::Malformed);
         let no_memory = own.no_memory + no_memory;
         let counts = [
             malformed,
@@ -100,6 +130,14 @@ impl Trunk {
             too_many_streams,
             stale_incarnation,
             unsupported_version,
+            channel.refused(seal::Refusal::Unsealed),
+            channel.refused(seal::Refusal::UnknownKey),
+            channel.refused(seal::Refusal::Replayed),
+            channel.refused(seal::Refusal::BadTag),
+            channel.refused(seal::Refusal::OtherKey),
+            channel.refused(seal::Refusal::OtherMode),
+            channel.refused(seal::Refusal::OtherVersion),
+            channel.refused(seal::Refusal::Stale),
         ];
         let all = REASONS.into_iter().map(str::to_owned).zip(counts);
         all.filter(|(_, count)| *count > 0).collect()

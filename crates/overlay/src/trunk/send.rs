@@ -10,6 +10,7 @@ use units::Instant;
 use wire::Layout;
 
 use super::assembly::Kept;
+use super::channel::Sealer;
 use super::config::{host_hash, stream_of};
 use super::liveness::Liveness;
 use super::out::{Going, Out, is_large, part_len};
@@ -32,11 +33,11 @@ impl Trunk {
         if self.is_paused(flow) {
             return Err(Halt::Paused);
         }
-        if self.liveness == Liveness::Down {
+        if self.liveness == Liveness::Down || !self.want_channel(now) {
             return Err(Halt::Window);
         }
         if self.session.is_none() {
-            return self.send_plain(shared, leaving);
+            return self.send_plain(now, shared, leaving);
         }
         if let Some(waits) = self.waits_for_rest() {
             return Err(waits);
@@ -65,8 +66,14 @@ impl Trunk {
     }
 
     /// Sends a frame without a session.
-    fn send_plain(&mut self, shared: &mut Shared, leaving: &Leaving<'_>) -> Result<Sent, Halt> {
-        let (Self { config, paths, .. }, Shared { networks, scratch, .. }) = (self, shared);
+    fn send_plain(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        leaving: &Leaving<'_>,
+    ) -> Result<Sent, Halt> {
+        let (Self { config, paths, channel, .. }, Shared { networks, scratch, .. }) =
+            (self, shared);
         let vni = networks.vni(leaving.network).ok_or(Halt::Unfit)?;
         let bytes = whole(&leaving.view, scratch);
         let (stt, left) = stt::begin(config, vni, bytes, leaving.view.offload());
@@ -75,7 +82,8 @@ impl Trunk {
         let Path { underlay, far } = paths.get(paths.of(flow));
         let mut underlay = underlay.borrow_mut();
         let marking = config.marking(leaving.class, traffic_class(bytes));
-        let mut out = Out { config, underlay: &mut underlay, vni, marking };
+        let sealer = Sealer::of(channel, now);
+        let mut out = Out { config, underlay: &mut underlay, vni, marking, sealer };
         if !out.underlay.has_room(flow) {
             return Err(Halt::Kernel);
         }
@@ -97,7 +105,8 @@ impl Trunk {
         leaving: &Leaving<'_>,
         first: usize,
     ) -> Result<(), (usize, Halt)> {
-        let Self { config, underlay, session: Some(session), report_waits, .. } = self else {
+        let Self { config, underlay, session: Some(session), channel, report_waits, .. } = self
+        else {
             return Err((first, Halt::Unfit));
         };
         let Shared { networks, scratch, .. } = shared;
@@ -108,16 +117,17 @@ impl Trunk {
         let mut underlay = underlay.borrow_mut();
         let stream = stream_of(flow);
         let marking = config.marking(stream.class, traffic_class(bytes));
-        let mut out = Out { config, underlay: &mut underlay, vni, marking };
+        // A card would change what is sealed.
+        let may_be_cut = first == 0 && !config.obeys_pauses && channel.is_none();
+        let sealer = Sealer::of(channel, now);
+        let mut out = Out { config, underlay: &mut underlay, vni, marking, sealer };
         // Asked once per frame: a large segment must not be split where the socket's queue is full.
         if !out.underlay.has_room(host_hash(config.far)) {
             return Err((first, Halt::Kernel));
         }
         let handle =
             |begin, is_last| Piece { flow, from: Some((port, slot)), begin: Some(begin), is_last };
-        let large = going
-            .large()
-            .filter(|_| first == 0 && !config.obeys_pauses && config.is_reliable(stream.class));
+        let large = going.large().filter(|_| may_be_cut && config.is_reliable(stream.class));
         if let Some(large) = large
             && session.may_send_large(now, large.len)
             && out.underlay.carries_large(config.far)
@@ -156,7 +166,7 @@ impl Trunk {
         senders: &impl Senders,
     ) -> bool {
         let mut moved = false;
-        if self.liveness == Liveness::Down {
+        if self.liveness == Liveness::Down || !self.is_channel_open() {
             return false;
         }
         let flows: Vec<_> =
@@ -210,7 +220,9 @@ impl Trunk {
     /// Ends a large segment early with a part that has no bytes. When that is acknowledged, the
     /// sender gets its frame back if it is still attached.
     fn end(&mut self, now: Instant, flow: Flow, from: Option<(PortId, Slot)>) -> Result<(), Halt> {
-        let Self { config, underlay, session: Some(session), .. } = self else { return Ok(()) };
+        let Self { config, underlay, session: Some(session), channel, .. } = self else {
+            return Ok(());
+        };
         let stream = stream_of(flow);
         let mut underlay = underlay.borrow_mut();
         if !underlay.has_room(host_hash(config.far)) {
@@ -220,7 +232,8 @@ impl Trunk {
         let handle = Piece { flow, from, begin: None, is_last: from.is_some() };
         let data = session.send(now, stream, NonZeroU16::MIN, handle);
         let marking = config.marking(stream.class, 0);
-        Out { config, underlay: &mut underlay, vni: 0, marking }.put_place(&data);
+        let sealer = Sealer::of(channel, now);
+        Out { config, underlay: &mut underlay, vni: 0, marking, sealer }.put_place(&data);
         Ok(())
     }
 
@@ -231,14 +244,14 @@ impl Trunk {
         shared: &mut Shared,
         senders: &impl Senders,
     ) -> bool {
-        let Self { config, underlay, session: Some(session), spoiled, .. } = self else {
+        // A pause of one class delays retransmissions of all: links that pause lose little.
+        if self.paused != 0 || self.liveness == Liveness::Down || !self.is_channel_open() {
+            return false;
+        }
+        let Self { config, underlay, session: Some(session), channel, spoiled, .. } = self else {
             return false;
         };
         let Shared { networks, scratch, .. } = shared;
-        // A pause of one class delays retransmissions of all: links that pause lose little.
-        if self.paused != 0 || self.liveness == Liveness::Down {
-            return false;
-        }
         let mut underlay = underlay.borrow_mut();
         let mut moved = false;
         while underlay.has_room(host_hash(config.far))
@@ -247,7 +260,8 @@ impl Trunk {
         {
             moved = true;
             let marking = config.marking(data.stream.class, 0);
-            let mut out = Out { config, underlay: &mut underlay, vni: 0, marking };
+            let sealer = Sealer::of(channel, now);
+            let mut out = Out { config, underlay: &mut underlay, vni: 0, marking, sealer };
             let Some(Piece { from: Some((port, slot)), begin: Some(begin), .. }) = handle else {
                 out.put_place(&data);
                 continue;

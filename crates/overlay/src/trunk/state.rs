@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use lossless::{Flow, PortId, Refusal};
 use port::Slot;
+use seal::Channel;
 use tunnel::{Session, Stream};
 use underlay::Underlay;
 use units::{Instant, Rng, Span};
@@ -74,6 +75,8 @@ pub struct Trunk {
     /// The place of the path that the session uses.
     pub(super) path: usize,
     pub(super) session: Option<Session<Piece, Kept>>,
+    /// What all packets go through, if hosts have a key in common.
+    pub(super) channel: Option<Channel>,
     pub(super) assembly: Assembly,
     /// Arrived frames that the plane has not polled, in order.
     pub(super) ready: VecDeque<Slot>,
@@ -113,6 +116,8 @@ pub struct Trunk {
     pub(super) segments: Segments,
     /// A report has waited a turn for a frame that may carry it.
     pub(super) report_waits: bool,
+    /// How many streams that contradicted themselves were logged.
+    pub(super) contradictions: u64,
 }
 
 /// How much was refused on arrival.
@@ -130,7 +135,13 @@ pub(super) struct Refused {
 
 impl Trunk {
     /// A trunk to the far host at the end of these paths. There is at least one.
-    pub fn new(now: Instant, owner: Owner, mut config: TrunkConfig, paths: Vec<Path>) -> Self {
+    pub fn new(
+        now: Instant,
+        owner: Owner,
+        mut config: TrunkConfig,
+        channel: Option<Channel>,
+        paths: Vec<Path>,
+    ) -> Self {
         let paths = Paths::new(paths);
         let path = paths.of(config.pair);
         let Path { underlay, far } = paths.get(path).clone();
@@ -143,6 +154,7 @@ impl Trunk {
             paths,
             path,
             session,
+            channel,
             assembly: Assembly::new(owner),
             ready: VecDeque::new(),
             ledger: Ledger::default(),
@@ -163,6 +175,7 @@ impl Trunk {
             liveness: Liveness::default(),
             segments: Segments::default(),
             report_waits: false,
+            contradictions: 0,
         }
     }
 

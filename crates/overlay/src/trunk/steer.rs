@@ -117,7 +117,7 @@ mod tests {
             obeys_pauses: false,
         };
         let owner = Owner { peer: Peer::new(0).unwrap(), serial: 1 };
-        let mut trunk = Trunk::new(NOW, owner, config, vec![path(0), path(1)]);
+        let mut trunk = Trunk::new(NOW, owner, config, None, vec![path(0), path(1)]);
         assert!([0, 1].into_iter().all(|place| trunk.found(place, Some(true))));
         trunk.settle(NOW);
         trunk

@@ -16,6 +16,7 @@ fn fabrics() -> impl Strategy<Value = Fabric> {
             late,
             marked,
             replayed: 0,
+            forged: 0,
             delay: Span::from_micros(delay),
             jitter: Span::from_micros(jitter),
             grant: 4 + queue,
@@ -139,6 +140,17 @@ proptest! {
         prop_assert!((0..2).all(|end| world.counters(end).resets <= begun));
     }
 
+    /// Whoever sees all and forges has what he likes delivered. Once he stops, all goes on.
+    #[test]
+    fn what_is_forged_stops_no_stream_for_good(
+        seed: u64, fabric in fabrics(), frames in 20_u32..300, forged in 1_u32..300,
+    ) {
+        let mut world = World::new(seed, Fabric { forged, ..fabric }, 3, Classes::REPAIRED);
+        world.offer(0, frames);
+        world.offer(1, frames);
+        world.run()?;
+    }
+
     #[test]
     fn without_repairs_a_fabric_that_drops_nothing_needs_none(
         seed: u64,
@@ -148,7 +160,7 @@ proptest! {
         slow in prop::option::of(1_u64..300),
     ) {
         let delay = Span::from_micros(delay);
-        let fabric = Fabric { lost: 0, repeated: 0, late: 0, marked: 0, replayed: 0, delay, jitter: Span::ZERO, grant: usize::MAX };
+        let fabric = Fabric { lost: 0, repeated: 0, late: 0, marked: 0, replayed: 0, forged: 0, delay, jitter: Span::ZERO, grant: usize::MAX };
         let mut world = World::new(seed, fabric, streams, Classes::UNREPAIRED);
         world.slow(slow.map(Span::from_micros));
         world.offer(0, frames);
@@ -209,6 +221,7 @@ const WELL: Fabric = Fabric {
     late: 0,
     marked: 0,
     replayed: 0,
+    forged: 0,
     delay: Span::from_micros(50),
     jitter: Span::ZERO,
     grant: usize::MAX,

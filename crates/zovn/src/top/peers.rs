@@ -180,6 +180,7 @@ mod tests {
             networks: Vec::new(),
             state: PeerState::Up,
             paths: vec![path(2, false, BfdState::Down), path(3, true, BfdState::Up)],
+            channel: None,
             session: None,
             ingress: model::LedgerStatus::default(),
             egress: model::LedgerStatus::default(),

@@ -3,6 +3,7 @@
 
 mod classes;
 mod held;
+mod keys;
 mod linux;
 mod lives;
 mod memory;

@@ -10,6 +10,7 @@ use datapath::{Network, Peer, Remote};
 use lossless::{Flow, PortConfig, PortId, Refusal, Settings, Switch};
 use plane::{Event, Leaving, Senders, Sent};
 use port::{FrameView, Slot};
+use seal::Pace;
 use tunnel::message::Message;
 use tunnel::outer::{Encapsulation, Received, Vteps};
 use tunnel::{Counters, Data, SessionConfig, Stream};
@@ -187,7 +188,7 @@ fn trunk(
         obeys_pauses: false,
     };
     let owner = Owner { peer: PEER, serial: begun };
-    Trunk::new(now, owner, config, vec![Path { underlay: underlay.clone(), far }])
+    Trunk::new(now, owner, config, None, vec![Path { underlay: underlay.clone(), far }])
 }
 
 /// What the trunks of a host share, with memory for so many frames of each size.
@@ -195,7 +196,14 @@ pub fn shared(frames: Counts) -> Shared {
     let mut networks = Networks::default();
     networks.set(NETWORK, Some(VNI));
     let (slots, patience) = (Slots::new(frames), Span::from_secs(1_000_000));
-    Shared { slots, networks, scratch: Vec::new(), events: VecDeque::new(), patience }
+    Shared {
+        slots,
+        networks,
+        scratch: Vec::new(),
+        events: VecDeque::new(),
+        patience,
+        pace: Pace::default(),
+    }
 }
 
 impl World {

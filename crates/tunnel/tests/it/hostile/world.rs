@@ -35,6 +35,8 @@ pub struct Fabric {
     pub marked: u32,
     /// How often somebody sends a packet again that he has seen at any time.
     pub replayed: u32,
+    /// How often somebody sends a packet that he has made of one that he has seen lately.
+    pub forged: u32,
     pub delay: Span,
     pub jitter: Span,
     /// How many packets are underway one way at most.
@@ -360,14 +362,49 @@ impl World {
 
     /// Somebody sees a packet, and may send it again, or one that he saw earlier.
     fn replay(&mut self, to: usize, packet: Packet) {
-        if self.fabric.replayed == 0 {
+        if self.fabric.replayed + self.fabric.forged == 0 {
             return;
         }
         self.seen.push((to, packet));
+        if self.chance(self.fabric.forged) {
+            let lately = self.seen.len().min(50);
+            let at = self.seen.len() - 1 - self.rng.below(lately as u64) as usize;
+            let (to, mut packet) = self.seen[at].clone();
+            self.forge(&mut packet);
+            self.count += 1;
+            self.underway.insert((self.now + self.fabric.delay, self.count), (to, packet));
+        }
         if self.chance(self.fabric.replayed) {
             let at = self.rng.below(self.seen.len() as u64) as usize;
             self.count += 1;
             self.underway.insert((self.now + self.fabric.delay, self.count), self.seen[at].clone());
+        }
+    }
+
+    /// Somebody makes another packet of one.
+    fn forge(&mut self, packet: &mut Packet) {
+        let mut change = |number: &mut u32, most: u64| {
+            *number =
+                number.wrapping_add(self.rng.below(2 * most) as u32).wrapping_sub(most as u32);
+        };
+        match packet {
+            Packet::Frame { data, .. } => {
+                let mut len = data.len.get().into();
+                change(&mut len, 1000);
+                data.len = NonZeroU16::new(len as u16 % 1500).unwrap_or(data.len);
+                change(&mut data.number, 1 << 15);
+                change(&mut data.offset, 3000);
+            }
+            Packet::Word(Message::Report(report)) => {
+                report.came.iter_mut().for_each(|[_, last]| change(last, 100));
+                for grant in &mut report.grants {
+                    change(&mut grant.consumed, 3000);
+                    change(&mut grant.limit, 1 << 20);
+                }
+                report.nacks.iter_mut().for_each(|nack| change(&mut nack.from, 3000));
+                report.window_probes.iter_mut().for_each(|probe| change(&mut probe.sent, 3000));
+            }
+            Packet::Word(_) => {}
         }
     }
 

@@ -161,7 +161,8 @@ fn tunnels_are_compared() {
     // An Ethernet header and the cable's MTU.
     const LONGEST_CUT: f64 = 1614.0;
     let mut tunnels =
-        "none,none-two-hosts,geneve,geneve-plain,vxlan,nvgre,stt,kernel-vxlan".to_owned();
+        "none,none-two-hosts,geneve,geneve-plain,geneve-integrity,geneve-encrypt,vxlan,nvgre,stt,kernel-vxlan"
+            .to_owned();
     if needs::checked(SwitchKind::Ovs.check()) {
         tunnels += ",ovs-vxlan";
     }
@@ -180,7 +181,7 @@ fn tunnels_are_compared() {
             let tunnel = result["tunnel"].as_str().unwrap();
             let has_books = !matches!(tunnel, "kernel-vxlan" | "ovs-vxlan");
             assert_eq!(result["balanced"].as_bool(), has_books.then_some(true), "{result:#}");
-            if matches!(tunnel, "none" | "geneve") {
+            if matches!(tunnel, "none" | "geneve" | "geneve-integrity" | "geneve-encrypt") {
                 assert_eq!(result["lost"], 0, "{result:#}");
             }
             let has_cable = tunnel != "none";

@@ -8,6 +8,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind, Lines, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +20,7 @@ use kernel::netns::Namespace;
 use lab::physical::{FabricPort, FabricReport, FabricSpec};
 use model::{
     AgentSettings, AgentStatus, Attachment, HostConfig, Member, NetworkName, NetworkSpec, PortName,
-    PortSpec, PortStatus, Uplink, VtepList,
+    PortSpec, PortStatus, TunnelKey, TunnelMode, Uplink, VtepList,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Mac, Prefix, Rate, Span};
@@ -73,6 +74,8 @@ pub struct Plan {
     pub mtu: u32,
     /// Hosts without an agent of ours.
     pub foreign: Vec<usize>,
+    /// The key of all hosts, and what it does, if they have one.
+    pub key: Option<(TunnelMode, String)>,
     /// What hosts' second uplinks lead to, if they have such.
     pub second: Option<FabricSpec>,
 }
@@ -103,6 +106,7 @@ impl Plan {
             agent: AgentSettings { drain: Span::from_secs(60), ..AgentSettings::default() },
             mtu: 1500,
             foreign: Vec::new(),
+            key: None,
             second: None,
         }
     }
@@ -208,6 +212,9 @@ impl World {
         }
         for host in 0..world.hosts.len() {
             fs::create_dir(world.folder(host)).unwrap();
+            if let Some((_, key)) = &world.plan.key {
+                world.set_key(host, key);
+            }
             if !world.plan.foreign.contains(&host) {
                 world.start(host);
             }
@@ -281,12 +288,31 @@ impl World {
         }
     }
 
+    /// The file with a host's keys.
+    fn key_file(&self, host: usize) -> PathBuf {
+        self.folder(host).join("tunnel.key")
+    }
+
+    /// Gives a host these keys. Its agent reads them again, if it runs.
+    pub fn set_key(&self, host: usize, keys: &str) {
+        let file = self.key_file(host);
+        fs::write(&file, keys).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        if let Some(agent) = &self.agents[host] {
+            kill_process(Pid::from_child(agent), Signal::HUP).unwrap();
+        }
+    }
+
     /// Starts a host's agent with all its machines, and waits until it is ready.
     pub fn start(&mut self, host: usize) {
         let here = self.plan.machines.iter().filter(|machine| machine.host == host);
+        let key = self.plan.key.as_ref().map(|(mode, _)| {
+            let file = self.key_file(host).to_str().unwrap().into();
+            TunnelKey { file, mode: *mode }
+        });
         let config = HostConfig {
             agent: self.plan.agent.clone(),
-            uplink: Some(Uplink { vtep: self.vteps(host), ..self.plan.uplink.clone() }),
+            uplink: Some(Uplink { vtep: self.vteps(host), key, ..self.plan.uplink.clone() }),
             networks: self.networks(),
             ports: here.map(|machine| self.port(*machine)).collect(),
         };
