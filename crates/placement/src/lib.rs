@@ -26,10 +26,12 @@
 extern crate alloc;
 
 mod bound;
+mod buy;
 mod exact;
 mod improve;
 mod judge;
 mod locality;
+mod moves;
 mod pack;
 mod pattern;
 mod pricing;
@@ -43,9 +45,11 @@ mod why;
 pub mod paper;
 
 pub use bound::{BoundSettings, Certificate, lower_bound};
+pub use buy::{Binding, Ignored, Quote, buy};
 pub use exact::{Exact, exact};
 pub use improve::improve;
 pub use locality::{gather, rack_traffic};
+pub use moves::{Advice, History, Move, MoveSettings, Step, Watch, advise};
 pub use pack::place;
 pub use pattern::{Pattern, Placement};
 pub use problem::{

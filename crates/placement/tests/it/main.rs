@@ -2,5 +2,7 @@
 
 mod bounds;
 mod changes;
+mod moving;
 mod packing;
+mod purchases;
 mod worlds;
