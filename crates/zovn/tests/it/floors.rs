@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("model", 1),
     ("shares", 1),
     ("demand", 1),
+    ("nlog", 2),
     ("lossless", 2),
     ("placement", 2),
     ("tcp", 3),

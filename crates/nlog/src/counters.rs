@@ -1,0 +1,31 @@
+//! What the engine has done, for profiles and gates.
+
+/// Of a rule, since the engine was made.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct RuleCounters {
+    /// Changed tuples that the rule was asked about.
+    pub runs: u64,
+    /// Searches of tables.
+    pub probes: u64,
+    /// Rows that searches found.
+    pub rows: u64,
+    /// Calls of functions.
+    pub calls: u64,
+    /// Solutions of the body.
+    pub derivations: u64,
+}
+
+/// Of the whole engine, since it was made.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counters {
+    /// Batches that were committed.
+    pub commits: u64,
+    /// Batches that were refused, or only previewed.
+    pub undone: u64,
+    /// Tables that the last commit looked at, because what they derive from had changed.
+    pub touched: u64,
+    /// Tuples that the last commit made come or go, in all tables.
+    pub flips: u64,
+    /// Parts of recursive tables that were computed anew because too much of them had to go.
+    pub recomputed: u64,
+}

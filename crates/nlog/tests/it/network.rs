@@ -1,0 +1,182 @@
+//! The network of the paper's §6.1, for the rules of its figure 6.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nlog::{Answer, Batch, Call, Engine, Library, Program, Value, Values};
+
+pub const RULES: &str = include_str!("../../rules/figure6.nlog");
+
+/// Where every logical port is.
+pub struct Network {
+    pub hypervisors: u32,
+    /// The datapath and the hypervisor of each port.
+    pub ports: Vec<(u32, u32)>,
+    /// The ports of each datapath.
+    pub datapaths: Vec<Vec<u32>>,
+    /// The tunnels that hypervisors have reported, by source and destination.
+    pub reported: BTreeSet<(u32, u32)>,
+}
+
+impl Network {
+    /// So many datapaths of 2 to 64 ports, 9 on average, at hypervisors with 21 ports each: 7,000
+    /// are NVP's.
+    pub fn new(datapaths: u32) -> Self {
+        // Weyl's sequence: evenly spread, and always the same.
+        let spread =
+            |number: u32| f64::from(number.wrapping_mul(2_654_435_769)) / f64::from(u32::MAX);
+        let hypervisors = (datapaths * 9).div_ceil(21).max(2);
+        let (mut ports, mut members) = (Vec::new(), Vec::new());
+        for datapath in 0..datapaths {
+            let size = 2 + (62.0 * spread(datapath).powf(7.86)) as u32;
+            let first = ports.len() as u32;
+            members.push((first..first + size).collect());
+            ports.extend((first..first + size).map(|port| {
+                (datapath, (spread(port ^ 0x5555) * f64::from(hypervisors)) as u32 % hypervisors)
+            }));
+        }
+        Self { hypervisors, ports, datapaths: members, reported: BTreeSet::new() }
+    }
+
+    /// Everything.
+    pub fn insert_all(&mut self, engine: &mut Engine, batch: &mut Batch) {
+        let mut edit = Edit::new(engine, batch);
+        for hypervisor in 0..self.hypervisors {
+            edit.insert("hypervisor_locator", &[hypervisor, address(hypervisor)]);
+        }
+        for datapath in 0..self.datapaths.len() as u32 {
+            edit.insert("log_datapath_encap", &[datapath]);
+        }
+        for port in 0..self.ports.len() as u32 {
+            self.insert(port, &mut edit);
+        }
+    }
+
+    /// A new port of a datapath.
+    pub fn add(&mut self, datapath: u32, hypervisor: u32, engine: &mut Engine, batch: &mut Batch) {
+        let port = self.ports.len() as u32;
+        self.ports.push((datapath, hypervisor));
+        self.datapaths[datapath as usize].push(port);
+        self.insert(port, &mut Edit::new(engine, batch));
+    }
+
+    /// A port is at another hypervisor.
+    pub fn move_port(&mut self, port: u32, to: u32, engine: &mut Engine, batch: &mut Batch) {
+        let mut edit = Edit::new(engine, batch);
+        let (_, hypervisor) = &mut self.ports[port as usize];
+        edit.delete("log_port_presence", &[port, *hypervisor]);
+        *hypervisor = to;
+        edit.insert("log_port_presence", &[port, to]);
+        self.report(port, &mut edit);
+    }
+
+    fn insert(&mut self, port: u32, edit: &mut Edit<'_>) {
+        let (datapath, hypervisor) = self.ports[port as usize];
+        edit.insert("log_port", &[port, datapath]);
+        edit.insert("log_port_presence", &[port, hypervisor]);
+        edit.insert("lport_stage_id", &[port, port + 1000]);
+        self.report(port, edit);
+    }
+
+    /// The tunnels between a port's hypervisor and the others of its datapath.
+    fn report(&mut self, port: u32, edit: &mut Edit<'_>) {
+        let (datapath, own) = self.ports[port as usize];
+        for other in &self.datapaths[datapath as usize] {
+            let (_, other) = self.ports[*other as usize];
+            for (from, to) in [(own, other), (other, own)] {
+                if from != to && self.reported.insert((from, to)) {
+                    edit.insert("ovsdb_tport", &[from, address(to), self.reported.len() as u32]);
+                }
+            }
+        }
+    }
+}
+
+fn address(hypervisor: u32) -> u32 {
+    0x0a00_0000 + hypervisor
+}
+
+/// Edits by the names of tables. The encapsulation is always the same, and is filled in.
+struct Edit<'e> {
+    engine: &'e mut Engine,
+    batch: &'e mut Batch,
+    encap: Value,
+    tables: BTreeMap<String, nlog::TableId>,
+}
+
+impl<'e> Edit<'e> {
+    fn new(engine: &'e mut Engine, batch: &'e mut Batch) -> Self {
+        let encap = engine.values_mut().text("stt");
+        let tables = engine.tables().map(|table| (engine.name(table).to_owned(), table)).collect();
+        Self { engine, batch, encap, tables }
+    }
+
+    fn tuple(&mut self, table: &str, words: &[u32]) -> Vec<Value> {
+        let encap = self.encap;
+        let mut tuple: Vec<Value> = words.iter().map(|it| self.engine.values().id(*it)).collect();
+        match table {
+            "log_datapath_encap" => tuple.push(encap),
+            "lport_stage_id" => tuple[1] = self.engine.values_mut().int(words[1].into()),
+            "ovsdb_tport" => {
+                tuple[2] = self.engine.values_mut().int(words[2].into());
+                tuple.insert(1, encap);
+            }
+            _ => {}
+        }
+        tuple
+    }
+
+    fn insert(&mut self, table: &str, words: &[u32]) {
+        let tuple = self.tuple(table, words);
+        self.batch.insert(self.tables[table], &tuple);
+    }
+
+    fn delete(&mut self, table: &str, words: &[u32]) {
+        let tuple = self.tuple(table, words);
+        self.batch.delete(self.tables[table], &tuple);
+    }
+}
+
+/// The figure's functions. Expressions and actions are numbers here, as those of a real user are,
+/// who keeps what they stand for.
+pub fn library() -> Library {
+    let number = |call: &mut Call<'_>| {
+        let number = call.int(0) as u32;
+        let id = call.values().id(number);
+        call.give(id);
+        Ok(Answer::Row)
+    };
+    Library::new().with("flow_expr_match_reg1", number).with("flow_output_action", number)
+}
+
+/// An engine with the figure's rules, and beside them copies whose tables have other names.
+pub fn engine(copies: u32) -> Engine {
+    let mut files = vec![("figure6.nlog".to_owned(), RULES.to_owned())];
+    files.extend((0..copies).map(|copy| (format!("copy{copy}.nlog"), renamed(copy))));
+    let files: Vec<(&str, &str)> =
+        files.iter().map(|(name, text)| (&name[..], &text[..])).collect();
+    let program = Program::parse(&files).unwrap_or_else(|faults| panic!("{faults:?}"));
+    Engine::new(program, library(), Values::new(1)).unwrap_or_else(|faults| panic!("{faults:?}"))
+}
+
+/// The figure's tables and rules under other names. Types and functions are the figure's own.
+fn renamed(copy: u32) -> String {
+    let own = |line: &&str| !line.starts_with("type") && !line.starts_with("function");
+    let mut text = RULES.lines().filter(own).collect::<Vec<_>>().join("\n");
+    for table in [
+        "log_port",
+        "log_datapath_encap",
+        "log_port_presence",
+        "hypervisor_locator",
+        "lport_stage_id",
+        "ovsdb_tport",
+        "tunnel",
+        "ovsdb_tunnel",
+        "ovs_flow",
+    ] {
+        for before in [" ", "\n"] {
+            let (old, new) = (format!("{before}{table}("), format!("{before}{table}_{copy}("));
+            text = text.replace(&old, &new);
+        }
+    }
+    text
+}
