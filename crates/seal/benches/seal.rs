@@ -1,6 +1,10 @@
 //! What sealed packets and handshakes cost.
 //!
 //! `cargo bench -p seal`. One iteration is one packet, or a handshake of both its ends.
+//!
+//! On a virtual core of an AMD EPYC with VAES, sealing or opening takes, in time of the thread's
+//! own, for 200, 1,450 and 8,950 bytes: 0.12, 0.23 and 0.54 µs in `integrity`, 0.14, 0.28 and 0.88
+//! µs in `encrypt`. A handshake takes 46 µs at each end, 26 of which are Diffie-Hellman.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};

@@ -27,7 +27,8 @@
 //! - **Nothing is opened that the peer did not seal**, and each packet once at most. In mode
 //!   `encrypt` nobody underway can read it.
 //! - **Who does not have the pre-shared key** neither ends nor replaces keys, nor has a host do
-//!   Diffie-Hellman, whatever is forged or replayed; it can drop packets.
+//!   Diffie-Hellman for more than its peer began, whatever is forged or replayed. It can drop
+//!   packets.
 //! - **A restart of either end heals** as soon as the network delivers.
 //! - **Keys are new** after 2^23 packets or ten minutes of use. A pre-shared key that is known
 //!   later opens no packet that was recorded before.

@@ -24,7 +24,7 @@ impl Pace {
 }
 
 impl Default for Pace {
-    /// A thousand a second, 4 at once: a tenth of a thread, for less than a millisecond.
+    /// A thousand a second, 4 at once: a twentieth of a thread, for a fifth of a millisecond.
     fn default() -> Self {
         Self::new(NonZeroU32::new(1_000).expect("it is not 0"), 4)
     }

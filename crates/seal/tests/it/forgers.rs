@@ -163,7 +163,7 @@ proptest! {
             prop_assert!(world.settle(SETTLED).is_some());
         }
         world.deliver();
-        let (id, handshakes) = (world.id(INITIATOR), world.handshakes());
+        let (id, handshakes, noise) = (world.id(INITIATOR), world.handshakes(), world.noise());
         prop_assert_eq!(id, world.id(RESPONDER));
         for (host, attack, micros, sends) in steps {
             let packet = forged(&world, &attack);
@@ -180,6 +180,6 @@ proptest! {
             }
         }
         prop_assert_eq!((world.id(INITIATOR), world.id(RESPONDER)), (id, id));
-        prop_assert_eq!(world.handshakes(), handshakes);
+        prop_assert_eq!((world.handshakes(), world.noise()), (handshakes, noise));
     }
 }

@@ -198,12 +198,16 @@ impl World {
         self.hosts[host].channel.counters().refused(why)
     }
 
-    /// All identifiers and tags that anyone has seen are different.
+    /// How many messages were sent that cost Diffie-Hellman.
+    pub fn noise(&self) -> usize {
+        self.sent.iter().filter(|(_, packet)| [0x8b, 0x8c].contains(&packet[10])).count()
+    }
+
+    /// No number is used twice with the same keys.
     pub fn check_packets(&self) {
         let mut seen = BTreeSet::new();
         for (from, packet) in &self.sent {
             if packet.len() >= OVERHEAD && packet[10] == 0x88 {
-                // Keys and number: no nonce is used twice.
                 assert!(seen.insert((*from, packet[28..32].to_vec(), packet[36..44].to_vec())));
             }
         }
