@@ -49,7 +49,9 @@ pub use counters::{
 pub use endpoint::INTERFACE;
 pub use error::LabError;
 pub use home::{Found, Home, Record, State};
-pub use hosts::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology};
+pub use hosts::{
+    Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology, check_wireguard,
+};
 pub use hugepages::{HUGEPAGE_BYTES, Hugepages};
 pub use lab::Lab;
 pub use program::find;

@@ -62,13 +62,19 @@ pub enum Tunnel {
     Stt,
     /// The kernel's bridge and VXLAN device.
     KernelVxlan,
+    /// The same over WireGuard: the kernel's if it has one, or else `wireguard-go`.
+    WireguardVxlan,
     /// Open vSwitch in user space, by VXLAN.
     OvsVxlan,
 }
 
+/// The MTU of the cable, in bytes: room for packets of 1500, and for what any of these puts around
+/// them.
+const CABLE_MTU: u32 = 1640;
+
 impl Tunnel {
     /// All there are, in the order in which tables show them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::None,
         Self::NoneTwoHosts,
         Self::Geneve,
@@ -79,6 +85,7 @@ impl Tunnel {
         Self::Nvgre,
         Self::Stt,
         Self::KernelVxlan,
+        Self::WireguardVxlan,
         Self::OvsVxlan,
     ];
 
@@ -94,6 +101,7 @@ impl Tunnel {
             Self::Nvgre => "nvgre",
             Self::Stt => "stt",
             Self::KernelVxlan => "kernel-vxlan",
+            Self::WireguardVxlan => "wireguard-vxlan",
             Self::OvsVxlan => "ovs-vxlan",
         }
     }
@@ -110,14 +118,14 @@ impl Tunnel {
     const fn key(self) -> Option<TunnelMode> {
         match self {
             Self::GeneveIntegrity => Some(TunnelMode::Integrity),
-            Self::GeneveEncrypt => Some(TunnelMode::Encrypt),
+            Self::GeneveEncrypt | Self::WireguardVxlan => Some(TunnelMode::Encrypt),
             _ => None,
         }
     }
 
     const fn switch(self) -> SwitchKind {
         match self {
-            Self::KernelVxlan => SwitchKind::Bridge,
+            Self::KernelVxlan | Self::WireguardVxlan => SwitchKind::Bridge,
             Self::OvsVxlan => SwitchKind::Ovs,
             _ => SwitchKind::Zovn,
         }
@@ -133,7 +141,9 @@ impl Tunnel {
         spec.hosts = (self != Self::None).then(|| HostsSpec {
             tunnels: self != Self::NoneTwoHosts,
             encapsulation: match self {
-                Self::Vxlan | Self::KernelVxlan | Self::OvsVxlan => Encapsulation::Vxlan,
+                Self::Vxlan | Self::KernelVxlan | Self::WireguardVxlan | Self::OvsVxlan => {
+                    Encapsulation::Vxlan
+                }
                 Self::Nvgre => Encapsulation::Nvgre,
                 Self::Stt => Encapsulation::Stt,
                 _ => Encapsulation::Geneve,
@@ -141,7 +151,11 @@ impl Tunnel {
             retransmit: is_session.into(),
             credit: is_session.into(),
             key: self.key(),
-            physical: PhysicalSpec { cable: Some(cable), ..PhysicalSpec::default() },
+            physical: PhysicalSpec {
+                cable: Some(cable),
+                mtu: CABLE_MTU,
+                ..PhysicalSpec::default()
+            },
             ..HostsSpec::new(2)
         });
         Ok(spec)

@@ -159,7 +159,8 @@ struct TunnelArgs {
     #[command(flatten)]
     output: Output,
     /// What to compare, in this order: none (one host), none-two-hosts, geneve, geneve-plain,
-    /// geneve-integrity, geneve-encrypt, vxlan, nvgre, stt, kernel-vxlan, ovs-vxlan.
+    /// geneve-integrity, geneve-encrypt, vxlan, nvgre, stt, kernel-vxlan,
+    /// wireguard-vxlan, ovs-vxlan.
     #[arg(long, value_delimiter = ',', default_values_t = Tunnel::ALL)]
     tunnels: Vec<Tunnel>,
     /// What becomes of large packets between the hosts: they cross whole, as with network cards

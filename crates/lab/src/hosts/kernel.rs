@@ -1,9 +1,11 @@
 //! The kernel's own overlay: on each of two hosts a bridge for its endpoints, with a VXLAN device
-//! to the other host.
+//! to the other host, over WireGuard if hosts have a key.
 
 use kernel::netlink::{LinkChange, Netlink, Vxlan};
 
 use super::names::{NETWORK_NUMBER, vtep};
+use super::spec::HostsSpec;
+use super::wireguard;
 use crate::site::{Ground, Site};
 use crate::{LabError, bridge};
 
@@ -11,7 +13,15 @@ use crate::{LabError, bridge};
 const TUNNEL: &str = "vxlan0";
 
 /// Makes both hosts' bridges and the tunnel between them.
-pub(super) fn up(site: &Site<'_>, grounds: Vec<Ground<'_>>) -> Result<(), LabError> {
+pub(super) fn up(
+    site: &Site<'_>,
+    hosts: &HostsSpec,
+    grounds: Vec<Ground<'_>>,
+) -> Result<(), LabError> {
+    let is_sealed = hosts.key.is_some();
+    if let (true, [one, other]) = (is_sealed, &grounds[..]) {
+        wireguard::up([one, other], hosts.physical.mtu - wireguard::AROUND)?;
+    }
     for (host, ground) in (0..).zip(grounds) {
         let here = site.endpoints.iter().filter(|(endpoint, _)| endpoint.host == Some(host));
         let here = here.map(|(endpoint, namespace)| {
@@ -21,7 +31,8 @@ pub(super) fn up(site: &Site<'_>, grounds: Vec<Ground<'_>>) -> Result<(), LabErr
             Site { ground, spec: site.spec, endpoints: here.collect::<Result<_, LabError>>()? };
         bridge::up(&site)?;
         let mut netlink = Netlink::open_in(&site.ground.switch)?;
-        let (local, remote) = (vtep(host), vtep(1 - host));
+        let address = if is_sealed { wireguard::address } else { vtep };
+        let (local, remote) = (address(host), address(1 - host));
         netlink.add_vxlan(TUNNEL, Vxlan { vni: NETWORK_NUMBER, local, remote })?;
         let master = Some(netlink.index(bridge::SWITCH)?);
         netlink.change_link(

@@ -16,6 +16,7 @@ mod kernel;
 mod names;
 mod ovs;
 mod spec;
+mod wireguard;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -32,6 +33,7 @@ pub(crate) use self::cable::{UPLINK, uplink};
 pub(crate) use self::names::host_name;
 use self::names::{FIRST_MAC, NETWORK_NUMBER, vtep};
 pub use self::spec::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology};
+pub use self::wireguard::check_wireguard;
 use crate::physical::{FabricPort, FabricSpec, Trunk};
 use crate::program::Program;
 use crate::site::{Ground, Site};
@@ -76,14 +78,14 @@ pub(crate) fn up(
         },
     }
     match site.spec.switch {
-        SwitchKind::Bridge => return kernel::up(site, grounds),
+        SwitchKind::Bridge => return kernel::up(site, hosts, grounds),
         SwitchKind::Ovs => return ovs::up(site, &grounds),
         _ => {}
     }
     let key = hosts.key.map(|_| Keys::draw());
     for (host, ground) in (0..).zip(&grounds) {
         if let Some(key) = &key {
-            keep(&key_file(&ground.directory), key)?;
+            keep(Path::new(&key_file(&ground.directory)), key)?;
         }
         let mut config = config(site, hosts, host, &ground.directory);
         if hosts.tunnels {
@@ -103,12 +105,10 @@ fn key_file(directory: &Path) -> String {
 }
 
 /// Writes a file that nobody else reads.
-fn keep(file: &str, text: &str) -> Result<(), LabError> {
+fn keep(file: &Path, text: &str) -> Result<(), LabError> {
     let mut options = OpenOptions::new();
     let opened = options.write(true).create(true).truncate(true).mode(0o600).open(file);
-    opened
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(LabError::file(Path::new(file)))
+    opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(LabError::file(file))
 }
 
 /// Where a host's files are, by its number from 0.

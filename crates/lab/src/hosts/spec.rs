@@ -12,6 +12,8 @@ use units::{Bytes, ClassSet, Rate, Span};
 use wire::ethernet::TAGGED_LEN;
 
 use super::names::{vtep, vtep_by};
+use super::wireguard;
+use crate::SwitchKind;
 
 /// Hosts that the endpoints are on, each with a switch of its own, and the physical network between
 /// them.
@@ -40,7 +42,8 @@ pub struct HostsSpec {
     /// same way.
     #[serde(default = "all", with = "model::all_or_some")]
     pub credit: ClassSet,
-    /// Tunnels are protected by a key that the lab draws, and this is done with packets.
+    /// Tunnels are protected by a key that the lab draws, and this is done with packets. Those of a
+    /// kernel's bridge go over WireGuard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<TunnelMode>,
     /// The network between them.
@@ -264,7 +267,8 @@ impl HostsSpec {
     }
 
     /// What is wrong with it, if anything.
-    pub(crate) fn fault(&self, endpoints: usize, mtu: u32) -> Option<String> {
+    pub(crate) fn fault(&self, switch: SwitchKind, endpoints: usize, mtu: u32) -> Option<String> {
+        let is_kernel = switch == SwitchKind::Bridge;
         if self.count == 0 || self.count as usize > endpoints || self.count > 250 {
             return Some(format!(
                 "{} hosts cannot share {endpoints} endpoints: make it 1 to 250, and each host needs an endpoint",
@@ -279,11 +283,16 @@ impl HostsSpec {
                     .into(),
             );
         }
-        if self.key.is_some() && !(self.tunnels && self.encapsulation == Encapsulation::Geneve) {
+        // The kernel's VXLAN goes over WireGuard.
+        let may_be_sealed = self.encapsulation == Encapsulation::Geneve || is_kernel;
+        if self.key.is_some() && !(self.tunnels && may_be_sealed) {
             return Some(
                 "only `geneve` has a place for `key`: leave it out, or leave out `encapsulation` and `tunnels`"
                     .into(),
             );
+        }
+        if self.key == Some(TunnelMode::Integrity) && is_kernel {
+            return Some("WireGuard encrypts: make `key` of [hosts] encrypt".into());
         }
         if self.physical.cable.is_some() && self.count != 2 {
             return Some(format!("a `cable` has two ends, and there are {} hosts", self.count));
@@ -311,8 +320,13 @@ impl HostsSpec {
         {
             return Some(fault);
         }
+        let sealed = match (self.key.is_some(), is_kernel) {
+            (false, _) => 0,
+            (true, false) => seal::OVERHEAD as u32,
+            (true, true) => wireguard::AROUND,
+        };
         // Ethernet, Geneve with our option, UDP and IPv4.
-        let around = if self.tunnels { 14 + 36 + 8 + 20 } else { 0 };
+        let around = if self.tunnels { 14 + 36 + 8 + 20 + sealed } else { 0 };
         (mtu + around > self.physical.mtu).then(|| {
             format!(
                 "packets of {mtu} bytes do not fit between hosts: raise `mtu` of [hosts.physical] to {}",
@@ -370,7 +384,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_with_what_to_write_instead() {
         let of = |physical| HostsSpec { physical, ..HostsSpec::new(2) };
-        assert_eq!(HostsSpec::new(2).fault(4, 1500), None);
+        assert_eq!(HostsSpec::new(2).fault(SwitchKind::Zovn, 4, 1500), None);
         for (hosts, endpoints, mtu, word) in [
             (HostsSpec::new(0), 4, 1500, "1 to 250"),
             (HostsSpec::new(5), 4, 1500, "each host"),
@@ -410,7 +424,7 @@ mod tests {
                 "`cable`",
             ),
         ] {
-            let fault = hosts.fault(endpoints, mtu).unwrap();
+            let fault = hosts.fault(SwitchKind::Zovn, endpoints, mtu).unwrap();
             assert!(fault.contains(word), "{fault}");
         }
     }
@@ -421,7 +435,14 @@ mod tests {
             toml::from_str(&format!("count = 4\n[physical]\ntopology = \"leaf-spine\"\n{text}"))
                 .unwrap()
         };
-        assert_eq!(hosts("leaves = 4\nspines = 1\nspine_rate = \"4gbit\"").fault(4, 1500), None);
+        assert_eq!(
+            hosts("leaves = 4\nspines = 1\nspine_rate = \"4gbit\"").fault(
+                SwitchKind::Zovn,
+                4,
+                1500
+            ),
+            None
+        );
         let spines = PhysicalSpec { spines: Some(2), ..PhysicalSpec::default() };
         for (hosts, word) in [
             (hosts("leaves = 5"), "5 leaves"),
@@ -430,7 +451,7 @@ mod tests {
             (hosts("spines = 17"), "1 to 16"),
             (HostsSpec { physical: spines, ..HostsSpec::new(4) }, "leaf-spine"),
         ] {
-            let fault = hosts.fault(4, 1500).unwrap();
+            let fault = hosts.fault(SwitchKind::Zovn, 4, 1500).unwrap();
             assert!(fault.contains(word), "{fault}");
         }
     }
@@ -440,7 +461,14 @@ mod tests {
         let hosts = |text: &str| -> HostsSpec {
             toml::from_str(&format!("count = 2\n[physical]\nswitch = \"bridge\"\n{text}")).unwrap()
         };
-        assert_eq!(hosts("rate = \"100mbit\"\nbuffer = { bytes = \"64kb\" }").fault(4, 1500), None);
+        assert_eq!(
+            hosts("rate = \"100mbit\"\nbuffer = { bytes = \"64kb\" }").fault(
+                SwitchKind::Zovn,
+                4,
+                1500
+            ),
+            None
+        );
         for (text, word) in [
             ("cable = \"cut\"", "`cable`"),
             ("topology = \"leaf-spine\"", "`topology`"),
@@ -452,7 +480,7 @@ mod tests {
             ("buffer = { frames = 32 }", "`frames`"),
             ("buffer = { bytes = \"1kb\" }", "`mtu`"),
         ] {
-            let fault = hosts(text).fault(4, 1500).unwrap();
+            let fault = hosts(text).fault(SwitchKind::Zovn, 4, 1500).unwrap();
             assert!(fault.contains(word) && fault.ends_with("fabric"), "{fault}");
         }
     }

@@ -159,10 +159,13 @@ fn frames_continue_on_another_path_when_theirs_is_cut() {
 #[test]
 fn tunnels_are_compared() {
     // An Ethernet header and the cable's MTU.
-    const LONGEST_CUT: f64 = 1614.0;
+    const LONGEST_CUT: f64 = 1654.0;
     let mut tunnels =
         "none,none-two-hosts,geneve,geneve-plain,geneve-integrity,geneve-encrypt,vxlan,nvgre,stt,kernel-vxlan"
             .to_owned();
+    if needs::checked(lab::check_wireguard()) {
+        tunnels += ",wireguard-vxlan";
+    }
     if needs::checked(SwitchKind::Ovs.check()) {
         tunnels += ",ovs-vxlan";
     }
@@ -179,14 +182,15 @@ fn tunnels_are_compared() {
                     && result["cpu_s_per_gb"].as_f64().unwrap() > 0.0
             );
             let tunnel = result["tunnel"].as_str().unwrap();
-            let has_books = !matches!(tunnel, "kernel-vxlan" | "ovs-vxlan");
+            let has_books = !matches!(tunnel, "kernel-vxlan" | "wireguard-vxlan" | "ovs-vxlan");
             assert_eq!(result["balanced"].as_bool(), has_books.then_some(true), "{result:#}");
             if matches!(tunnel, "none" | "geneve" | "geneve-integrity" | "geneve-encrypt") {
                 assert_eq!(result["lost"], 0, "{result:#}");
             }
             let has_cable = tunnel != "none";
             // Of these no tunnel lets large packets through.
-            let is_cut = cable == "cut" || matches!(tunnel, "nvgre" | "ovs-vxlan");
+            let is_cut =
+                cable == "cut" || matches!(tunnel, "nvgre" | "wireguard-vxlan" | "ovs-vxlan");
             let bytes = result["bytes_per_packet"].as_f64();
             assert_eq!(
                 bytes.map(|bytes| bytes <= LONGEST_CUT),
