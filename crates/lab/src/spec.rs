@@ -246,7 +246,7 @@ impl LabSpec {
                 .wrong(format!("[hosts]: `{}` has one uplink: leave out `uplinks`", self.switch)));
         }
         let count = endpoints.len();
-        if let Some(fault) = hosts.fault(self.switch, count, self.mtu) {
+        if let Some(fault) = hosts.fault(self.switch == SwitchKind::Bridge, count, self.mtu) {
             return Err(self.wrong(format!("[hosts]: {fault}")));
         }
         for (place, endpoint) in endpoints.iter_mut().enumerate() {

@@ -3,7 +3,7 @@
 
 use kernel::netlink::{LinkChange, Netlink, Vxlan};
 
-use super::names::{NETWORK_NUMBER, vtep};
+use super::names::{NETWORK_NUMBER, WIREGUARD, vtep};
 use super::spec::HostsSpec;
 use super::wireguard;
 use crate::site::{Ground, Site};
@@ -20,7 +20,7 @@ pub(super) fn up(
 ) -> Result<(), LabError> {
     let is_sealed = hosts.key.is_some();
     if let (true, [one, other]) = (is_sealed, &grounds[..]) {
-        wireguard::up([one, other], hosts.physical.mtu - wireguard::AROUND)?;
+        wireguard::up([one, other], hosts.physical.mtu - WIREGUARD)?;
     }
     for (host, ground) in (0..).zip(grounds) {
         let here = site.endpoints.iter().filter(|(endpoint, _)| endpoint.host == Some(host));

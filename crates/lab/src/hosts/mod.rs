@@ -15,12 +15,11 @@ mod cable;
 mod kernel;
 mod names;
 mod ovs;
+mod secret;
 mod spec;
 mod wireguard;
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -85,7 +84,7 @@ pub(crate) fn up(
     let key = hosts.key.map(|_| Keys::draw());
     for (host, ground) in (0..).zip(&grounds) {
         if let Some(key) = &key {
-            keep(Path::new(&key_file(&ground.directory)), key)?;
+            secret::keep(Path::new(&key_file(&ground.directory)), key)?;
         }
         let mut config = config(site, hosts, host, &ground.directory);
         if hosts.tunnels {
@@ -102,13 +101,6 @@ pub(crate) fn up(
 /// The file of a host's key.
 fn key_file(directory: &Path) -> String {
     directory.join("tunnel.key").to_string_lossy().into_owned()
-}
-
-/// Writes a file that nobody else reads.
-fn keep(file: &Path, text: &str) -> Result<(), LabError> {
-    let mut options = OpenOptions::new();
-    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(file);
-    opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(LabError::file(file))
 }
 
 /// Where a host's files are, by its number from 0.

@@ -22,3 +22,6 @@ pub(super) fn vtep(host: u32) -> Ipv4Addr {
 pub(super) fn vtep_by(uplink: u32, host: u32) -> Ipv4Addr {
     Ipv4Addr::new(192, 168, uplink as u8, 1 + host as u8)
 }
+
+/// What WireGuard puts around a packet over IPv4, in bytes.
+pub(super) const WIREGUARD: u32 = 60;

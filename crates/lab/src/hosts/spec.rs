@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 use units::{Bytes, ClassSet, Rate, Span};
 use wire::ethernet::TAGGED_LEN;
 
-use super::names::{vtep, vtep_by};
-use super::wireguard;
-use crate::SwitchKind;
+use super::names::{WIREGUARD, vtep, vtep_by};
 
 /// Hosts that the endpoints are on, each with a switch of its own, and the physical network between
 /// them.
@@ -266,9 +264,8 @@ impl HostsSpec {
         all.try_into().expect("there is a first")
     }
 
-    /// What is wrong with it, if anything.
-    pub(crate) fn fault(&self, switch: SwitchKind, endpoints: usize, mtu: u32) -> Option<String> {
-        let is_kernel = switch == SwitchKind::Bridge;
+    /// What is wrong with it, if anything. `is_kernel`: hosts' switches are the kernel's bridges.
+    pub(crate) fn fault(&self, is_kernel: bool, endpoints: usize, mtu: u32) -> Option<String> {
         if self.count == 0 || self.count as usize > endpoints || self.count > 250 {
             return Some(format!(
                 "{} hosts cannot share {endpoints} endpoints: make it 1 to 250, and each host needs an endpoint",
@@ -323,7 +320,7 @@ impl HostsSpec {
         let sealed = match (self.key.is_some(), is_kernel) {
             (false, _) => 0,
             (true, false) => seal::OVERHEAD as u32,
-            (true, true) => wireguard::AROUND,
+            (true, true) => WIREGUARD,
         };
         // Ethernet, Geneve with our option, UDP and IPv4.
         let around = if self.tunnels { 14 + 36 + 8 + 20 + sealed } else { 0 };
@@ -384,7 +381,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_with_what_to_write_instead() {
         let of = |physical| HostsSpec { physical, ..HostsSpec::new(2) };
-        assert_eq!(HostsSpec::new(2).fault(SwitchKind::Zovn, 4, 1500), None);
+        assert_eq!(HostsSpec::new(2).fault(false, 4, 1500), None);
         for (hosts, endpoints, mtu, word) in [
             (HostsSpec::new(0), 4, 1500, "1 to 250"),
             (HostsSpec::new(5), 4, 1500, "each host"),
@@ -424,7 +421,7 @@ mod tests {
                 "`cable`",
             ),
         ] {
-            let fault = hosts.fault(SwitchKind::Zovn, endpoints, mtu).unwrap();
+            let fault = hosts.fault(false, endpoints, mtu).unwrap();
             assert!(fault.contains(word), "{fault}");
         }
     }
@@ -436,11 +433,7 @@ mod tests {
                 .unwrap()
         };
         assert_eq!(
-            hosts("leaves = 4\nspines = 1\nspine_rate = \"4gbit\"").fault(
-                SwitchKind::Zovn,
-                4,
-                1500
-            ),
+            hosts("leaves = 4\nspines = 1\nspine_rate = \"4gbit\"").fault(false, 4, 1500),
             None
         );
         let spines = PhysicalSpec { spines: Some(2), ..PhysicalSpec::default() };
@@ -451,7 +444,7 @@ mod tests {
             (hosts("spines = 17"), "1 to 16"),
             (HostsSpec { physical: spines, ..HostsSpec::new(4) }, "leaf-spine"),
         ] {
-            let fault = hosts.fault(SwitchKind::Zovn, 4, 1500).unwrap();
+            let fault = hosts.fault(false, 4, 1500).unwrap();
             assert!(fault.contains(word), "{fault}");
         }
     }
@@ -462,11 +455,7 @@ mod tests {
             toml::from_str(&format!("count = 2\n[physical]\nswitch = \"bridge\"\n{text}")).unwrap()
         };
         assert_eq!(
-            hosts("rate = \"100mbit\"\nbuffer = { bytes = \"64kb\" }").fault(
-                SwitchKind::Zovn,
-                4,
-                1500
-            ),
+            hosts("rate = \"100mbit\"\nbuffer = { bytes = \"64kb\" }").fault(false, 4, 1500),
             None
         );
         for (text, word) in [
@@ -480,7 +469,7 @@ mod tests {
             ("buffer = { frames = 32 }", "`frames`"),
             ("buffer = { bytes = \"1kb\" }", "`mtu`"),
         ] {
-            let fault = hosts(text).fault(SwitchKind::Zovn, 4, 1500).unwrap();
+            let fault = hosts(text).fault(false, 4, 1500).unwrap();
             assert!(fault.contains(word) && fault.ends_with("fabric"), "{fault}");
         }
     }

@@ -12,12 +12,10 @@ use kernel::netlink::{LinkChange, Netlink, Prefix};
 use kernel::spawn;
 
 use super::names::vtep;
+use super::secret::keep;
 use crate::LabError;
 use crate::program::{Program, find, first, run};
 use crate::site::Ground;
-
-/// What it puts around a packet over IPv4, in bytes.
-pub(super) const AROUND: u32 = 60;
 
 const PORT: u16 = 51_820;
 
@@ -52,7 +50,7 @@ pub(super) fn up([one, other]: [&Ground<'_>; 2], mtu: u32) -> Result<(), LabErro
     for (ground, _) in ends {
         let file = ground.directory.join("wireguard.key");
         let private = run(Command::new(&wg).arg("genkey"))?;
-        super::keep(&file, &private)?;
+        keep(&file, &private)?;
         let input = fs::File::open(&file).map_err(LabError::file(&file))?;
         let output = Command::new(&wg).arg("pubkey").stdin(Stdio::from(input)).output();
         let output = output.map_err(LabError::kernel("run wg"))?;
