@@ -5,7 +5,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Some numbers that lie close together.
+/// Values that lie close together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
     sum: f64,
@@ -14,58 +14,73 @@ struct Point {
     last: u64,
 }
 
-/// For each number of parts from 1 to `most`, the highest value of each part, by rising value.
-/// Fewer if there are fewer values.
-///
-/// `sorted` rises. Values that are less than a thousandth of the range apart, and less than a
-/// thousandth of all, are not told apart.
-pub(crate) fn partitions(sorted: &[u64], most: usize) -> Vec<Vec<u64>> {
-    let points = points(sorted);
-    let costs = Costs::new(&points);
-    let count = points.len();
-    let most = most.min(count);
-    // least[j]: the least cost of the first j + 1 points in so many parts; from[k][j]: where the
-    // last of k + 1 parts begins then.
-    let mut least: Vec<f64> = (0..count).map(|last| costs.of(0, last)).collect();
-    let mut from = vec![vec![0; count]];
-    let mut partitions = vec![trace_back(&from, &points)];
-    for parts in 1..most {
-        let mut layer =
-            Layer { before: &least, costs: &costs, least: vec![0.0; count], from: vec![0; count] };
-        layer.fill(parts, count - 1, parts, count - 1);
-        let Layer { least: now, from: begins, .. } = layer;
-        least = now;
-        from.push(begins);
-        partitions.push(trace_back(&from, &points));
-    }
-    partitions
-}
+/// Values as points on a line, of which there are some thousands at most. Values that are less than
+/// a thousandth of the range apart, and less than a thousandth of all, are one point.
+pub(crate) struct Points(Vec<Point>);
 
-fn points(sorted: &[u64]) -> Vec<Point> {
-    const MOST: u64 = 1024;
-    let (Some(lowest), Some(highest)) = (sorted.first(), sorted.last()) else {
-        return Vec::new();
-    };
-    let wide = (highest - lowest) / MOST;
-    let many = (sorted.len() as u64 / MOST) as f64;
-    let mut points: Vec<Point> = Vec::new();
-    let mut begins = 0;
-    for &value in sorted {
-        match points.last_mut() {
-            Some(point)
-                if value == point.last || (value - begins <= wide && point.weight < many) =>
-            {
-                point.sum += value as f64;
-                point.weight += 1.0;
-                point.last = value;
-            }
-            _ => {
-                points.push(Point { sum: value as f64, weight: 1.0, last: value });
-                begins = value;
+impl Points {
+    /// The points of values, of which there are some.
+    pub fn new(sorted: &[u64]) -> Self {
+        const MOST: u64 = 1024;
+        let (lowest, highest) = (sorted[0], sorted[sorted.len() - 1]);
+        let wide = (highest - lowest) / MOST;
+        let many = (sorted.len() as u64 / MOST) as f64;
+        let mut points: Vec<Point> = Vec::new();
+        let mut begins = 0;
+        for &value in sorted {
+            match points.last_mut() {
+                Some(point)
+                    if value == point.last || (value - begins <= wide && point.weight < many) =>
+                {
+                    point.sum += value as f64;
+                    point.weight += 1.0;
+                    point.last = value;
+                }
+                _ => {
+                    points.push(Point { sum: value as f64, weight: 1.0, last: value });
+                    begins = value;
+                }
             }
         }
+        Self(points)
     }
-    points
+
+    /// How many points there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The point of a value.
+    pub fn of(&self, value: u64) -> usize {
+        self.0.partition_point(|it| it.last < value).min(self.0.len() - 1)
+    }
+
+    /// The highest value of a point.
+    pub fn last(&self, point: usize) -> u64 {
+        self.0[point].last
+    }
+
+    /// For each number of parts from 1 to `most`, the last point of each part. Fewer if there are
+    /// fewer points.
+    pub fn partitions(&self, most: usize) -> Vec<Vec<usize>> {
+        let costs = Costs::new(&self.0);
+        let count = self.0.len();
+        // least[j]: the least cost of the first j + 1 points in so many parts; from[k][j]: where
+        // the last of k + 1 parts begins then.
+        let mut least: Vec<f64> = (0..count).map(|last| costs.of(0, last)).collect();
+        let mut from = vec![vec![0; count]];
+        let mut partitions = vec![trace_back(&from, count)];
+        for parts in 1..most.min(count) {
+            let (now, begins) = (vec![0.0; count], vec![0; count]);
+            let mut layer = Layer { before: &least, costs: &costs, least: now, from: begins };
+            layer.fill(parts, count - 1, parts, count - 1);
+            let Layer { least: now, from: begins, .. } = layer;
+            least = now;
+            from.push(begins);
+            partitions.push(trace_back(&from, count));
+        }
+        partitions
+    }
 }
 
 /// Sums from the first point on, of distances to the mean, so that squares keep their digits.
@@ -134,13 +149,12 @@ impl Layer<'_> {
     }
 }
 
-fn trace_back(from: &[Vec<usize>], points: &[Point]) -> Vec<u64> {
+fn trace_back(from: &[Vec<usize>], count: usize) -> Vec<usize> {
     let mut ends = Vec::with_capacity(from.len());
-    let mut last = points.len();
+    let mut next = count;
     for begins in from.iter().rev() {
-        let Some(end) = last.checked_sub(1) else { break };
-        ends.push(points[end].last);
-        last = begins[end];
+        ends.push(next - 1);
+        next = begins[next - 1];
     }
     ends.reverse();
     ends
@@ -150,6 +164,13 @@ fn trace_back(from: &[Vec<usize>], points: &[Point]) -> Vec<u64> {
 mod tests {
     use super::*;
     use units::Rng;
+
+    /// The highest value of each part.
+    fn partitions(sorted: &[u64], most: usize) -> Vec<Vec<u64>> {
+        let points = Points::new(sorted);
+        let values = |ends: Vec<usize>| ends.into_iter().map(|it| points.last(it)).collect();
+        points.partitions(most).into_iter().map(values).collect()
+    }
 
     #[test]
     fn levels_that_are_apart_are_found() {
@@ -167,7 +188,13 @@ mod tests {
     fn there_are_no_more_parts_than_values() {
         assert_eq!(partitions(&[7, 7, 7], 8), [[7]]);
         assert_eq!(partitions(&[3, 7, 7], 8), [vec![7], vec![3, 7]]);
-        assert_eq!(partitions(&[], 8).concat(), [0; 0]);
+    }
+
+    #[test]
+    fn a_value_is_found_at_its_point() {
+        let points = Points::new(&[3, 7, 7, 20]);
+        assert_eq!([3, 7, 20].map(|it| points.of(it)), [0, 1, 2]);
+        assert_eq!(points.count(), 3);
     }
 
     #[test]

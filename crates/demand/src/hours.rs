@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use units::Instant;
 
 use crate::bracket::Bracket;
-use crate::clusters::partitions;
+use crate::clusters::Points;
 use crate::series::Series;
 
 /// The hours of a week, divided into classes from quiet to busy. A model is fitted for each class,
@@ -58,10 +58,12 @@ impl Hours {
             .map(|place| libm::round(demand[place]) as u64)
             .collect();
         levels.sort_unstable();
-        let ends = partitions(&levels, most.max(1)).pop().unwrap_or_default();
-        if ends.is_empty() {
+        if levels.is_empty() {
             return Self { unseen: WEEK, ..Self::alike() };
         }
+        let points = Points::new(&levels);
+        let ends = points.partitions(most.max(1)).pop().expect("one part is one partition");
+        let ends: Vec<u64> = ends.into_iter().map(|it| points.last(it)).collect();
         let class = |hour: usize| {
             let place = of_day(hour);
             let level = libm::round(demand[place]) as u64;

@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::clusters::partitions;
+use crate::clusters::Points;
 
 /// The highest rate of each state, by rising rate.
 pub(crate) struct Levels(Vec<u64>);
@@ -13,16 +13,18 @@ impl Levels {
     /// one whose chain makes the half of the trace that it was not fitted to likeliest, less what
     /// its parameters cost (the Bayesian information criterion).
     pub fn find(rates: &[u64], sorted: &[u64], most: usize) -> Self {
-        let candidates = partitions(sorted, most).into_iter().map(Self);
+        let points = Points::new(sorted);
+        let halves = Halves::new(rates, &points);
         let resolution = ((sorted[sorted.len() - 1] - sorted[0]) as f64 / 1024.0).max(1.0);
-        let mut best: Option<(f64, Self)> = None;
-        for levels in candidates {
-            let score = levels.score(rates, resolution);
+        let mut best: Option<(f64, Vec<usize>)> = None;
+        for ends in points.partitions(most) {
+            let score = halves.score(&ends, resolution);
             if best.as_ref().is_none_or(|(most, _)| score > *most) {
-                best = Some((score, levels));
+                best = Some((score, ends));
             }
         }
-        best.expect("a trace has a rate").1
+        let (_, ends) = best.expect("one state is always possible");
+        Self(ends.into_iter().map(|it| points.last(it)).collect())
     }
 
     /// How many states there are.
@@ -38,22 +40,61 @@ impl Levels {
     fn of(&self, rate: u64) -> u8 {
         self.0.iter().take_while(|end| rate > **end).count() as u8
     }
+}
+
+/// A trace in blocks, of which every other one belongs to the same half.
+struct Halves {
+    block: usize,
+    /// The point of each sample.
+    trace: Vec<u16>,
+    /// Of each half, by point: samples, their sum, and the sum of their squares.
+    moments: [Vec<(f64, f64, f64)>; 2],
+}
+
+impl Halves {
+    fn new(rates: &[u64], points: &Points) -> Self {
+        const BLOCKS: usize = 20;
+        let block = rates.len().div_ceil(BLOCKS);
+        let mut trace = Vec::with_capacity(rates.len());
+        let mut moments = [0, 1].map(|_| vec![(0.0, 0.0, 0.0); points.count()]);
+        for (place, block) in rates.chunks(block).enumerate() {
+            for &rate in block {
+                let point = points.of(rate);
+                let (samples, sum, square) = &mut moments[place % 2][point];
+                let value = rate as f64;
+                (*samples, *sum, *square) = (*samples + 1.0, *sum + value, *square + value * value);
+                trace.push(u16::try_from(point).expect("there are some thousand points"));
+            }
+        }
+        Self { block, trace, moments }
+    }
 
     /// The logarithm of the likelihood of the odd blocks under the chain of the even ones, less the
-    /// cost of parameters.
-    fn score(&self, rates: &[u64], resolution: f64) -> f64 {
-        const BLOCKS: usize = 20;
-        let count = self.count();
+    /// cost of parameters, if states end at these points.
+    fn score(&self, ends: &[usize], resolution: f64) -> f64 {
+        let count = ends.len();
+        let points = self.moments[0].len();
+        let state_of = |point: usize| ends.partition_point(|end| *end < point);
+        let states: Vec<u8> = (0..points).map(|point| state_of(point) as u8).collect();
         let mut halves = [Half::new(count), Half::new(count)];
-        let block = rates.len().div_ceil(BLOCKS);
-        for (place, block) in rates.chunks(block).enumerate() {
-            let half = &mut halves[place % 2];
-            let mut before = None;
-            for &rate in block {
-                let state = usize::from(self.of(rate));
-                half.observe(before, state, rate as f64);
-                before = Some(state);
+        for (half, moments) in halves.iter_mut().zip(&self.moments) {
+            for (state, (samples, sum, square)) in states.iter().zip(moments) {
+                let state = usize::from(*state);
+                half.samples[state] += samples;
+                half.sum[state] += sum;
+                half.square[state] += square;
             }
+        }
+        for (place, block) in self.trace.chunks(self.block).enumerate() {
+            let mut jumps = vec![0u32; count * count];
+            let mut before = usize::from(states[usize::from(block[0])]);
+            for point in &block[1..] {
+                let state = usize::from(states[usize::from(*point)]);
+                jumps[before * count + state] += 1;
+                before = state;
+            }
+            let all = halves[place % 2].jumps.iter_mut();
+            all.zip(jumps).for_each(|(it, more)| *it += f64::from(more));
         }
         let [known, asked] = &halves;
         let parameters = (count * (count - 1) + 2 * count) as f64;
@@ -61,7 +102,7 @@ impl Levels {
     }
 }
 
-/// What is counted of half a trace.
+/// What is counted of half a trace, by state.
 struct Half {
     count: usize,
     samples: Vec<f64>,
@@ -79,15 +120,6 @@ impl Half {
             sum: zeros(),
             square: zeros(),
             jumps: vec![0.0; count * count],
-        }
-    }
-
-    fn observe(&mut self, before: Option<usize>, state: usize, rate: f64) {
-        self.samples[state] += 1.0;
-        self.sum[state] += rate;
-        self.square[state] += rate * rate;
-        if let Some(before) = before {
-            self.jumps[before * self.count + state] += 1.0;
         }
     }
 

@@ -17,11 +17,13 @@ pub struct Precision {
     pub most_cells: u64,
     /// A bracket that is no wider than this part of its upper end is good enough.
     pub width: f64,
+    /// So is one whose upper end is no more than this.
+    pub negligible: f64,
 }
 
 impl Default for Precision {
     fn default() -> Self {
-        Self { cells: 1024, most_cells: 16_384, width: 0.05 }
+        Self { cells: 1024, most_cells: 16_384, width: 0.05, negligible: 1e-12 }
     }
 }
 
@@ -57,7 +59,9 @@ pub fn risk(capacity: u64, mix: Mix<'_>, precision: Precision) -> Risk {
     let mut grid = first_grid(capacity, mix, precision);
     loop {
         let risk = at(grid);
-        let is_good = risk.time.width().max(risk.traffic.width()) <= precision.width;
+        let is_good = [risk.time, risk.traffic]
+            .iter()
+            .all(|it| it.width() <= precision.width || it.high <= precision.negligible);
         match finer(grid, precision) {
             Some(finer) if !is_good => grid = finer,
             _ => return risk,

@@ -97,17 +97,17 @@ fn quote(problem: &Problem, kind: usize, watts: u64) -> Quote {
     blind.types[0].limits.clear();
     blind.classes.iter_mut().for_each(|it| it.loads[0].clear());
     let without = placed(&mut blind);
-    own.hosts.resize(without.hosts.len(), Host { kind: 0, rack: 0 });
     let overload = risks(&own, &without).iter().map(|it| it.overload.high).fold(0.0, f64::max);
     let price = problem.types[kind].cost;
+    let used = used(&own, &placement);
     Quote {
         kind,
         hosts,
         price: price * hosts as u64,
         watts: watts * hosts as u64,
         unplaced,
-        cores_free: 1.0 - used(&own, &placement)[0],
-        binds: binds(&own, &placement),
+        cores_free: 1.0 - used[0],
+        binds: binds(&used),
         ignored: Ignored {
             hosts: without.hosts_used(),
             price: price * without.hosts_used() as u64,
@@ -134,17 +134,8 @@ fn of_type(problem: &Problem, kind: usize) -> Problem {
 
 /// All machines on as many hosts as they take, each in a rack of its own.
 fn placed(problem: &mut Problem) -> Placement {
-    let machines = problem.machines() as usize;
-    let mut hosts = 16.min(machines);
-    loop {
-        problem.hosts = (0..hosts).map(|rack| Host { kind: 0, rack }).collect();
-        let placement = place(problem, &Placement::empty(problem));
-        // With a host left empty, whatever is unplaced fits none.
-        if placement.hosts_used() < hosts || hosts >= machines {
-            return placement;
-        }
-        hosts = (8 * hosts).min(machines);
-    }
+    problem.hosts = (0..problem.machines() as usize).map(|rack| Host { kind: 0, rack }).collect();
+    place(problem, &Placement::empty(problem))
 }
 
 /// The mean share of cores, memory and each limit that is taken, by size.
@@ -160,8 +151,7 @@ fn used(problem: &Problem, placement: &Placement) -> Vec<f64> {
     used
 }
 
-fn binds(problem: &Problem, placement: &Placement) -> Binding {
-    let used = used(problem, placement);
+fn binds(used: &[f64]) -> Binding {
     let most = used.iter().copied().enumerate().reduce(|a, b| if b.1 > a.1 { b } else { a });
     match most.map_or(0, |(place, _)| place) {
         0 => Binding::Cores,

@@ -9,18 +9,19 @@ use crate::pattern::Pattern;
 use crate::room::Room;
 use crate::tables::{Tables, sources};
 
-/// Decides and remembers what coarse grids leave open.
+/// Decides on coarse grids, and on fine ones where these leave it open.
 pub(crate) struct Judge<'a> {
     pub tables: &'a Tables<'a>,
-    decided: BTreeMap<(usize, Pattern), Verdict>,
+    /// Hosts that were added up finely, as more than one machine is asked about each.
+    fine: BTreeMap<(usize, Pattern), Room<'a>>,
 }
 
-/// Grids are refined up to so many cells.
-const MOST_CELLS: u64 = 16_384;
+/// More fine rooms than this are not kept.
+const MOST_ROOMS: usize = 32;
 
 impl<'a> Judge<'a> {
     pub fn new(tables: &'a Tables<'a>) -> Self {
-        Self { tables, decided: BTreeMap::new() }
+        Self { tables, fine: BTreeMap::new() }
     }
 
     /// Whether one more machine of this class fits.
@@ -30,21 +31,27 @@ impl<'a> Judge<'a> {
 
     /// Whether the host stays within the goal with one more machine of this class.
     pub fn verdict_with(&mut self, room: &Room<'_>, class: usize) -> Verdict {
-        match self.coarse(room.overload_with(class)) {
-            Verdict::Undecided => self.refined(room.kind(), room.pattern().with(class)),
+        match self.compared(room.overload_with(class)) {
+            Verdict::Undecided => {
+                let overload = self.fine(room.kind(), room.pattern()).overload_with(class);
+                self.compared(overload)
+            }
             verdict => verdict,
         }
     }
 
     /// Whether a host with these machines stays within the goal.
     pub fn verdict(&mut self, kind: usize, pattern: &Pattern) -> Verdict {
-        match self.coarse(Room::with(self.tables, kind, pattern).overload()) {
-            Verdict::Undecided => self.refined(kind, pattern.clone()),
+        match self.compared(Room::with(self.tables, kind, pattern).overload()) {
+            Verdict::Undecided => {
+                let overload = self.fine(kind, pattern).overload();
+                self.compared(overload)
+            }
             verdict => verdict,
         }
     }
 
-    fn coarse(&self, overload: Bracket) -> Verdict {
+    fn compared(&self, overload: Bracket) -> Verdict {
         let epsilon = self.tables.problem.goal.epsilon;
         if overload.high <= epsilon {
             Verdict::Within
@@ -55,20 +62,14 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn refined(&mut self, kind: usize, pattern: Pattern) -> Verdict {
-        if let Some(verdict) = self.decided.get(&(kind, pattern.clone())) {
-            return *verdict;
+    fn fine(&mut self, kind: usize, pattern: &Pattern) -> &Room<'a> {
+        if self.fine.len() >= MOST_ROOMS {
+            self.fine.clear();
         }
-        let mut cells = 4096;
-        let verdict = loop {
-            let verdict = self.coarse(overload(self.tables, kind, &pattern, cells));
-            if verdict != Verdict::Undecided || cells >= MOST_CELLS {
-                break verdict;
-            }
-            cells *= 2;
-        };
-        self.decided.insert((kind, pattern), verdict);
-        verdict
+        let tables = self.tables;
+        self.fine
+            .entry((kind, pattern.clone()))
+            .or_insert_with(|| Room::fine(tables, kind, pattern))
     }
 }
 

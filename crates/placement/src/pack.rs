@@ -69,7 +69,7 @@ impl<'a, 'j> Packer<'a, 'j> {
         let problem = judge.tables.problem;
         let left = start.unplaced(problem);
         let weights = judge.tables.kinds.iter().map(|kind| {
-            let mut weights = vec![0.0; kind.grids.len() + 2];
+            let mut weights = vec![0.0; kind.dimensions];
             for (sizes, left) in kind.sizes.iter().zip(&left) {
                 weights.iter_mut().zip(sizes).for_each(|(it, size)| *it += size * f64::from(*left));
             }

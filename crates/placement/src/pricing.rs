@@ -16,7 +16,7 @@ pub(crate) type Valued = (f64, Pattern);
 /// The best of a few patterns that are filled one machine after another, by price for what a
 /// machine takes: of one dimension, of all, and of what is left.
 pub(crate) fn greedy(judge: &mut Judge<'_>, kind: usize, prices: &[f64]) -> Valued {
-    let dimensions = judge.tables.kinds[kind].grids.len() + 2;
+    let dimensions = judge.tables.kinds[kind].dimensions;
     let mut best = (0.0, Pattern::default());
     for rule in 0..dimensions + 2 {
         let mut room = Room::new(judge.tables, kind);

@@ -46,6 +46,8 @@ pub fn risks(problem: &Problem, placement: &Placement) -> Vec<HostRisk> {
 
 fn risk(tables: &Tables<'_>, kind: usize, pattern: &Pattern) -> HostRisk {
     let problem = tables.problem;
+    // What is far below the goal need not be known closely.
+    let precision = Precision { negligible: problem.goal.epsilon / 100.0, ..Precision::default() };
     let limits: Vec<Risk> = problem.types[kind]
         .limits
         .iter()
@@ -53,7 +55,7 @@ fn risk(tables: &Tables<'_>, kind: usize, pattern: &Pattern) -> HostRisk {
         .map(|(limit, it)| {
             let sources = sources(problem, kind, limit, pattern);
             let mix: Vec<_> = sources.iter().map(|(source, count)| (source, *count)).collect();
-            demand::risk(it.capacity, &mix, Precision::default())
+            demand::risk(it.capacity, &mix, precision)
         })
         .collect();
     HostRisk { overload: tables.joined(kind, limits.iter().map(|it| it.time)), limits }

@@ -6,7 +6,7 @@ use demand::{Bracket, Load};
 
 use crate::pattern::Pattern;
 use crate::problem::Apart;
-use crate::tables::{Tables, sources};
+use crate::tables::{Cells, Detail, Tables, sources};
 
 /// Why a machine does not go to a host, beside overload.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,6 +21,7 @@ pub(crate) enum Refusal {
 pub(crate) struct Room<'a> {
     tables: &'a Tables<'a>,
     kind: usize,
+    cells: Cells,
     pattern: Pattern,
     cores_left: u32,
     memory_left: u64,
@@ -29,20 +30,35 @@ pub(crate) struct Room<'a> {
 
 impl<'a> Room<'a> {
     pub fn new(tables: &'a Tables<'a>, kind: usize) -> Self {
+        Self::empty(tables, kind, Cells::Coarse)
+    }
+
+    fn empty(tables: &'a Tables<'a>, kind: usize, cells: Cells) -> Self {
         let host = &tables.problem.types[kind];
+        let grids = &tables.kinds[kind].of(cells).grids;
         Self {
             tables,
             kind,
+            cells,
             pattern: Pattern::default(),
             cores_left: host.cores,
             memory_left: host.memory,
-            loads: tables.kinds[kind].grids.iter().map(|grid| Load::new(*grid)).collect(),
+            loads: grids.iter().map(|grid| Load::new(*grid)).collect(),
         }
     }
 
     /// A host with these machines, whether they fit or not.
     pub fn with(tables: &'a Tables<'a>, kind: usize, pattern: &Pattern) -> Self {
-        let mut room = Self::new(tables, kind);
+        Self::filled(tables, kind, pattern, Cells::Coarse)
+    }
+
+    /// The same, added up more finely.
+    pub fn fine(tables: &'a Tables<'a>, kind: usize, pattern: &Pattern) -> Self {
+        Self::filled(tables, kind, pattern, Cells::Fine)
+    }
+
+    fn filled(tables: &'a Tables<'a>, kind: usize, pattern: &Pattern, cells: Cells) -> Self {
+        let mut room = Self::empty(tables, kind, cells);
         for (class, count) in pattern.iter() {
             let needs = &tables.problem.classes[class];
             room.cores_left = room.cores_left.saturating_sub(needs.cores.saturating_mul(count));
@@ -52,6 +68,10 @@ impl<'a> Room<'a> {
         room.pattern = pattern.clone();
         room.load_again();
         room
+    }
+
+    fn detail(&self) -> &'a Detail {
+        self.tables.kinds[self.kind].of(self.cells)
     }
 
     pub fn pattern(&self) -> &Pattern {
@@ -66,7 +86,7 @@ impl<'a> Room<'a> {
     /// too much.
     pub fn left(&self) -> Vec<f64> {
         let sizes = &self.tables.kinds[self.kind].sizes;
-        let mut left = alloc::vec![1.0; self.tables.kinds[self.kind].grids.len() + 2];
+        let mut left = alloc::vec![1.0; self.tables.kinds[self.kind].dimensions];
         for (class, count) in self.pattern.iter() {
             left.iter_mut()
                 .zip(&sizes[class])
@@ -110,7 +130,7 @@ impl<'a> Room<'a> {
             room.load_again();
             return room.overload();
         }
-        let binned = &self.tables.kinds[self.kind].binned[class];
+        let binned = &self.detail().binned[class];
         let limits = self.loads.iter().zip(binned).map(|(load, it)| load.overload_with(it));
         self.tables.joined(self.kind, limits)
     }
@@ -125,7 +145,7 @@ impl<'a> Room<'a> {
             self.load_again();
             return;
         }
-        let binned = &self.tables.kinds[self.kind].binned[class];
+        let binned = &self.detail().binned[class];
         self.loads.iter_mut().zip(binned).for_each(|(load, it)| load.push(it));
     }
 

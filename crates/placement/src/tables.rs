@@ -6,7 +6,7 @@ use demand::deviations::{effective_bandwidth, filling_tilt};
 use demand::{Binned, Bracket, Grid, Source};
 
 use crate::pattern::Pattern;
-use crate::problem::{Periods, Problem};
+use crate::problem::{Limit, Periods, Problem};
 
 /// A problem, and what is looked up of it again and again.
 pub(crate) struct Tables<'a> {
@@ -17,18 +17,35 @@ pub(crate) struct Tables<'a> {
 
 /// What is looked up of a host type.
 pub(crate) struct Kind {
+    coarse: Detail,
+    fine: Detail,
+    /// What part of a host one machine of each class takes: of its cores, its memory, and of each
+    /// limit by effective bandwidth. `sizes[class][dimension]`.
+    pub sizes: Vec<Vec<f64>>,
+    /// Cores, memory, and limits.
+    pub dimensions: usize,
+}
+
+/// How finely loads are added up.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Cells {
+    /// To fill hosts.
+    Coarse,
+    /// For what that cannot decide.
+    Fine,
+}
+
+/// Loads in steps of grids.
+pub(crate) struct Detail {
     /// The grid of each limit.
     pub grids: Vec<Grid>,
     /// Each class's load on each limit: `binned[class][limit]`.
     pub binned: Vec<Vec<Binned>>,
-    /// What part of a host one machine of each class takes: of its cores, its memory, and of each
-    /// limit by effective bandwidth. `sizes[class][dimension]`.
-    pub sizes: Vec<Vec<f64>>,
 }
 
-/// Cells of the grids that fill hosts; what they cannot decide is refined.
-const CELLS: u64 = 1024;
-/// Cells of a grid on which nothing is rounded.
+const COARSE_CELLS: u64 = 1024;
+const FINE_CELLS: u64 = 8192;
+/// Cells of a coarse grid on which nothing is rounded.
 pub(crate) const EXACT_CELLS: u64 = 2048;
 
 impl<'a> Tables<'a> {
@@ -68,15 +85,6 @@ impl Kind {
     fn new(problem: &Problem, kind: usize) -> Self {
         let host = &problem.types[kind];
         let loads = |limit: usize| problem.classes.iter().map(move |it| &it.loads[kind][limit]);
-        let grids: Vec<Grid> = (0..host.limits.len())
-            .map(|limit| {
-                Grid::fitting(host.limits[limit].capacity, loads(limit), CELLS, EXACT_CELLS)
-            })
-            .collect();
-        let binned = problem.classes.iter().map(|class| {
-            grids.iter().zip(&class.loads[kind]).map(|(grid, load)| grid.bin(load)).collect()
-        });
-        let binned = binned.collect();
         let mut sizes: Vec<Vec<f64>> = problem
             .classes
             .iter()
@@ -104,7 +112,34 @@ impl Kind {
                 sizes.push(effective_bandwidth(load, tilt) / room.max(1.0));
             }
         }
-        Self { grids, binned, sizes }
+        Self {
+            coarse: Detail::new(problem, kind, COARSE_CELLS, EXACT_CELLS),
+            fine: Detail::new(problem, kind, FINE_CELLS, FINE_CELLS),
+            sizes,
+            dimensions: host.limits.len() + 2,
+        }
+    }
+
+    pub fn of(&self, cells: Cells) -> &Detail {
+        match cells {
+            Cells::Coarse => &self.coarse,
+            Cells::Fine => &self.fine,
+        }
+    }
+}
+
+impl Detail {
+    fn new(problem: &Problem, kind: usize, cells: u64, exact: u64) -> Self {
+        let grid = |(limit, it): (usize, &Limit)| {
+            let loads = problem.classes.iter().map(|class| &class.loads[kind][limit]);
+            Grid::fitting(it.capacity, loads, cells, exact)
+        };
+        let grids: Vec<Grid> = problem.types[kind].limits.iter().enumerate().map(grid).collect();
+        let binned = problem.classes.iter().map(|class| {
+            grids.iter().zip(&class.loads[kind]).map(|(grid, load)| grid.bin(load)).collect()
+        });
+        let binned = binned.collect();
+        Self { grids, binned }
     }
 }
 
