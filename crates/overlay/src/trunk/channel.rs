@@ -63,6 +63,9 @@ impl Trunk {
 
     /// Sends the channel's own messages, as far as the kernel has room.
     pub(super) fn transmit_handshake(&mut self, now: Instant, pace: &mut Pace) {
+        if self.channel.is_none() {
+            return;
+        }
         if self.session_deadline().is_some_and(|at| at <= now) {
             self.want_channel(now);
         }
