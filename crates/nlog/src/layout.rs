@@ -43,8 +43,8 @@ impl Layout {
     ///
     /// If they are not as many as the table has columns, or one is of another kind.
     pub fn extend(&self, row: &mut Vec<u32>, values: &[Value]) {
-        let kinds: Vec<Kind> = values.iter().map(|value| value.kind()).collect();
-        assert_eq!(kinds, self.kinds, "the columns of {}", self.name);
+        let fits = values.iter().map(|value| value.kind()).eq(self.kinds.iter().copied());
+        assert!(fits, "{values:?} are not the columns of {}", self.name);
         let start = row.len();
         row.resize(start + values.len(), 0);
         for (value, place) in values.iter().zip(&self.places) {

@@ -30,8 +30,8 @@ use crate::settle::{Stop, note_outputs};
 use crate::state::{BASE, RECURSIVE, Readers, State};
 use crate::tree::Tree;
 
-/// Deleted tuples of a part before anybody asks how many are left.
-const FEW: usize = 64;
+/// Deleted tuples of a part before anybody asks how many are left. Tests have small parts.
+const FEW: usize = if cfg!(test) { 1 } else { 64 };
 
 /// Settles a stratum. `cold`: no other stratum has looked at this one yet, so none is told.
 pub(crate) fn settle(state: &mut State, stratum: usize, cold: bool) -> Result<(), Stop> {

@@ -2,6 +2,7 @@
 
 mod naive;
 mod random;
+mod recursion;
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The network of the paper's §6.1, for the rules of its figure 6.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use nlog::{Answer, Batch, Call, Engine, Library, Program, Value, Values};
 
@@ -41,10 +41,10 @@ impl Network {
     pub fn insert_all(&mut self, engine: &mut Engine, batch: &mut Batch) {
         let mut edit = Edit::new(engine, batch);
         for hypervisor in 0..self.hypervisors {
-            edit.insert("hypervisor_locator", &[hypervisor, address(hypervisor)]);
+            edit.insert(LOCATOR, &[hypervisor, address(hypervisor)]);
         }
         for datapath in 0..self.datapaths.len() as u32 {
-            edit.insert("log_datapath_encap", &[datapath]);
+            edit.insert(ENCAP, &[datapath]);
         }
         for port in 0..self.ports.len() as u32 {
             self.insert(port, &mut edit);
@@ -63,17 +63,17 @@ impl Network {
     pub fn move_port(&mut self, port: u32, to: u32, engine: &mut Engine, batch: &mut Batch) {
         let mut edit = Edit::new(engine, batch);
         let (_, hypervisor) = &mut self.ports[port as usize];
-        edit.delete("log_port_presence", &[port, *hypervisor]);
+        edit.delete(PRESENCE, &[port, *hypervisor]);
         *hypervisor = to;
-        edit.insert("log_port_presence", &[port, to]);
+        edit.insert(PRESENCE, &[port, to]);
         self.report(port, &mut edit);
     }
 
     fn insert(&mut self, port: u32, edit: &mut Edit<'_>) {
         let (datapath, hypervisor) = self.ports[port as usize];
-        edit.insert("log_port", &[port, datapath]);
-        edit.insert("log_port_presence", &[port, hypervisor]);
-        edit.insert("lport_stage_id", &[port, port + 1000]);
+        edit.insert(PORT, &[port, datapath]);
+        edit.insert(PRESENCE, &[port, hypervisor]);
+        edit.insert(STAGE, &[port, port + 1000]);
         self.report(port, edit);
     }
 
@@ -84,7 +84,7 @@ impl Network {
             let (_, other) = self.ports[*other as usize];
             for (from, to) in [(own, other), (other, own)] {
                 if from != to && self.reported.insert((from, to)) {
-                    edit.insert("ovsdb_tport", &[from, address(to), self.reported.len() as u32]);
+                    edit.insert(TPORT, &[from, address(to), self.reported.len() as u32]);
                 }
             }
         }
@@ -95,44 +95,53 @@ fn address(hypervisor: u32) -> u32 {
     0x0a00_0000 + hypervisor
 }
 
-/// Edits by the names of tables. The encapsulation is always the same, and is filled in.
+/// The figure's inputs, in the order in which it declares them.
+const PORT: u8 = 0;
+const ENCAP: u8 = 1;
+const PRESENCE: u8 = 2;
+const LOCATOR: u8 = 3;
+const STAGE: u8 = 4;
+const TPORT: u8 = 5;
+
+/// Edits of the inputs. The encapsulation is always the same, and is filled in.
 struct Edit<'e> {
     engine: &'e mut Engine,
     batch: &'e mut Batch,
     encap: Value,
-    tables: BTreeMap<String, nlog::TableId>,
 }
 
 impl<'e> Edit<'e> {
     fn new(engine: &'e mut Engine, batch: &'e mut Batch) -> Self {
         let encap = engine.values_mut().text("stt");
-        let tables = engine.tables().map(|table| (engine.name(table).to_owned(), table)).collect();
-        Self { engine, batch, encap, tables }
+        Self { engine, batch, encap }
     }
 
-    fn tuple(&mut self, table: &str, words: &[u32]) -> Vec<Value> {
-        let encap = self.encap;
-        let mut tuple: Vec<Value> = words.iter().map(|it| self.engine.values().id(*it)).collect();
-        match table {
-            "log_datapath_encap" => tuple.push(encap),
-            "lport_stage_id" => tuple[1] = self.engine.values_mut().int(words[1].into()),
-            "ovsdb_tport" => {
-                tuple[2] = self.engine.values_mut().int(words[2].into());
-                tuple.insert(1, encap);
+    fn tuple(&mut self, input: u8, words: &[u32]) -> ([Value; 4], usize) {
+        let values = self.engine.values_mut();
+        let mut tuple = [self.encap; 4];
+        for (value, word) in tuple.iter_mut().zip(words) {
+            *value = values.id(*word);
+        }
+        match input {
+            STAGE => tuple[1] = values.int(words[1].into()),
+            TPORT => {
+                tuple = [tuple[0], self.encap, tuple[1], values.int(words[2].into())];
             }
             _ => {}
         }
-        tuple
+        (tuple, words.len() + usize::from(input == ENCAP || input == TPORT))
     }
 
-    fn insert(&mut self, table: &str, words: &[u32]) {
-        let tuple = self.tuple(table, words);
-        self.batch.insert(self.tables[table], &tuple);
+    fn insert(&mut self, input: u8, words: &[u32]) {
+        let (tuple, len) = self.tuple(input, words);
+        let table = self.engine.tables().nth(input.into()).expect("inputs come first");
+        self.batch.insert(table, &tuple[..len]);
     }
 
-    fn delete(&mut self, table: &str, words: &[u32]) {
-        let tuple = self.tuple(table, words);
-        self.batch.delete(self.tables[table], &tuple);
+    fn delete(&mut self, input: u8, words: &[u32]) {
+        let (tuple, len) = self.tuple(input, words);
+        let table = self.engine.tables().nth(input.into()).expect("inputs come first");
+        self.batch.delete(table, &tuple[..len]);
     }
 }
 
