@@ -13,7 +13,7 @@ use demand::Grid;
 use crate::judge::Judge;
 use crate::pattern::Pattern;
 use crate::pricing;
-use crate::problem::{Class, Problem};
+use crate::problem::{Class, HostType, Problem};
 use crate::simplex::Master;
 use crate::tables::{EXACT_CELLS, Tables};
 
@@ -55,9 +55,25 @@ pub fn lower_bound(problem: &Problem, settings: BoundSettings) -> Certificate {
     let relaxed = Relaxed::new(problem);
     let tables = Tables::new(&relaxed.problem);
     let mut judge = Judge::new(&tables);
-    let prices = prices(&mut judge, settings);
-    let bound = proven(&mut judge, &prices, settings.steps);
+    // Where cores or memory are all that binds, their own prices prove most, and at once.
+    let cores = by_need(&relaxed.problem, |it| it.cores.into(), |it| it.cores.into());
+    let memory = by_need(&relaxed.problem, |it| it.memory as f64, |it| it.memory as f64);
+    let found = prices(&mut judge, settings);
+    let (bound, prices) = [found, cores, memory]
+        .into_iter()
+        .map(|prices| (proven(&mut judge, &prices, settings.steps), prices))
+        .reduce(|best, it| if it.0 > best.0 { it } else { best })
+        .expect("there are three");
     Certificate { prices: relaxed.of_class.iter().map(|row| prices[*row]).collect(), bound }
+}
+
+/// What machines are worth if only one need has a price: as much as hosts at least cost for it.
+fn by_need(problem: &Problem, need: fn(&Class) -> f64, have: fn(&HostType) -> f64) -> Vec<f64> {
+    let for_one = |host: &HostType| host.cost as f64 / have(host).max(f64::MIN_POSITIVE);
+    let price = problem.types.iter().map(for_one).reduce(f64::min).unwrap_or(0.0);
+    let fits = |class: &Class| problem.types.iter().any(|host| need(class) <= have(host));
+    let worth = |class: &Class| if fits(class) { need(class) * price } else { 0.0 };
+    problem.classes.iter().map(worth).collect()
 }
 
 impl Certificate {

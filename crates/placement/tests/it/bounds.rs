@@ -121,6 +121,20 @@ fn three_classes_are_placed_on_as_few_hosts_as_can_be() {
     assert!(exact(&problem, 1_000).is_optimal);
 }
 
+/// Twenty classes that all send, where cores bind all the same.
+#[test]
+fn cores_are_proven_at_once() {
+    let mut problem = three_classes(0);
+    problem.types = vec![host_type(62, 256, 10 * GBIT, 1)];
+    problem.classes = (1..=20)
+        .map(|it| class(5_000, 1 << (it % 3), 4, Source::on_off(it * 10 * MBIT, 0.1), 1))
+        .collect();
+    let cores: u32 = problem.classes.iter().map(|it| it.count * it.cores).sum();
+    let found = lower_bound(&problem, BoundSettings { rounds: 20, steps: 500 });
+    assert_eq!(found.bound, u64::from(cores.div_ceil(62)));
+    assert_eq!(found.proves(&problem, 1), found.bound);
+}
+
 /// Twelve classes that are limited by the network: what was placed is the optimum, or within a
 /// twentieth of what is proven.
 #[test]
