@@ -66,8 +66,8 @@ bench: packages ## every benchmark
 	$(CARGO) bench --workspace --benches
 
 count: packages ## the instructions that a frame and a turn cost, which must not grow by a tenth
-	$(CARGO) bench --package demand --package placement --package shares --package overlay \
-		--package measure --package sim --bench instructions
+	$(CARGO) bench --package demand --package placement --package nlog --package shares \
+		--package overlay --package measure --package sim --bench instructions
 
 # The example's ports stay comments: it is for its reader to name containers that exist.
 install: build ## into DESTDIR/PREFIX: the programs, the agent's unit, and an example of /etc/zovn/host.toml if there is none
