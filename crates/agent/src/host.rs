@@ -136,7 +136,11 @@ impl Host {
                 .map_err(io::Error::from)?;
         }
         let classes = Classes(ClassMap(settings.classes));
-        let switch = Settings { classes, stall_after: settings.stall_after };
+        let switch = Settings {
+            classes,
+            stall_after: settings.stall_after,
+            socket_stall_after: settings.socket_stall_after,
+        };
         let datapath = datapath::Settings {
             priorities: ClassMap(settings.priorities),
             mac_age: settings.mac_age,

@@ -2,7 +2,7 @@
 //!
 //! All values come from one [`AgentStatus`], so the values of one scrape belong to the same moment
 //! and balance. Labels are few and bounded: a port's name or a peer's address, a direction, one of
-//! eight classes, a reason for a refusal.
+//! eight classes, a reason for a refusal, of a port at most 16 sockets that are full.
 
 mod page;
 mod peers;
@@ -116,7 +116,20 @@ impl Snapshot {
             paused,
         )?;
         let flows = self.ports().map(|port| (name(port), i64::from(port.held_flows)));
-        page.gauge("held_udp_flows", "UDP flows held because their socket is full.", None, flows)
+        page.gauge("held_udp_flows", "UDP flows held because their socket is full.", None, flows)?;
+        let flows = self.ports().map(|port| (name(port), i64::from(port.stalled_flows)));
+        let help = "UDP flows refused because their socket takes nothing.";
+        page.gauge("stalled_udp_flows", help, None, flows)?;
+        let sockets = self.ports().flat_map(|port| {
+            port.held_sockets.iter().map(|held| {
+                let mut labels = name(port);
+                labels.push(("socket", held.socket.to_string()));
+                labels.push(("stalled", held.stalled.to_string()));
+                (labels, i64::from(held.held))
+            })
+        });
+        let help = "Frames that wait for a UDP socket: at most 16 sockets of a port.";
+        page.gauge("held_udp_socket_frames", help, None, sockets)
     }
 
     fn encode_frames(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -210,6 +223,13 @@ mod tests {
             paused: units::Span::ZERO,
             paused_by: None,
             held_flows: 0,
+            stalled_flows: 0,
+            held_sockets: vec![model::HeldSocket {
+                socket: "10.0.0.2:53".parse().unwrap(),
+                held: 3,
+                silent: None,
+                stalled: true,
+            }],
             notes: Vec::new(),
         };
         render(AgentStatus { ports: vec![port], ..peers::tests::agent() })

@@ -102,7 +102,11 @@ impl<F: Copy> Fabric<F> {
     /// [`InvalidConfig`]
     pub fn new(config: &Config) -> Result<Self, InvalidConfig> {
         config.check()?;
-        let settings = Settings { classes: config.classes, stall_after: config.stall_after };
+        let settings = Settings {
+            classes: config.classes,
+            stall_after: config.stall_after,
+            ..Settings::default()
+        };
         let mut switch = Switch::new(settings);
         // What has found room in its input's buffer may wait for any output.
         let boundless = Limits::frames(u32::MAX);

@@ -30,6 +30,8 @@ pub enum Reason {
     NotMember,
     /// It came by a trunk, and its destination is behind another (RFC 4762 §4.4).
     SplitHorizon,
+    /// The socket that it is for has taken nothing for the socket's stall time.
+    SocketStalled,
 }
 
 impl Reason {
@@ -37,7 +39,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Full,
         Self::StalledReceiver,
         Self::Detached,
@@ -49,6 +51,7 @@ impl Reason {
         Self::Withdrawn,
         Self::NotMember,
         Self::SplitHorizon,
+        Self::SocketStalled,
     ];
 
     /// The reason in metrics and tables.
@@ -65,6 +68,7 @@ impl Reason {
             Self::Withdrawn => "withdrawn",
             Self::NotMember => "not_member",
             Self::SplitHorizon => "split_horizon",
+            Self::SocketStalled => "socket_stalled",
         }
     }
 }
@@ -105,6 +109,8 @@ impl Refusal {
     pub const NOT_MEMBER: Self = Self(Reason::NotMember);
     /// It came from another host and would go to another.
     pub const SPLIT_HORIZON: Self = Self(Reason::SplitHorizon);
+    /// Its socket has taken nothing for the socket's stall time.
+    pub const SOCKET_STALLED: Self = Self(Reason::SocketStalled);
     /// It is no Ethernet frame.
     pub const MALFORMED: Self = Self(Reason::Malformed);
 

@@ -45,7 +45,8 @@ impl<F: Copy> Switch<F> {
         let lanes =
             lanes.filter(|(from, lane)| *from == id && lane.frames >= config.quota.get()).count();
         let port = self.port_mut(id);
-        port.ingress.at_quota = (at_quota + lanes) as u32;
+        let pressed = usize::from(port.ingress.is_pressed(&port.config));
+        port.ingress.at_quota = (at_quota + lanes + pressed) as u32;
         port.ingress.resume(now, &port.config);
         for class in Class::all() {
             self.pull(now, id, class);

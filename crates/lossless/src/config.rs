@@ -62,6 +62,14 @@ pub struct PortConfig {
     pub scheduling: Scheduling,
 }
 
+impl PortConfig {
+    /// How many of this port's frames may be set aside, in all flows together, before the sender is
+    /// held back: half of what may be held in a class, so that the rest is left for others.
+    pub fn aside(&self) -> u32 {
+        (self.ingress.frames / 2).max(1)
+    }
+}
+
 impl Default for PortConfig {
     fn default() -> Self {
         Self {
@@ -82,10 +90,18 @@ pub struct Settings {
     /// How long a receiver may take nothing, while frames wait for it that may leave, before it is
     /// stalled.
     pub stall_after: Span,
+    /// How long a flow that was set aside may take nothing, because its socket is full, before it
+    /// is stalled; a tenth of it suffices while its sender has [as much set
+    /// aside](PortConfig::aside) as it may.
+    pub socket_stall_after: Span,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { classes: Classes::default(), stall_after: Span::from_secs(10) }
+        Self {
+            classes: Classes::default(),
+            stall_after: Span::from_secs(10),
+            socket_stall_after: Span::from_secs(1),
+        }
     }
 }

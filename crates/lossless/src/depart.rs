@@ -55,6 +55,17 @@ pub struct Head<'v, 'a, F: Copy> {
     seen: Seen<F>,
 }
 
+/// A flow that is set aside.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Aside {
+    /// Its number.
+    pub flow: Flow,
+    /// How many frames it has.
+    pub frames: u32,
+    /// Since when it has taken nothing.
+    pub since: Instant,
+}
+
 impl<F: Copy> Switch<F> {
     /// Begins a visit to the receiver at `to`.
     #[inline]
@@ -68,6 +79,22 @@ impl<F: Copy> Switch<F> {
     /// same.
     pub fn pause_classes(&mut self, to: PortId, classes: u8) {
         self.port_mut(to).egress.paused = classes;
+    }
+
+    /// The flows towards a port that are set aside.
+    pub fn aside(&self, to: PortId) -> impl Iterator<Item = Aside> {
+        let egress = &self.port(to).egress;
+        let aside = egress.flows.iter().filter(|(_, queue)| queue.state == State::Aside);
+        aside.map(|(flow, queue)| Aside {
+            flow,
+            frames: queue.lanes().map(|(_, lane)| lane.frames).sum(),
+            since: egress.idle_since(queue.progress),
+        })
+    }
+
+    /// The flows towards a port that are [stalled](Head::is_stalled), and have no frames.
+    pub fn stalled_flows(&self, to: PortId) -> impl Iterator<Item = Flow> {
+        self.port(to).egress.flows.stalled()
     }
 
     /// The flows towards a port that have frames, set aside or offered, in the order of their
@@ -93,11 +120,14 @@ impl<F: Copy> Switch<F> {
         let Self { ports, cells, .. } = self;
         let egress = &mut ports[to].egress;
         let Popped { ingress, frames, state, class } = egress.flows.pop(now, flow, cells);
+        if state != State::Aside {
+            egress.note_ready(class);
+        }
+        let Port { config, ingress, .. } = &mut ports[ingress];
         if state == State::Aside {
+            ingress.take_back(now, 1, config);
             return;
         }
-        egress.note_ready(class);
-        let Port { config, ingress, .. } = &mut ports[ingress];
         if frames == config.quota.get() {
             ingress.at_quota -= 1;
             ingress.resume(now, config);
@@ -379,6 +409,23 @@ impl<F: Copy> Head<'_, '_, F> {
         !flows.is_empty() && flows.contains(flow)
     }
 
+    /// Whether `flow` is stalled: its receiver took nothing for [too
+    /// long](crate::Settings::socket_stall_after), and had no room since. What is for it is to be
+    /// refused as [`Refusal::SOCKET_STALLED`]: no new wait begins.
+    pub fn is_stalled(&self, flow: Flow) -> bool {
+        self.visit.switch.port(self.visit.to).egress.flows.is_stalled(flow)
+    }
+
+    /// The receiver of `flow`, the head's, was asked whether it has room. If so, it is not stalled
+    /// any more, and frames of it that are set aside wait for the port alone.
+    #[inline]
+    pub fn note_room(&mut self, flow: Flow, has_room: bool) {
+        let flows = &mut self.visit.switch.port_mut(self.visit.to).egress.flows;
+        if !flows.are_unknown() {
+            flows.note_room(flow, has_room);
+        }
+    }
+
     /// The receiver has it. The handle comes back if no other egress still wants the frame, and the
     /// next that waited for its place is pulled before the next head.
     #[inline(always)]
@@ -397,7 +444,7 @@ impl<F: Copy> Head<'_, '_, F> {
     /// The receiver will never take it. The frame comes back if no other egress still wants it.
     pub fn refuse(self, refusal: Refusal) -> Option<Released<F>> {
         let Self { visit, seen: Seen { node, .. } } = self;
-        if let Source::Flow(_) = visit.source {
+        if matches!(visit.source, Source::Flow(_)) || refusal == Refusal::SOCKET_STALLED {
             // Of many receivers behind a port one does not take it; the others are as they were.
             visit.switch.ports[visit.to].egress.progress = visit.now;
         }
@@ -416,6 +463,9 @@ impl<F: Copy> Head<'_, '_, F> {
         }
         visit.leave(node, |switch, now, to| {
             switch.ports[to].egress.flows.park(now, flow, &mut switch.cells, node);
+            let sender = PortId(switch.cells.label(node).stamp.ingress());
+            let Port { config, ingress, .. } = switch.port_mut(sender);
+            ingress.set_aside(config);
         });
     }
 

@@ -53,7 +53,20 @@ pub(crate) struct Flows {
     queues: BTreeMap<Flow, FlowQueue>,
     /// The turns of those that are ready; none before one was offered.
     turns: Option<Box<ClassMap<Turns>>>,
+    /// Flows that took nothing for too long, and had no room since.
+    stalled: Option<Box<Stalled>>,
 }
+
+/// A memory of flows: those that were noted last, at least [`REMEMBERED`] of them and at most twice
+/// as many, so that it is bounded whoever opens however many sockets.
+#[derive(Debug, Default)]
+struct Stalled {
+    newer: BTreeSet<Flow>,
+    older: BTreeSet<Flow>,
+}
+
+/// How many stalled flows an egress remembers for certain.
+const REMEMBERED: usize = 1024;
 
 /// The turns of one class's ready flows.
 #[derive(Debug, Default)]
@@ -79,6 +92,9 @@ pub(crate) struct FlowQueue {
     pub progress: Instant,
     /// No frame was taken since the flow was blocked.
     is_stuck: bool,
+    /// Of a flow that is set aside: its receiver had room when it was last asked, so that what it
+    /// waits for is the port.
+    pub has_room: bool,
     pub state: State,
     class: Class,
     /// The first frame's, in its class's virtual time; without meaning in a flow that is set aside.
@@ -110,8 +126,50 @@ impl Flows {
         self.queues.is_empty()
     }
 
+    /// Whether there is nothing to know of any flow.
+    #[inline]
+    pub(crate) fn are_unknown(&self) -> bool {
+        self.queues.is_empty() && self.stalled.is_none()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.queues.len()
+    }
+
+    /// The flow's receiver was asked, and has room or not. With room, it is not stalled any more.
+    pub(crate) fn note_room(&mut self, flow: Flow, has_room: bool) {
+        if let Some(queue) = self.queues.get_mut(&flow) {
+            queue.has_room = has_room;
+        }
+        if has_room && let Some(stalled) = &mut self.stalled {
+            stalled.newer.remove(&flow);
+            stalled.older.remove(&flow);
+            if stalled.newer.is_empty() && stalled.older.is_empty() {
+                self.stalled = None;
+            }
+        }
+    }
+
+    /// Remembers a flow as stalled.
+    pub(crate) fn note_stalled(&mut self, flow: Flow) {
+        let Stalled { newer, older } = &mut **self.stalled.get_or_insert_default();
+        if newer.len() == REMEMBERED {
+            *older = core::mem::take(newer);
+        }
+        older.remove(&flow);
+        newer.insert(flow);
+    }
+
+    pub(crate) fn is_stalled(&self, flow: Flow) -> bool {
+        let is_in =
+            |stalled: &Stalled| stalled.newer.contains(&flow) || stalled.older.contains(&flow);
+        self.stalled.as_deref().is_some_and(is_in)
+    }
+
+    /// The flows that are remembered as stalled.
+    pub(crate) fn stalled(&self) -> impl Iterator<Item = Flow> {
+        let sets = self.stalled.iter().flat_map(|stalled| [&stalled.newer, &stalled.older]);
+        sets.flatten().copied()
     }
 
     pub(crate) fn contains(&self, flow: Flow) -> bool {
@@ -197,7 +255,7 @@ impl Flows {
     /// Takes the first frame out of a flow. From which sender's lane, how many frames that had
     /// before, and whether it was the flow's last, of which nothing is left then.
     pub(crate) fn pop<F: Copy>(&mut self, now: Instant, flow: Flow, cells: &Cells<F>) -> Popped {
-        let Self { queues, turns } = self;
+        let Self { queues, turns, .. } = self;
         let queue = queues.get_mut(&flow).expect("who has a head has a flow");
         let (state, class, tag) = (queue.state, queue.class, queue.tag);
         let (ingress, frames) = queue.pop(cells);
@@ -320,6 +378,7 @@ impl FlowQueue {
             turn: ingress,
             progress: now,
             is_stuck: false,
+            has_room: false,
             state,
             class,
             tag: 0,

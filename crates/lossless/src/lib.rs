@@ -59,7 +59,7 @@ pub use audit::Defect;
 pub use config::{
     ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling, Settings, Shaping,
 };
-pub use depart::{Departures, Head};
+pub use depart::{Aside, Departures, Head};
 pub use flows::Flow;
 pub use id::{MAX_PORTS, PortId};
 pub use outlook::{EgressOutlook, Fate};

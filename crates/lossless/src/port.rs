@@ -29,6 +29,9 @@ pub(crate) struct Ingress {
     /// VOQs, and the sender's parts of flows that are offered, that have reached the quota: no more
     /// than frames are held.
     pub at_quota: u32,
+    /// Frames in flows that are set aside. As many as [may be](PortConfig::aside) count as one of
+    /// those at their quota.
+    pub aside: u32,
     pub classes: ClassMap<IngressClass>,
     /// Since when the sender has been held back, if it is.
     pub paused_since: Option<Instant>,
@@ -138,6 +141,7 @@ impl Port {
             ingress: Ingress {
                 classes: ClassMap::default(),
                 at_quota: 0,
+                aside: 0,
                 paused_since: None,
                 paused: Span::ZERO,
             },
@@ -213,6 +217,27 @@ impl Ingress {
 
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &Account> {
         self.classes.0.iter().map(|class| &class.account)
+    }
+
+    /// Whether as many of the sender's frames are set aside as may be.
+    pub(crate) fn is_pressed(&self, config: &PortConfig) -> bool {
+        self.aside >= config.aside()
+    }
+
+    /// One more of the sender's frames is set aside.
+    pub(crate) fn set_aside(&mut self, config: &PortConfig) {
+        self.aside += 1;
+        self.at_quota += u32::from(self.aside == config.aside());
+    }
+
+    /// So many of the sender's frames are set aside no more.
+    pub(crate) fn take_back(&mut self, now: Instant, frames: u32, config: &PortConfig) {
+        let was_pressed = self.is_pressed(config);
+        self.aside -= frames;
+        if was_pressed && !self.is_pressed(config) {
+            self.at_quota -= 1;
+            self.resume(now, config);
+        }
     }
 
     pub(crate) fn pause(&mut self, now: Instant) {

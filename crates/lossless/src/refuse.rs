@@ -148,7 +148,9 @@ impl<F: Copy> Switch<F> {
         Class::all().for_each(|class| side.note_ready(class));
         for (sender, lane) in gone.lanes() {
             let Port { config, ingress, .. } = self.port_mut(sender);
-            if gone.state != State::Aside && lane.frames >= config.quota.get() {
+            if gone.state == State::Aside {
+                ingress.take_back(now, lane.frames, config);
+            } else if lane.frames >= config.quota.get() {
                 ingress.at_quota -= 1;
                 ingress.resume(now, config);
             }

@@ -3,11 +3,12 @@
 
 use alloc::vec::Vec;
 
-use units::{Class, Instant};
+use units::{Class, Instant, Span};
 
 use crate::account::Refusal;
 use crate::cells::Queue;
-use crate::flows::{FlowQueue, State};
+use crate::config::Settings;
+use crate::flows::{FlowQueue, Lane, State};
 use crate::id::PortId;
 use crate::port::Port;
 use crate::switch::{Released, Switch};
@@ -36,8 +37,10 @@ impl<F: Copy> Switch<F> {
             let waits = egress.ready | egress.ready_flows != 0;
             let stall =
                 (waits && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
-            let flows = egress.flows.iter().filter(|(_, flow)| flow.state != State::Ready);
-            let flows = flows.map(|(_, flow)| egress.idle_since(flow.progress) + verdict).min();
+            let flows = egress.flows.iter().filter_map(|(_, flow)| {
+                Some(egress.idle_since(flow.progress) + self.patience(flow)?.0)
+            });
+            let flows = flows.min();
             [shaped, stall, flows].into_iter().flatten().min()
         };
         self.pending.iter().filter_map(|port| of_port(self.port(port))).min()
@@ -57,16 +60,43 @@ impl<F: Copy> Switch<F> {
             self.refuse_switched(now, id, released);
         }
         let egress = &self.port(id).egress;
-        let dead = |flow: &FlowQueue| match flow.state {
-            State::Ready => egress.stalled,
-            State::Aside | State::Blocked => now >= egress.idle_since(flow.progress) + patience,
+        let verdict = |flow: &FlowQueue| match self.patience(flow) {
+            None => egress.stalled.then_some(Refusal::STALLED),
+            Some((patience, refusal)) => {
+                (now >= egress.idle_since(flow.progress) + patience).then_some(refusal)
+            }
         };
-        let flows: Vec<_> =
-            egress.flows.iter().filter(|(_, flow)| dead(flow)).map(|(flow, _)| flow).collect();
-        for flow in flows {
-            self.refuse_flow(now, id, flow, Refusal::STALLED, released);
+        let dead = egress.flows.iter().filter_map(|(flow, queue)| Some((flow, verdict(queue)?)));
+        for (flow, refusal) in dead.collect::<Vec<_>>() {
+            self.refuse_flow(now, id, flow, refusal, released);
+            if refusal == Refusal::SOCKET_STALLED {
+                self.port_mut(id).egress.flows.note_stalled(flow);
+            }
         }
         self.rest(id);
+    }
+
+    /// How long a flow may take nothing, and as what it is refused then; `None` if it shares the
+    /// verdict on its port.
+    fn patience(&self, flow: &FlowQueue) -> Option<(Span, Refusal)> {
+        let Settings { stall_after, socket_stall_after, .. } = self.settings;
+        match flow.state {
+            State::Ready => None,
+            State::Blocked => Some((stall_after, Refusal::STALLED)),
+            // The socket has room: it is the port that takes nothing.
+            State::Aside if flow.has_room => Some((stall_after, Refusal::STALLED)),
+            State::Aside => {
+                // Whoever opens many sockets and reads none of them must not hold a sender back
+                // for as long as each of them may be silent.
+                let is_pressed = |(sender, _): (PortId, &Lane)| {
+                    let Port { config, ingress, .. } = self.port(sender);
+                    ingress.is_pressed(config)
+                };
+                let hurry = if flow.lanes().any(is_pressed) { 10 } else { 1 };
+                let patience = Span::from_nanos(socket_stall_after.as_nanos() / hurry);
+                Some((patience, Refusal::SOCKET_STALLED))
+            }
+        }
     }
 
     /// Has a port's receiver left in peace if it has nothing to take.

@@ -46,6 +46,9 @@ pub struct AgentSettings {
     pub priorities: [Class; 8],
     /// How long a receiver may take nothing while frames wait for it before it is declared stalled.
     pub stall_after: Span,
+    /// How long a UDP socket may take nothing while frames wait for it before what is for it is
+    /// refused.
+    pub socket_stall_after: Span,
     /// How long a learned address is kept after its last frame (802.1Q §8.8.3).
     pub mac_age: Span,
     /// Hold a UDP flow while its last socket is full, where the kernel lets us see that.
@@ -62,6 +65,7 @@ impl Default for AgentSettings {
             classes: [ClassKind::Lossless; 8],
             priorities: core::array::from_fn(|priority| Class::from_low_bits(priority as u8)),
             stall_after: Span::from_secs(10),
+            socket_stall_after: Span::from_secs(1),
             mac_age: Span::from_secs(300),
             udp_gate: true,
         }
@@ -89,6 +93,11 @@ impl HostConfig {
         if self.agent.stall_after == Span::ZERO {
             return Err(InvalidConfig::Agent(
                 "every receiver would be stalled at once: raise `stall_after` above 0",
+            ));
+        }
+        if self.agent.socket_stall_after == Span::ZERO {
+            return Err(InvalidConfig::Agent(
+                "every socket that is full would be stalled at once: raise `socket_stall_after` above 0",
             ));
         }
         if let Some(uplink) = &self.uplink {

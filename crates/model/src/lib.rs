@@ -52,8 +52,8 @@ pub use port::{
 };
 pub use position::Position;
 pub use status::{
-    AddressStatus, AgentStatus, GateStatus, NetworksReplaced, NetworksStatus, PausedBy, PortState,
-    PortStatus,
+    AddressStatus, AgentStatus, GateStatus, HeldSocket, NetworksReplaced, NetworksStatus, PausedBy,
+    PortState, PortStatus,
 };
 pub use trace::{
     TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec,

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Rate, Span};
@@ -96,8 +97,32 @@ pub struct PortStatus {
     pub paused_by: Option<PausedBy>,
     /// UDP flows to this port that wait for their socket now.
     pub held_flows: u32,
+    /// UDP flows to this port whose socket has taken nothing for `socket_stall_after`: what is for
+    /// them is refused until it does.
+    #[serde(default)]
+    pub stalled_flows: u32,
+    /// The sockets of those flows, at most 16: those with the most frames first.
+    #[serde(default)]
+    pub held_sockets: Vec<HeldSocket>,
     /// Notes for the operator, in sentences.
     pub notes: Vec<String>,
+}
+
+/// A UDP socket behind a port that had no room for a datagram when it was last asked.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HeldSocket {
+    /// The address and port that datagrams for it are sent to.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "10.0.0.2:53"))]
+    pub socket: SocketAddr,
+    /// Frames that wait for it now.
+    pub held: u32,
+    /// How long it has taken nothing while they waited; absent once it is stalled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "300ms"))]
+    pub silent: Option<Span>,
+    /// It has taken nothing for `socket_stall_after`: what is for it is refused until it does.
+    pub stalled: bool,
 }
 
 /// An entry of the address table.

@@ -621,7 +621,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 None => visit.head(),
                 Some(flow) => visit.parked_head(flow),
             };
-            let Some(head) = head else { break };
+            let Some(mut head) = head else { break };
             let ingress = head.ingress();
             let source = lines[ingress.index()].as_deref_mut();
             let source =
@@ -638,8 +638,23 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 done += 1;
                 continue;
             }
-            match gate.ask(id, frame) {
+            let clearance = gate.ask(id, frame);
+            match clearance {
+                Clearance::Hold(flow) | Clearance::Go(flow) => {
+                    head.note_room(flow, clearance == Clearance::Go(flow));
+                }
+                Clearance::Free => {}
+            }
+            match clearance {
                 Clearance::Hold(_) if parked.is_some() => break,
+                Clearance::Hold(flow) if head.is_stalled(flow) => {
+                    if let Some(taps) = taps {
+                        taps.refuse(now, ingress, Some(id), Reason::SocketStalled, frame);
+                    }
+                    if let Some(released) = head.refuse(Refusal::SOCKET_STALLED) {
+                        release(lines, needs_flush, released);
+                    }
+                }
                 Clearance::Hold(flow) => head.park(flow),
                 Clearance::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
                 Clearance::Go(_) | Clearance::Free => {

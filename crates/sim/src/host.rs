@@ -759,7 +759,11 @@ impl Bridge {
         for class in scenario.classes.values() {
             weights[class.priority.index()] = class.weight;
         }
-        let settings = Settings { classes: Classes(kinds), stall_after: network.stall_after };
+        let settings = Settings {
+            classes: Classes(kinds),
+            stall_after: network.stall_after,
+            ..Settings::default()
+        };
         let mut switch = Switch::new(settings);
         let limits = |bytes: Bytes| Limits { frames: u32::MAX, bytes };
         let config = PortConfig {

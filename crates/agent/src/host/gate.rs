@@ -1,7 +1,9 @@
 //! The UDP gates of this host, by port: one for all namespaces, whose sockets we see ourselves, and
 //! one for each guest that tells of its own.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time;
@@ -13,6 +15,7 @@ use plane::{Clearance, Gate};
 use port::FrameView;
 use udp_gate::{GuestGate, UdpGate};
 use units::{Instant, Span};
+use wire::udp::Packet;
 
 /// Holds UDP flows whose socket is full, where the kernel lets us see that or a guest says so; lets
 /// everything go where they do not.
@@ -26,7 +29,16 @@ pub(super) struct HostGate {
     guests: Vec<Option<Box<Guest>>>,
     /// Which gate the last frame passes.
     asked: Asked,
+    /// The sockets of flows that were held: their addresses and ports.
+    names: HashMap<(PortId, Flow), SocketAddr>,
 }
+
+/// How many sockets' names are kept. Beyond it all are forgotten: a flow that is still held tells
+/// its socket's again with its next frame.
+const MOST_NAMES: usize = 8192;
+
+/// The most bytes of a frame's headers up to UDP's: Ethernet with a tag, IPv6 with extensions.
+const HEADERS: usize = 256;
 
 /// A guest that tells of its sockets, or has told.
 #[derive(Debug)]
@@ -53,7 +65,36 @@ impl HostGate {
             }
             None => Err("`udp_gate = false` is declared".into()),
         };
-        Self { gate, namespaces: Vec::new(), guests: Vec::new(), asked: Asked::Nobody }
+        Self {
+            gate,
+            namespaces: Vec::new(),
+            guests: Vec::new(),
+            asked: Asked::Nobody,
+            names: HashMap::new(),
+        }
+    }
+
+    /// The socket of a flow that was held behind a port, if its frames told.
+    pub(super) fn socket(&self, port: PortId, flow: Flow) -> Option<SocketAddr> {
+        self.names.get(&(port, flow)).copied()
+    }
+
+    /// Keeps the name of the socket that a frame is held for.
+    #[cold]
+    fn note_name(&mut self, port: PortId, flow: Flow, frame: &FrameView<'_>) {
+        if self.names.contains_key(&(port, flow)) {
+            return;
+        }
+        let mut head = [0; HEADERS];
+        let head = frame.first(&mut head);
+        let Some(packet) = Packet::parse_head(head, frame.len(), frame.offload()) else { return };
+        // A later fragment does not name its port.
+        let Some(datagram) = packet.datagram else { return };
+        if self.names.len() == MOST_NAMES {
+            self.names.clear();
+        }
+        let address = packet.destination.to_canonical();
+        self.names.insert((port, flow), SocketAddr::new(address, datagram.destination_port));
     }
 
     /// Whether there is a gate, or why not.
@@ -91,6 +132,7 @@ impl HostGate {
 
     /// Forgets a port; its namespace too, unless another port leads there.
     pub(super) fn unserve(&mut self, port: PortId) {
+        self.names.retain(|(named, _), _| *named != port);
         if let Some(guest) = self.guests.get_mut(port.index()) {
             *guest = None;
         }
@@ -182,7 +224,10 @@ impl Gate for HostGate {
         match verdict {
             udp_gate::Verdict::Free => Clearance::Free,
             udp_gate::Verdict::Go(flow) => Clearance::Go(Flow(flow.0)),
-            udp_gate::Verdict::Hold(flow) => Clearance::Hold(Flow(flow.0)),
+            udp_gate::Verdict::Hold(flow) => {
+                self.note_name(port, Flow(flow.0), frame);
+                Clearance::Hold(Flow(flow.0))
+            }
         }
     }
 

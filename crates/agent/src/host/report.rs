@@ -1,7 +1,9 @@
 //! The state of ports, as the API and metrics report it.
 
-use lossless::PortId;
-use model::{PausedBy, PortState, PortStatus};
+use std::cmp::Reverse;
+
+use lossless::{Aside, PortId};
+use model::{HeldSocket, PausedBy, PortState, PortStatus};
 use units::Instant;
 
 use super::attached::Attached;
@@ -52,8 +54,29 @@ pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus 
             false => PausedBy::Ingress,
         }),
         held_flows: switch.flows(*id).len() as u32,
+        stalled_flows: switch.stalled_flows(*id).count() as u32,
+        held_sockets: held_sockets(plane, *id, now),
         notes: notes.collect(),
     }
+}
+
+/// How many held sockets a status names.
+const MOST_SOCKETS: usize = 16;
+
+/// The sockets behind a port that frames wait for, or that are stalled.
+fn held_sockets(plane: &HostPlane, id: PortId, now: Instant) -> Vec<HeldSocket> {
+    let (gate, switch) = (plane.gate(), plane.switch());
+    let aside = switch.aside(id).filter_map(|Aside { flow, frames, since }| {
+        let silent = Some(now.since(since));
+        Some(HeldSocket { socket: gate.socket(id, flow)?, held: frames, silent, stalled: false })
+    });
+    let stalled = switch.stalled_flows(id).filter_map(|flow| {
+        Some(HeldSocket { socket: gate.socket(id, flow)?, held: 0, silent: None, stalled: true })
+    });
+    let mut sockets: Vec<_> = aside.chain(stalled).collect();
+    sockets.sort_by_key(|socket| (Reverse(socket.held), socket.socket));
+    sockets.truncate(MOST_SOCKETS);
+    sockets
 }
 
 fn state(plane: &HostPlane, id: PortId) -> PortState {

@@ -363,6 +363,151 @@ fn park_all(switch: &mut Switch<Frame>, id: PortId) {
     }
 }
 
+/// Longer than sockets may take nothing.
+const SOCKETS_PATIENCE: Span = Span::from_secs(1);
+
+/// The gate says that the socket of the next frame's flow has room, or not: the frame is set aside
+/// then, or refused if the flow is stalled. Whether it was.
+fn gate(switch: &mut Switch<Frame>, now: Instant, id: PortId, flow: Flow, has_room: bool) -> bool {
+    let mut visit = switch.departures(now, id);
+    let mut head = visit.head().unwrap();
+    head.note_room(flow, has_room);
+    let is_stalled = head.is_stalled(flow);
+    match (has_room, is_stalled) {
+        (true, _) => assert!(head.delivered().is_some()),
+        (false, true) => assert!(head.refuse(Refusal::SOCKET_STALLED).is_some()),
+        (false, false) => head.park(flow),
+    }
+    is_stalled
+}
+
+#[test]
+fn a_socket_that_takes_nothing_is_stalled_until_it_has_room() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 2]);
+    let send = |switch: &mut _, number| assert!(offer(switch, &ids, number, 0, Some(1), 0));
+    for number in 0..3 {
+        send(&mut switch, number);
+        assert!(!gate(&mut switch, NOW, ids[1], Flow(0), false));
+    }
+    let due = switch.deadline(NOW).unwrap();
+    assert_eq!(due, NOW + SOCKETS_PATIENCE);
+    assert_eq!(tick(&mut switch, due), [0, 1, 2]);
+    assert_eq!(switch.stalled_flows(ids[1]).collect::<Vec<_>>(), [Flow(0)]);
+    assert!(!switch.stalled(ids[1]), "the port itself is not");
+    // No new wait begins, however long it goes on.
+    let mut now = due;
+    for number in 3..5000 {
+        now += Span::from_millis(10);
+        send(&mut switch, number);
+        assert!(gate(&mut switch, now, ids[1], Flow(0), false), "{number}");
+        assert!(tick(&mut switch, now).is_empty());
+        assert!(!switch.stalled(ids[1]));
+    }
+    let refused = switch.total().refused[Reason::SocketStalled as usize];
+    assert_eq!((refused, switch.total().refused_total()), (5000, 5000));
+    send(&mut switch, 5000);
+    assert!(!gate(&mut switch, now, ids[1], Flow(0), true), "it took one");
+    send(&mut switch, 5001);
+    assert!(!gate(&mut switch, now, ids[1], Flow(0), false), "a new wait begins");
+    assert_eq!(switch.deadline(now), Some(now + SOCKETS_PATIENCE));
+    switch.audit().unwrap();
+}
+
+#[test]
+fn a_socket_that_takes_a_frame_now_and_then_is_never_stalled() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(64, 64); 2]);
+    for number in 0..8 {
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+        gate(&mut switch, NOW, ids[1], Flow(0), false);
+    }
+    let mut now = NOW;
+    for number in 0..8 {
+        now += Span::from_millis(999);
+        assert!(tick(&mut switch, now).is_empty());
+        let mut visit = switch.departures(now, ids[1]);
+        let mut head = visit.parked_head(Flow(0)).unwrap();
+        assert_eq!(head.frame().number, number);
+        head.note_room(Flow(0), true);
+        assert!(head.delivered().is_some());
+        if let Some(mut next) = visit.parked_head(Flow(0)) {
+            next.note_room(Flow(0), false);
+        }
+    }
+    assert_eq!(switch.total().delivered, 8);
+}
+
+#[test]
+fn a_flow_whose_socket_has_room_waits_for_its_port_as_long_as_others() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 2]);
+    offer(&mut switch, &ids, 0, 0, Some(1), 0);
+    gate(&mut switch, NOW, ids[1], Flow(0), false);
+    // The device has no room.
+    switch.departures(NOW, ids[1]).parked_head(Flow(0)).unwrap().note_room(Flow(0), true);
+    assert!(tick(&mut switch, NOW + SOCKETS_PATIENCE).is_empty());
+    assert_eq!(tick(&mut switch, NOW + PATIENCE), [0]);
+    assert_eq!(switch.total().refused[Reason::StalledReceiver as usize], 1);
+    assert_eq!(switch.stalled_flows(ids[1]).count(), 0);
+}
+
+#[test]
+fn sockets_hold_half_of_a_senders_room_and_are_judged_sooner_then() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 3]);
+    // Eight sockets behind two ports.
+    for number in 0..8 {
+        assert_eq!(switch.room(NOW, ids[0]), 16 - number as u32);
+        let to = 1 + number as usize % 2;
+        assert!(offer(&mut switch, &ids, number, 0, Some(to), 0));
+        gate(&mut switch, NOW, ids[to], Flow(number), false);
+    }
+    assert_eq!((switch.room(NOW, ids[0]), switch.at_quota(ids[0])), (0, true));
+    let due = switch.deadline(NOW).unwrap();
+    assert_eq!(due, NOW + Span::from_millis(100));
+    // Of one that takes a frame the sender may hold another's.
+    let mut visit = switch.departures(NOW, ids[1]);
+    assert!(visit.parked_head(Flow(0)).unwrap().delivered().is_some());
+    drop(visit);
+    assert_eq!((switch.room(NOW, ids[0]), switch.at_quota(ids[0])), (9, false));
+    assert!(offer(&mut switch, &ids, 8, 0, Some(1), 0));
+    gate(&mut switch, NOW, ids[1], Flow(8), false);
+    assert_eq!(tick(&mut switch, due).len(), 4, "who is judged first makes room for the rest");
+    assert_eq!(switch.room(due, ids[0]), 12);
+    switch.audit().unwrap();
+    tick(&mut switch, NOW + SOCKETS_PATIENCE);
+    assert_eq!(switch.total().refused[Reason::SocketStalled as usize], 8);
+    assert_eq!(switch.room(NOW, ids[0]), 16);
+}
+
+#[test]
+fn the_half_for_sockets_follows_the_senders_limit() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 2]);
+    for number in 0..6 {
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+    }
+    park_all(&mut switch, ids[1]);
+    assert_eq!(switch.room(NOW, ids[0]), 10);
+    switch.configure(NOW, ids[0], small(8, 16));
+    assert_eq!(switch.room(NOW, ids[0]), 0);
+    switch.configure(NOW, ids[0], small(64, 16));
+    assert_eq!(switch.room(NOW, ids[0]), 58);
+    switch.detach(NOW, ids[1], |_| {});
+    assert_eq!((switch.room(NOW, ids[0]), switch.at_quota(ids[0])), (64, false));
+}
+
+#[test]
+fn a_bounded_number_of_stalled_sockets_is_remembered() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 2]);
+    let mut now = NOW;
+    for number in 0..5000 {
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+        gate(&mut switch, now, ids[1], Flow(number), false);
+        now += SOCKETS_PATIENCE;
+        assert_eq!(tick(&mut switch, now), [number]);
+    }
+    let remembered: Vec<_> = switch.stalled_flows(ids[1]).collect();
+    assert!((1024..=2048).contains(&remembered.len()), "{}", remembered.len());
+    assert!((5000 - 1024..5000).all(|number| remembered.contains(&Flow(number))));
+}
+
 #[test]
 fn senders_take_turns_in_a_flow_that_was_set_aside() {
     let (mut switch, ids) = switch(Settings::default(), &[small(64, 64); 4]);

@@ -527,7 +527,11 @@ fn ten_million_visits_keep_the_law() {
     let mut rng = Rng::new(0x7a6f_766e);
     let mut classes = Classes::default();
     classes.0.0[2] = ClassKind::Lossy;
-    let mut switch = Switch::new(Settings { classes, stall_after: Span::from_micros(900) });
+    let mut switch = Switch::new(Settings {
+        classes,
+        stall_after: Span::from_micros(900),
+        socket_stall_after: Span::from_micros(300),
+    });
     let config = |rng: &mut Rng| PortConfig {
         ingress: Limits::frames(1 + rng.below(40) as u32),
         quota: quota(1 + rng.below(20) as u32),

@@ -2,7 +2,7 @@
 //! keys at the bottom.
 
 use figures::count;
-use model::{AgentStatus, GateStatus, Ledgers, Limits, PortState, PortStatus};
+use model::{AgentStatus, GateStatus, HeldSocket, Ledgers, Limits, PortState, PortStatus};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Constraint, HorizontalAlignment, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -189,6 +189,12 @@ impl View {
                 Line::from(vec![format!("{}: ", port.name).bold().yellow(), note.as_str().into()])
             })
         });
+        let held = self.pace.status().ports.iter().flat_map(|port| {
+            port.held_sockets.iter().map(|held| {
+                let socket = format!("{}: ", port.name).bold().yellow();
+                Line::from(vec![socket, sentence(held).into()])
+            })
+        });
         let uplink = self.pace.status().uplink.iter().flat_map(|uplink| {
             let unsent = uplink.last_send_error.iter().map(|error| {
                 format!(
@@ -199,7 +205,19 @@ impl View {
             unsent.chain(uplink.notes.iter().cloned())
         });
         let uplink = uplink.map(|note| Line::from(vec!["uplink: ".bold().yellow(), note.into()]));
-        problem.chain(gate).chain(uplink).chain(notes).take(6).collect()
+        problem.chain(gate).chain(uplink).chain(notes).chain(held).take(6).collect()
+    }
+}
+
+/// What is to be said of a socket that is full.
+fn sentence(held: &HeldSocket) -> String {
+    let HeldSocket { socket, held, stalled, .. } = held;
+    match held {
+        _ if *stalled => format!("UDP socket {socket} takes nothing: what is for it is refused"),
+        1 => format!("UDP socket {socket} is full: 1 frame waits for it"),
+        frames => {
+            format!("UDP socket {socket} is full: {} frames wait for it", count(u64::from(*frames)))
+        }
     }
 }
 

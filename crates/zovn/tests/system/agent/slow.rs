@@ -1,0 +1,151 @@
+//! Receivers that take nothing, or little: what becomes of what else their sender sends.
+
+use std::thread::JoinHandle;
+
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+
+use super::*;
+
+/// Datagrams that go to and fro between two containers until somebody has seen enough.
+struct Echo {
+    from: UdpSocket,
+    over: std::sync::Arc<AtomicBool>,
+    other: Option<JoinHandle<()>>,
+}
+
+impl Echo {
+    fn start(world: &World, from: usize, to: usize) -> Self {
+        let bind = |place: usize| {
+            let address = format!("10.9.0.{}:0", place + 1);
+            world.containers[place].run(|| UdpSocket::bind(address)).unwrap().unwrap()
+        };
+        let (from, to) = (bind(from), bind(to));
+        from.connect(to.local_addr().unwrap()).unwrap();
+        from.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        to.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let over = std::sync::Arc::new(AtomicBool::new(false));
+        let until = over.clone();
+        let other = thread::spawn(move || {
+            let mut buffer = [0; 16];
+            while !until.load(Ordering::Relaxed) {
+                if let Ok((len, back)) = to.recv_from(&mut buffer) {
+                    to.send_to(&buffer[..len], back).unwrap();
+                }
+            }
+        });
+        Self { from, over, other: Some(other) }
+    }
+
+    /// One there and back: how long that took. Its time-out fails the test.
+    fn round_trip(&self) -> Duration {
+        let began = Instant::now();
+        self.from.send(b"there").unwrap();
+        self.from.recv(&mut [0; 16]).unwrap();
+        began.elapsed()
+    }
+
+    /// The longest of all until a condition holds.
+    fn longest_until(&self, mut condition: impl FnMut() -> bool) -> Duration {
+        let mut longest = Duration::ZERO;
+        until(|| {
+            longest = longest.max(self.round_trip());
+            condition()
+        });
+        longest
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        let _ = self.other.take().map(JoinHandle::join);
+    }
+}
+
+/// What a port's sockets did not take.
+fn refused(client: &Client, place: usize) -> u64 {
+    let port = client.port(&name(place)).unwrap();
+    let refused = &port.egress.total.refused;
+    let stalled = refused.get("socket_stalled").copied().unwrap_or(0);
+    let all: u64 = refused.values().sum();
+    assert_eq!(all, stalled, "nothing is refused for another reason: {refused:?}");
+    stalled
+}
+
+/// Sends small datagrams to these, one after the other, without ever waiting, until told to end.
+fn pester(world: &World, targets: &[std::net::SocketAddr], over: &AtomicBool) {
+    let socket = world.containers[0].run(|| UdpSocket::bind("10.9.0.1:0")).unwrap().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    for target in targets.iter().cycle() {
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        let _ = socket.send_to(&[0; 20], target);
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn a_socket_that_is_never_read_stops_nobody_else_and_is_named() {
+    let mut world = World::new(3);
+    let client = world.start(3);
+    world.greet(0, 1);
+    world.greet(0, 2);
+    let (silent, echo) = (world.udp(1), Echo::start(&world, 0, 2));
+    let (target, over) = (silent.local_addr().unwrap(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| pester(&world, &[target], &over));
+        let longest = echo.longest_until(|| refused(&client, 1) > 3000);
+        let port = client.port(&name(1)).unwrap();
+        let metrics = client.metrics().unwrap();
+        let table = world.top(&["--once"]);
+        // It reads what it has: then it gets more.
+        silent.set_nonblocking(true).unwrap();
+        let mut buffer = [0; 32];
+        until(|| {
+            while silent.recv(&mut buffer).is_ok() {}
+            client.port(&name(1)).unwrap().stalled_flows == 0
+        });
+        over.store(true, Ordering::Relaxed);
+        assert!(longest < Duration::from_millis(500), "others wait for {longest:?}");
+        let [held] = &port.held_sockets[..] else { panic!("{port:?}") };
+        assert_eq!((held.socket, held.stalled, held.held), (target, true, 0));
+        assert_eq!((port.state, port.held_flows, port.stalled_flows), (PortState::Up, 0, 1));
+        let sample =
+            "zovn_held_udp_socket_frames{port=\"c1\",socket=\"10.9.0.2:7\",stalled=\"true\"} 0";
+        assert!(metrics.contains(sample), "{metrics}");
+        assert!(table.contains("c1: UDP socket 10.9.0.2:7 takes nothing"), "{table}");
+    });
+    assert!(balanced(&client.status().unwrap()));
+}
+
+#[test]
+fn nobody_stops_a_sender_by_opening_many_sockets() {
+    const SOCKETS: usize = 900;
+    let mut world = World::new(3);
+    let client = world.start(3);
+    world.greet(0, 1);
+    world.greet(0, 2);
+    let silent: Vec<UdpSocket> = (0..SOCKETS)
+        .map(|_| {
+            let socket = world.containers[1].run(|| UdpSocket::bind("10.9.0.2:0"));
+            let socket = socket.unwrap().unwrap();
+            set_socket_recv_buffer_size(&socket, 0).unwrap();
+            socket
+        })
+        .collect();
+    let targets: Vec<_> = silent.iter().map(|socket| socket.local_addr().unwrap()).collect();
+    let (echo, over) = (Echo::start(&world, 0, 2), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| pester(&world, &targets, &over));
+        let longest = echo.longest_until(|| {
+            let held = client.port(&name(0)).unwrap().ingress.total.held;
+            assert!(held <= 512 + port::BURST as u64, "{held} of 1024 frames are held");
+            refused(&client, 1) > 3 * SOCKETS as u64
+        });
+        over.store(true, Ordering::Relaxed);
+        assert!(longest < Duration::from_millis(500), "others wait for {longest:?}");
+    });
+    let port = client.port(&name(1)).unwrap();
+    assert_eq!(port.held_sockets.len(), 16, "of many, some are named");
+}
