@@ -91,8 +91,9 @@ pub struct Settings {
     /// stalled.
     pub stall_after: Span,
     /// How long a flow that was set aside may take nothing, because its socket is full, before it
-    /// is stalled; a tenth of it suffices while its sender has [as much set
-    /// aside](PortConfig::aside) as it may.
+    /// is stalled. While its sender has [as much set aside](PortConfig::aside) as it may, in
+    /// several flows, a part suffices: a half where they are two, a tenth where they are ten or
+    /// more.
     pub socket_stall_after: Span,
 }
 

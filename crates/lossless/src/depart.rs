@@ -125,7 +125,7 @@ impl<F: Copy> Switch<F> {
         }
         let Port { config, ingress, .. } = &mut ports[ingress];
         if state == State::Aside {
-            ingress.take_back(now, 1, config);
+            ingress.take_back(now, 1, frames == 1, config);
             return;
         }
         if frames == config.quota.get() {
@@ -462,10 +462,11 @@ impl<F: Copy> Head<'_, '_, F> {
             return;
         }
         visit.leave(node, |switch, now, to| {
-            switch.ports[to].egress.flows.park(now, flow, &mut switch.cells, node);
+            let flows = &mut switch.ports[to].egress.flows;
+            let frames = flows.park(now, flow, &mut switch.cells, node);
             let sender = PortId(switch.cells.label(node).stamp.ingress());
             let Port { config, ingress, .. } = switch.port_mut(sender);
-            ingress.set_aside(config);
+            ingress.set_aside(frames == 1, config);
         });
     }
 

@@ -200,14 +200,14 @@ impl Flows {
         self.queues.iter().map(|(flow, queue)| (*flow, queue))
     }
 
-    /// Sets a frame aside behind others of its flow and sender.
+    /// Sets a frame aside behind others of its flow and sender. How many that has there now.
     pub(crate) fn park<F: Copy>(
         &mut self,
         now: Instant,
         flow: Flow,
         cells: &mut Cells<F>,
         node: Node,
-    ) {
+    ) -> u32 {
         let stamp = cells.label(node).stamp;
         let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
         let queue = self
@@ -215,7 +215,7 @@ impl Flows {
             .entry(flow)
             .or_insert_with(|| FlowQueue::new(now, ingress, class, State::Aside));
         assert!(queue.state == State::Aside, "{flow:?} is offered, and cannot be set aside");
-        queue.push(ingress, cells, node);
+        queue.push(ingress, cells, node)
     }
 
     /// Puts a frame behind others of its flow and sender. How many frames its sender has there now,

@@ -8,10 +8,14 @@ use units::{Class, Instant, Span};
 use crate::account::Refusal;
 use crate::cells::Queue;
 use crate::config::Settings;
-use crate::flows::{FlowQueue, Lane, State};
+use crate::flows::{FlowQueue, State};
 use crate::id::PortId;
 use crate::port::Port;
 use crate::switch::{Released, Switch};
+
+/// How much sooner at most a flow is judged whose sender has as much set aside as it may: by as much
+/// as there are flows that share in that.
+const HURRY: u32 = 10;
 
 impl<F: Copy> Switch<F> {
     /// Does what time asks for: declares receivers stalled and refuses what waits for them.
@@ -87,12 +91,12 @@ impl<F: Copy> Switch<F> {
             State::Aside if flow.has_room => Some((stall_after, Refusal::STALLED)),
             State::Aside => {
                 // Whoever opens many sockets and reads none of them must not hold a sender back
-                // for as long as each of them may be silent.
-                let is_pressed = |(sender, _): (PortId, &Lane)| {
+                // for as long as each of them may be silent. One that pauses may.
+                let hurry = flow.lanes().map(|(sender, _)| {
                     let Port { config, ingress, .. } = self.port(sender);
-                    ingress.is_pressed(config)
-                };
-                let hurry = if flow.lanes().any(is_pressed) { 10 } else { 1 };
+                    if ingress.is_pressed(config) { ingress.aside_flows.min(HURRY) } else { 1 }
+                });
+                let hurry = u64::from(hurry.max().unwrap_or(1).max(1));
                 let patience = Span::from_nanos(socket_stall_after.as_nanos() / hurry);
                 Some((patience, Refusal::SOCKET_STALLED))
             }

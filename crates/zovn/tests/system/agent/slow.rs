@@ -107,7 +107,7 @@ fn a_socket_that_is_never_read_stops_nobody_else_and_is_named() {
             client.port(&name(1)).unwrap().stalled_flows == 0
         });
         over.store(true, Ordering::Relaxed);
-        assert!(longest < Duration::from_millis(500), "others wait for {longest:?}");
+        assert!(longest < Duration::from_millis(1500), "others wait for {longest:?}, once");
         let [held] = &port.held_sockets[..] else { panic!("{port:?}") };
         assert_eq!((held.socket, held.stalled, held.held), (target, true, 0));
         assert_eq!((port.state, port.held_flows, port.stalled_flows), (PortState::Up, 0, 1));
