@@ -19,6 +19,7 @@
 //! owner; [`memory`] has ports whose other end is a program, for benchmarks and tests. Devices are
 //! other crates' subject; whose a frame is and where it goes, the switch's.
 
+mod arena;
 pub mod cut;
 pub mod memory;
 mod pool;

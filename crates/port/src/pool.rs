@@ -2,16 +2,14 @@
 
 use std::ops::Range;
 
-use zerocopy::{FromZeros, IntoBytes};
+use crate::arena::Arena;
 
 /// Slots of equal size for frames, in memory that one thread has to itself.
 ///
 /// The slot that was freed last is taken first: its lines are still in the cache. Slots are known
 /// by number, and one that is not taken cannot be reached.
 pub struct Pool {
-    memory: Box<[Unit]>,
-    /// Where in it the first slot is, at the beginning of a cache line.
-    start: usize,
+    memory: Arena,
     /// How far apart slots lie, in bytes.
     stride: usize,
     slot_size: usize,
@@ -21,10 +19,6 @@ pub struct Pool {
     /// The first slot that never was taken: a pool that nobody uses costs nothing.
     fresh: u32,
 }
-
-/// What memory is asked for in. Of what is to be aligned better, the standard library writes every
-/// page once.
-type Unit = u128;
 
 const CACHE_LINE: usize = 64;
 
@@ -46,16 +40,9 @@ impl Pool {
     /// If no address space could hold them.
     pub fn new(slots: u32, slot_size: usize) -> Self {
         let stride = stride_lines(slot_size) * CACHE_LINE;
-        let bytes =
-            (slots as usize).checked_mul(stride).and_then(|bytes| bytes.checked_add(CACHE_LINE));
-        let units = bytes.expect("a pool fits the address space").div_ceil(size_of::<Unit>());
-        // As the allocator has it, without a look at every page: memory is taken as slots are.
-        let memory =
-            <[Unit]>::new_box_zeroed_with_elems(units).expect("there is address space for a pool");
-        let start = memory.as_ptr().cast::<u8>().align_offset(CACHE_LINE);
+        let bytes = (slots as usize).checked_mul(stride).expect("a pool fits the address space");
         Self {
-            memory,
-            start,
+            memory: Arena::new(bytes),
             stride,
             slot_size,
             taken: vec![false; slots as usize].into_boxed_slice(),
@@ -108,7 +95,7 @@ impl Pool {
     pub fn bytes(&self, slot: u32) -> &[u8] {
         assert!(self.taken[slot as usize], "slot {slot} is free");
         let first = self.first(slot);
-        &self.memory.as_bytes()[first..first + self.slot_size]
+        &self.memory.bytes()[first..first + self.slot_size]
     }
 
     /// The bytes of a slot that was taken, to fill.
@@ -120,7 +107,7 @@ impl Pool {
     pub fn bytes_mut(&mut self, slot: u32) -> &mut [u8] {
         assert!(self.taken[slot as usize], "slot {slot} is free");
         let first = self.first(slot);
-        &mut self.memory.as_mut_bytes()[first..first + self.slot_size]
+        &mut self.memory.bytes_mut()[first..first + self.slot_size]
     }
 
     /// Copies these bytes of a slot into another one, from `at` on.
@@ -138,13 +125,13 @@ impl Pool {
             "{bytes:?} lie in both slots"
         );
         let (from, to) = (self.first(from), self.first(to) + at);
-        self.memory.as_mut_bytes().copy_within(from + bytes.start..from + bytes.end, to);
+        self.memory.bytes_mut().copy_within(from + bytes.start..from + bytes.end, to);
     }
 
-    /// Where a slot is in the memory.
+    /// Where a slot is in the memory: at the beginning of a cache line.
     #[inline]
     fn first(&self, slot: u32) -> usize {
-        self.start + slot as usize * self.stride
+        slot as usize * self.stride
     }
 
     /// How many slots are free.
@@ -166,6 +153,12 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(not(miri))]
+    fn resident() -> usize {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    }
 
     #[test]
     fn the_slot_freed_last_is_taken_first() {
@@ -191,16 +184,27 @@ mod tests {
     #[test]
     #[cfg(not(miri))]
     fn memory_is_taken_as_slots_are_used() {
-        let resident = || {
-            let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-            pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-        };
         let before = resident();
         let mut pool = Pool::new(1 << 12, 64 << 10);
         let slot = pool.take().unwrap();
         pool.bytes_mut(slot).fill(1);
         assert!(pool.bytes(slot).as_ptr().cast::<u8>().align_offset(CACHE_LINE) == 0);
         assert!(resident() - before < 64 << 20, "of 256 MiB one slot is used");
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn what_another_pool_gave_back_is_not_taken_again_for_zeroes() {
+        let pool = || Pool::new(1 << 10, 4 << 10);
+        let mut used = pool();
+        while let Some(slot) = used.take() {
+            used.bytes_mut(slot).fill(1);
+        }
+        drop(used);
+        let before = resident();
+        let idle: Vec<_> = (0..32).map(|_| pool()).collect();
+        assert!(resident() < before + (32 << 20), "of 128 MiB none is used");
+        assert_eq!(idle[31].free(), 1 << 10);
     }
 
     #[test]
