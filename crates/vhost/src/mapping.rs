@@ -190,11 +190,41 @@ impl Drop for Mapping {
         let place = &TABLE[self.place];
         place.lost.store(false, Relaxed);
         place.word.store(0, std::sync::atomic::Ordering::Release);
+        unmap(Pages { base: self.base, len: self.mapped });
+    }
+}
+
+/// The pages of a mapping that nobody uses any more. Dropping this unmaps them.
+struct Pages {
+    base: NonNull<c_void>,
+    len: usize,
+}
+
+// SAFETY: the pointer is to pages that this value alone owns, and a mapping belongs to the process:
+// any thread may unmap it.
+#[expect(unsafe_code, reason = "the pointer in it is owned")]
+unsafe impl Send for Pages {}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
         // SAFETY: the mapping is this value's own, whole as it was made, and nobody may use its
         // bytes after this.
         #[expect(unsafe_code, reason = "a mapping is undone by munmap")]
-        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr(), self.mapped) };
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr(), self.len) };
         debug_assert_eq!(unmapped, Ok(()));
+    }
+}
+
+/// Up to this length, unmapping takes less time than starting a thread.
+const SHORT: usize = 1 << 20;
+
+/// Unmaps pages, long ones on a thread of their own: the kernel takes milliseconds for a gigabyte,
+/// and more if it was the last that kept the guest's memory.
+fn unmap(pages: Pages) {
+    if pages.len > SHORT {
+        let thread = std::thread::Builder::new().name("zovn-unmap".into());
+        // Without a thread, the closure is dropped here, and the pages with it.
+        let _ = thread.spawn(move || drop(pages));
     }
 }
 
