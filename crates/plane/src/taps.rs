@@ -19,7 +19,7 @@ use lossless::{PortId, Reason};
 use model::{CaptureSpec, PortName};
 use port::FrameView;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use units::Instant;
+use units::{Instant, Span};
 use wire::Offload;
 
 /// The most captures at once.
@@ -47,7 +47,7 @@ pub struct Chunk {
 /// A frame that was captured.
 #[derive(Debug)]
 pub struct Caught {
-    /// When the turn began in which it came by.
+    /// When the turn began in which it came by, by the monotonic clock.
     pub at: Instant,
     /// The number of its place.
     pub place: u32,
@@ -102,6 +102,8 @@ pub struct Taps {
     /// By port number.
     ports: Vec<Option<PortName>>,
     taps: Vec<Tap>,
+    /// By how much the plane's time is behind the monotonic clock.
+    missed: Span,
 }
 
 /// One who captures.
@@ -169,6 +171,12 @@ impl Taps {
         Some(Reader { chunks: reader, waiting })
     }
 
+    /// The plane's time is behind the monotonic clock by so much from now on. Captures tell the
+    /// time by that clock.
+    pub fn set_missed(&mut self, missed: Span) {
+        self.missed = missed;
+    }
+
     /// The port of this number has this name; none: it leads to another host.
     pub fn name(&mut self, port: PortId, name: Option<PortName>) {
         if self.ports.len() <= port.index() {
@@ -179,7 +187,8 @@ impl Taps {
 
     /// A frame comes from behind a port, or goes there.
     pub fn pass(&mut self, at: Instant, port: PortId, way: Direction, frame: &FrameView<'_>) {
-        let Self { ports, taps } = self;
+        let Self { ports, taps, missed } = self;
+        let at = at + *missed;
         let Some(Some(name)) = ports.get(port.index()) else { return };
         for tap in taps.iter_mut().filter(|tap| tap.wants_port(name) && tap.wants_way(way)) {
             let (len, offload) = (frame.len(), frame.offload());
@@ -197,7 +206,8 @@ impl Taps {
         reason: Reason,
         frame: &FrameView<'_>,
     ) {
-        let Self { ports, taps } = self;
+        let Self { ports, taps, missed } = self;
+        let at = at + *missed;
         let name = |port: PortId| ports.get(port.index()).and_then(Option::as_ref);
         let (from, to) = (name(from), to.map(name));
         for tap in taps.iter_mut() {
@@ -231,6 +241,7 @@ impl Taps {
         payload: &[u8],
         offload: Offload,
     ) {
+        let at = at + self.missed;
         for tap in self.taps.iter_mut().filter(|tap| tap.wants_outer(way)) {
             let len = headers.len() + payload.len();
             let seen = Seen { at, len, way: Some(way), offload, refused: None };

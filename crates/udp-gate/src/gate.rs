@@ -37,6 +37,8 @@ pub struct UdpGate {
     last: Option<Passing>,
     /// The time of the next round.
     round_at: Instant,
+    /// How much time was missed.
+    missed: Duration,
     served: HashMap<u32, Arc<Namespace>>,
     /// Looks at full sockets.
     surveyor: Option<JoinHandle<()>>,
@@ -66,6 +68,7 @@ impl UdpGate {
             round: 1,
             last: None,
             round_at: Instant::now(),
+            missed: Duration::ZERO,
             served: HashMap::new(),
             surveyor: None,
         })
@@ -135,10 +138,16 @@ impl UdpGate {
         match self.last.take() {
             None | Some(Passing::Whole { .. } | Passing::Later { last: false, .. }) => {}
             Some(Passing::First { whole, slot, bytes }) => {
-                self.fragments.begin(Instant::now(), whole, slot, bytes);
+                self.fragments.begin(Instant::now() - self.missed, whole, slot, bytes);
             }
             Some(Passing::Later { whole, last: true }) => drop(self.fragments.end(whole)),
         }
+    }
+
+    /// So much time was missed in all, in which the rest of a fragmented datagram could not be
+    /// passed on: it is nobody's delay.
+    pub fn set_missed(&mut self, missed: Duration) {
+        self.missed = missed;
     }
 
     /// Runs a round if one is due. To be called often, even while there is work. Returns whether it
@@ -148,7 +157,7 @@ impl UdpGate {
         let due = now >= self.round_at;
         if due {
             self.round_at = now + ROUND;
-            self.fragments.expire(now);
+            self.fragments.expire(now - self.missed);
             self.look_again();
         }
         due

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use kernel::clock::now;
 use seal::Keys;
 use tunnel::bfd::{Change, Config, Output, Refusal, Sessions, Status};
 use underlay::single_hop::{ALL, Received};
@@ -141,7 +142,7 @@ impl Table {
         let change =
             self.sessions.handle(now, discriminator.get(), &packet).map_err(Refused::Session)?;
         if let Some(change) = change {
-            self.publish(discriminator, change, now);
+            self.publish(discriminator, change);
         }
         Ok(())
     }
@@ -173,7 +174,7 @@ impl Table {
         loop {
             let (discriminator, output) = self.sessions.poll(now)?;
             match output {
-                Output::Changed(change) => self.publish(discriminator, change, now),
+                Output::Changed(change) => self.publish(discriminator, change),
                 Output::Send(header) => {
                     let place = Sessions::place(discriminator);
                     let Entry { path, sequence, .. } =
@@ -194,13 +195,21 @@ impl Table {
         self.sessions.deadline()
     }
 
-    fn publish(&self, discriminator: NonZeroU32, change: Change, now: Instant) {
+    fn publish(&self, discriminator: NonZeroU32, change: Change) {
         let entry =
             self.entries[Sessions::place(discriminator)].as_ref().expect("a session is of a path");
         let Path { local, remote } = entry.path;
-        tracing::debug!(%local, %remote, from = ?change.from.state, to = ?change.to.state, "a path has changed");
+        let (from, to) = (change.from.state, change.to.state);
+        match (from, to) {
+            (State::Up, _) => {
+                let diagnostic = change.to.diagnostic.name();
+                tracing::warn!(%local, %remote, ?to, diagnostic, "a path to another host does not work any more");
+            }
+            (_, State::Up) => tracing::info!(%local, %remote, "a path to another host works"),
+            _ => tracing::debug!(%local, %remote, ?from, ?to, "a path's session has changed"),
+        }
         let since =
-            if change.from.state == change.to.state { entry.watch.get().since } else { now };
+            if change.from.state == change.to.state { entry.watch.get().since } else { now() };
         entry.watch.set(Health { status: change.to, since });
         self.shared.changed.ring();
     }
@@ -216,7 +225,7 @@ impl Drop for Table {
 impl Drop for Entry {
     /// Marks all paths as down however the thread ends, because nothing monitors them any more.
     fn drop(&mut self) {
-        self.watch.set(Health { status: UNWATCHED, since: kernel::clock::now() });
+        self.watch.set(Health { status: UNWATCHED, since: now() });
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver as Inbox, TryRecvError};
-use std::time::Duration;
 
 use kernel::thread::schedule;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -11,10 +10,10 @@ use units::{Instant, Span};
 
 use super::shared::Order;
 use super::table::Table;
-use kernel::clock::{now, thread_time, timespec};
+use kernel::clock::{Watched, now, thread_time, timespec};
 
 /// How long the thread rests after it has done something. Packets are late by at most this.
-const REST: Duration = Duration::from_millis(1);
+const REST: Span = Span::from_millis(1);
 
 /// The most batches that are received before sending: as many as a full socket buffer holds. So a
 /// flood of packets cannot keep the thread from sending.
@@ -32,26 +31,30 @@ pub(super) fn run(receiver: Receiver, sender: Sender, table: Table, orders: &Inb
     if let Err(error) = schedule(NICE, SLICE).or_else(|_| schedule(0, SLICE)) {
         tracing::debug!(%error, "BFD's thread may have to wait for others");
     }
-    let mut end = End { receiver, sender, table };
+    let mut end = End { receiver, sender, table, clock: Watched::new(now()) };
+    let mut sleep = Some(Span::ZERO);
     while end.obey_all(orders) {
-        let began = now();
+        let began = end.clock.look(now(), sleep, thread_time);
         let heard = end.hear(began);
         let spoke = end.speak(began);
         end.table.shared.counters.busy_ns.set(thread_time().as_nanos());
-        if heard || spoke {
-            std::thread::sleep(REST);
+        sleep = if heard || spoke {
+            std::thread::sleep(REST.into());
+            Some(REST)
         } else {
-            end.sleep(began);
-        }
+            end.sleep(began)
+        };
     }
     end.table.hold_all_down();
-    end.speak(now());
+    end.speak(end.clock.now());
 }
 
 struct End {
     receiver: Receiver,
     sender: Sender,
     table: Table,
+    /// The time by which far ends are judged.
+    clock: Watched,
 }
 
 impl End {
@@ -62,7 +65,7 @@ impl End {
                 Ok(Order::Open(path, watch)) => self.table.open(path, watch),
                 Ok(Order::Close(path)) => {
                     self.table.hold_down(path);
-                    self.speak(now());
+                    self.speak(self.clock.now());
                     self.table.forget(path);
                 }
                 Ok(Order::SetKeys(keys)) => self.table.set_keys(keys),
@@ -116,9 +119,11 @@ impl End {
         counters.unsent.add(refused as u64);
     }
 
-    /// Sleeps until a packet or an order arrives, or a timer expires.
-    fn sleep(&self, now: Instant) {
-        let wait = self.table.deadline().map(|due| timespec(due.since(now)));
+    /// Sleeps until a packet or an order arrives, or a timer expires. Returns how long it meant to
+    /// at the most.
+    fn sleep(&self, now: Instant) -> Option<Span> {
+        let sleep = self.table.deadline().map(|due| due.since(now));
+        let wait = sleep.map(timespec);
         let shared = &self.table.shared;
         let mut sources = [
             PollFd::from_borrowed_fd(self.receiver.as_fd(), PollFlags::IN),
@@ -130,5 +135,6 @@ impl End {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => panic!("poll(2) on our own two descriptors: {error}"),
         }
+        sleep
     }
 }
