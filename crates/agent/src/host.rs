@@ -3,52 +3,57 @@
 
 mod attached;
 mod device;
+mod ending;
 mod error;
 mod gate;
 mod host_plane;
+mod news;
 mod numbers;
 mod paths;
+mod porter;
+mod ports;
 mod report;
 mod responder;
+mod told;
 mod trace;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::num::NonZeroU32;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datapath::{Directory, MacEntry, Network};
-use kernel::{clock, random};
-use lossless::{Classes, Limits, MAX_PORTS, PortConfig, PortId, Settings, Shaping, TooManyPorts};
+use kernel::clock::{self, Watched};
+use kernel::random;
+use lossless::{Classes, Limits, PortConfig, PortId, Settings};
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, Polling, PortChange,
-    PortName, PortSpec, PortStatus, SocketMode, Uplink,
+    AddressStatus, AgentSettings, AgentStatus, CaptureSpec, Deleted, Ledgers, PeerStatus, Polling,
+    PortName, PortSpec, PortStatus, ResponderStatus, Uplink, UplinkStatus,
 };
 use overlay::{Delta, Overlay};
 use plane::taps::Reader;
 use rustix::event::epoll;
 use seal::Keys;
-use tap::{self, Inspector, TapConfig, TapPort};
-use underlay::AT_ONCE;
-use units::{Bytes, ClassMap, Instant, Rate, Span};
-use vhost::handover::Handover;
-use vhost::port::{VhostConfig, VhostPort};
-use vhost::socket::Access;
+use units::{Bytes, ClassMap, Instant, Span};
 
+use crate::journal::Journal;
 use crate::keys;
-use crate::store::{self, Store};
+use crate::store::Store;
 use attached::Attached;
 use device::Device;
+pub use ending::Ending;
 pub(crate) use error::CaptureError;
 pub use error::{AttachError, ChangeError, DetachError, StartError, UplinkError};
 use gate::HostGate;
 use host_plane::HostPlane;
 use numbers::Numbers;
 use paths::BfdMonitor;
+use porter::{Porter, Ticket};
 use responder::HostResponder;
+use told::News;
 pub(crate) use trace::TraceError;
 use watch::Watcher;
 
@@ -76,6 +81,12 @@ const PAUSES: u64 = 3 << 32;
 /// The event that says that a path to another host works, or does not any more.
 const PATHS: u64 = 4 << 32;
 
+/// The event that says that a port's device was made, or cannot be.
+const PORTS: u64 = 5 << 32;
+
+/// The event that says that a port's container was deleted.
+const WATCH: u64 = 6 << 32;
+
 /// What is above the numbers.
 const KIND: u64 = !0 << 32;
 
@@ -95,8 +106,16 @@ pub struct Host {
     numbers: Numbers,
     /// By name.
     attached: Vec<Attached>,
+    /// Ports whose devices are being made.
+    coming: Vec<Coming>,
+    porter: Porter,
     watcher: Watcher,
+    /// Ports whose containers were deleted and that hold what those have sent, at most until then.
+    parting: Vec<(PortId, Instant)>,
+    deleted: Deleted,
     epoll: OwnedFd,
+    /// The time by which everybody is judged.
+    clock: Watched,
     /// The time of the last turn.
     turned_at: Instant,
     tick_at: Instant,
@@ -118,8 +137,26 @@ pub struct Host {
     all_sent: bool,
     /// When something falls due at a far host.
     peer_due: Option<Instant>,
+    /// The uplink that is declared.
+    uplink: Option<Uplink>,
+    /// What the log is told of.
+    news: News,
+    /// The files where machines' ports keep records that were not there before.
+    new_records: Vec<PathBuf>,
+    /// The ports that the next agent is to have.
+    journal: Arc<Journal>,
     /// What was left of declared ports that are not attached yet.
     left: BTreeMap<PortName, OwnedFd>,
+}
+
+/// Hears what became of an order.
+pub type Reply<T> = Box<dyn FnOnce(T) + Send>;
+
+/// A port whose device is being made.
+struct Coming {
+    ticket: Ticket,
+    spec: PortSpec,
+    reply: Reply<Result<PortStatus, AttachError>>,
 }
 
 impl Host {
@@ -128,11 +165,19 @@ impl Host {
     /// # Errors
     ///
     /// [`StartError`] if the kernel gives no event queue, or no thread.
-    pub fn new(settings: &AgentSettings, store: Store) -> Result<Self, StartError> {
+    pub fn new(
+        settings: &AgentSettings,
+        uplink: Option<&Uplink>,
+        store: Store,
+        journal: Arc<Journal>,
+    ) -> Result<Self, StartError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let gate = HostGate::new(settings.udp_gate);
-        if let Some(bell) = gate.bell() {
-            epoll::add(&epoll, bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)
+        let (porter, watcher) = (Porter::start()?, Watcher::start()?);
+        let bells = gate.bell().map(|bell| (bell, BELL)).into_iter();
+        let bells = bells.chain([(porter.as_fd(), PORTS), (watcher.as_fd(), WATCH)]);
+        for (bell, event) in bells {
+            epoll::add(&epoll, bell, epoll::EventData::new_u64(event), epoll::EventFlags::IN)
                 .map_err(io::Error::from)?;
         }
         let classes = Classes(ClassMap(settings.classes));
@@ -150,8 +195,13 @@ impl Host {
             plane: HostPlane::with_stages(switch, datapath, HostResponder::default(), gate),
             numbers: Numbers::default(),
             attached: Vec::new(),
-            watcher: Watcher::start()?,
+            coming: Vec::new(),
+            porter,
+            watcher,
+            parting: Vec::new(),
+            deleted: settings.deleted,
             epoll,
+            clock: Watched::new(clock::now()),
             turned_at: Instant::ZERO,
             tick_at: Instant::ZERO,
             gate_due: None,
@@ -163,17 +213,24 @@ impl Host {
             store,
             all_sent: true,
             peer_due: None,
+            uplink: uplink.cloned(),
+            news: News::new(Instant::ZERO),
+            new_records: Vec::new(),
+            journal,
             left: BTreeMap::new(),
         })
     }
 
-    /// Takes the host's place in the underlay. Tunnels lead from there once a
-    /// [directory](Self::set_directory) says where.
+    /// Takes the host's place in the underlay, if one is declared and it has not. Tunnels lead from
+    /// there once a [directory](Self::set_directory) says where.
     ///
     /// # Errors
     ///
-    /// [`UplinkError`]
-    pub fn connect(&mut self, uplink: &Uplink) -> Result<(), UplinkError> {
+    /// [`UplinkError`]; it can be tried again.
+    pub fn connect(&mut self) -> Result<(), UplinkError> {
+        let Some(uplink) = self.uplink.as_ref().filter(|_| self.plane.uplink().is_none()) else {
+            return Ok(());
+        };
         let settings = *self.plane.switch().settings();
         let protection = uplink.key.as_ref().map(keys::protection).transpose()?;
         if protection.is_none() {
@@ -199,210 +256,23 @@ impl Host {
                 wait(bell, PATHS | number, epoll::EventFlags::IN)?;
             }
         }
-        self.plane.attach_uplink(clock::now(), overlay, uplink_config())?;
+        self.plane.attach_uplink(self.now(), overlay, uplink_config())?;
         Ok(())
     }
 
     /// Has tunnels use these keys from now on.
     pub fn set_keys(&mut self, keys: &Arc<Keys>) {
+        let now = self.now();
         if let Some((overlay, _)) = self.plane.peers_mut() {
-            overlay.set_keys(clock::now(), keys);
+            overlay.set_keys(now, keys);
         }
-    }
-
-    /// Finds what the agent before has left of these ports, before any of them is attached. What it
-    /// has left of others, or of these when they were declared otherwise, ends.
-    pub fn inherit(&mut self, ports: &[PortSpec]) {
-        for (name, kept) in self.store.inherited() {
-            let port = ports.iter().find(|port| store::name(&port.name) == name);
-            match port.and_then(|port| Some((port, self.vhost_config(port)?))) {
-                Some((port, config)) if config.is_left(&kept) => {
-                    self.left.insert(port.name.clone(), kept);
-                }
-                // At once: the next port may listen at the same place.
-                _ => {
-                    Handover::discard(kept);
-                    self.store.forget(&name);
-                }
-            }
-        }
-    }
-
-    /// What a virtual machine's port is made of.
-    fn vhost_config(&self, spec: &PortSpec) -> Option<VhostConfig> {
-        let Attachment::VhostUser { socket, mode, queues, mtu, .. } = &spec.attach else {
-            return None;
-        };
-        Some(VhostConfig {
-            socket: socket.into(),
-            mode: match mode {
-                SocketMode::Connect => vhost::port::Mode::Connect,
-                SocketMode::Listen => vhost::port::Mode::Listen(Access::Group),
-            },
-            queue_pairs: *queues,
-            mtu: *mtu as u16,
-            frames: spec.ingress.frames,
-            records: self.folder.join(format!("{}.rings", spec.name)),
-            polled: self.polled,
-        })
-    }
-
-    /// Attaches a port; frames flow as soon as this returns.
-    ///
-    /// # Errors
-    ///
-    /// [`AttachError`]; whatever was made is removed again.
-    pub fn attach(&mut self, spec: &PortSpec) -> Result<(), AttachError> {
-        spec.check()?;
-        let Err(place) = self.find(&spec.name) else {
-            return Err(AttachError::NameTaken(spec.name.clone()));
-        };
-        self.attached.iter().try_for_each(|port| spec.check_beside(&port.spec))?;
-        // Before there is an interface, which would outlive its port.
-        if self.attached.len() + usize::from(self.plane.uplink().is_some()) == MAX_PORTS {
-            return Err(TooManyPorts.into());
-        }
-        let network = match &spec.network {
-            Some(name) => {
-                let number = self.numbers.acquire(name);
-                number.ok_or_else(|| AttachError::TooManyNetworks(name.clone()))?
-            }
-            None => Network::default(),
-        };
-        let (device, inspector) = match self.make_device(spec) {
-            Ok(made) => made,
-            Err(error) => {
-                self.release_network(spec);
-                return Err(error);
-            }
-        };
-        let events = device.events();
-        let forwarding = datapath::PortConfig { class: spec.class, network };
-        let id = self.plane.attach(clock::now(), device, port_config(spec), forwarding)?;
-        pin(&mut self.plane, id, spec);
-        if let Some(taps) = self.plane.taps_mut() {
-            taps.name(id, Some(spec.name.clone()));
-        }
-        let netns = match &spec.attach {
-            Attachment::Container { netns, .. } => Some(netns),
-            Attachment::VhostUser { .. } => None,
-        };
-        let mut lacks = Vec::new();
-        lacks.extend(netns.and_then(|netns| self.plane.gate_mut().serve(id, netns)));
-        let blind = |error| lacks.push(format!("its interface is not looked at: {error}"));
-        let inspector = inspector.and_then(|inspector| inspector.map_err(blind).ok());
-        let sight = inspector.map(|inspector| self.watcher.watch(inspector));
-        let data = epoll::EventData::new_u64(id.index() as u64);
-        let added = epoll::add(&self.epoll, self.plane.device_mut(id), data, events);
-        self.attached.insert(
-            place,
-            Attached { id, spec: spec.clone(), slots: spec.ingress.frames, lacks, sight },
-        );
-        if let Err(error) = added {
-            // The device's own error, if any, would only hide this one.
-            let _ = self.detach_now(place);
-            return Err(AttachError::Events(error.into()));
-        }
-        self.update_responder();
-        Ok(())
-    }
-
-    /// Makes a port's device, and what looks at its interface if it has one.
-    fn make_device(&mut self, spec: &PortSpec) -> Result<(Device, Inspection), AttachError> {
-        Ok(match &spec.attach {
-            Attachment::Container { netns, interface, addresses, mtu, offload, .. } => {
-                let frames = spec.ingress.frames;
-                let config = TapConfig {
-                    addresses: addresses.clone(),
-                    mtu: *mtu,
-                    offload: *offload,
-                    longest: self.plane.uplink().is_some().then_some(AT_ONCE),
-                    small_slots: frames,
-                    large_slots: if spec.attach.has_large_frames() {
-                        frames.max(SEGMENTS)
-                    } else {
-                        SEGMENTS
-                    },
-                    ..TapConfig::new(
-                        netns,
-                        interface,
-                        spec.mac().expect("a container's port has an address"),
-                    )
-                };
-                let device = TapPort::attach(&config)?;
-                let inspector = device.inspector();
-                (Device::Tap(device), Some(inspector))
-            }
-            Attachment::VhostUser { .. } => {
-                let config = self.vhost_config(spec).expect("it is a virtual machine's");
-                let inherited = self.left.remove(&spec.name).and_then(|left| config.inherit(left));
-                let handover = inherited.or_else(|| self.store.handover(&spec.name));
-                (Device::Vhost(VhostPort::attach(config, handover)?), None)
-            }
-        })
-    }
-
-    /// A port is no member of its network any more.
-    fn release_network(&mut self, spec: &PortSpec) {
-        spec.network.iter().for_each(|name| self.numbers.release(name));
-    }
-
-    /// Before a port is detached: nothing new is taken from it, and nothing new is meant for it.
-    /// What it holds goes on to its receivers.
-    ///
-    /// # Errors
-    ///
-    /// [`DetachError::UnknownPort`]
-    pub fn close(&mut self, name: &PortName) -> Result<(), DetachError> {
-        let place = self.find(name).map_err(|_| DetachError::UnknownPort(name.clone()))?;
-        let id = self.attached[place].id;
-        self.plane.close(id);
-        Ok(())
-    }
-
-    /// Whether a port holds nothing, or is gone.
-    pub fn is_empty(&self, name: &PortName) -> bool {
-        !self.find(name).is_ok_and(|place| self.plane.switch().holds(self.attached[place].id))
-    }
-
-    /// Detaches a port and removes its interface at once, and returns what the port was at its end.
-    /// What it still holds is refused.
-    ///
-    /// # Errors
-    ///
-    /// [`DetachError`]
-    pub fn detach(&mut self, name: &PortName) -> Result<PortStatus, DetachError> {
-        let place = self.find(name).map_err(|_| DetachError::UnknownPort(name.clone()))?;
-        self.detach_now(place)
-    }
-
-    /// Changes a port while frames flow.
-    ///
-    /// # Errors
-    ///
-    /// [`ChangeError`]; the port stays as it was.
-    pub fn change(&mut self, name: &PortName, change: &PortChange) -> Result<(), ChangeError> {
-        let place = self.find(name).map_err(|_| ChangeError::UnknownPort(name.clone()))?;
-        let spec = self.attached[place].spec.changed(change);
-        spec.check()?;
-        if spec.ingress.frames > self.attached[place].slots {
-            return Err(ChangeError::Memory {
-                port: name.clone(),
-                slots: self.attached[place].slots,
-            });
-        }
-        let id = self.attached[place].id;
-        self.plane.switch_mut().configure(clock::now(), id, port_config(&spec));
-        self.plane.datapath_mut().set_class(id, spec.class);
-        self.attached[place].spec = spec;
-        Ok(())
     }
 
     /// Has frames go by another directory from now on, which differs from the one before by this.
     /// What was held for hosts that are in none of its networks is refused.
     pub fn set_directory(&mut self, directory: Arc<Directory>, delta: Delta) {
         self.directory = directory;
-        let now = clock::now();
+        let now = self.now();
         let Self { plane, numbers, .. } = self;
         if plane.uplink().is_none() {
             return;
@@ -454,23 +324,20 @@ impl Host {
         &self.directory
     }
 
-    /// What is declared of the ports that are attached, by name.
+    /// What is declared of the ports that are attached, or about to be.
     pub fn specs(&self) -> impl Iterator<Item = &PortSpec> {
-        self.attached.iter().map(|port| &port.spec)
+        let coming = self.coming.iter().map(|coming| &coming.spec);
+        self.attached.iter().map(|port| &port.spec).chain(coming)
     }
 
-    /// The state of the host, whose agent has run for `uptime` and was busy for `busy`.
+    /// The state of the host, whose agent has run for `uptime` and was busy for `busy`, without far
+    /// hosts.
     pub fn status(&self, uptime: Span, busy: Span, proof: Proof) -> AgentStatus {
-        let (now, plane) = (clock::now(), &self.plane);
+        let (now, plane) = (self.now(), &self.plane);
         let responder = plane.responder().status();
-        let declared = self
-            .numbers
-            .iter()
-            .filter_map(|(name, network)| Some((name, &**plane.datapath().declared(network)?)));
         let uplink = |port| {
             let ledgers = [plane.ingress_ledgers(port).0, plane.egress_ledgers(port).0];
-            let overlay = plane.peers()?;
-            Some(overlay.status(now, plane.switch(), port, ledgers, declared, responder))
+            Some(plane.peers()?.status(ledgers, responder))
         };
         AgentStatus {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -481,7 +348,7 @@ impl Host {
             empty_turns: 0,
             udp_gate: plane.gate().status(),
             ports: self.attached.iter().map(|port| report::port(plane, port, now)).collect(),
-            uplink: plane.uplink().and_then(uplink),
+            uplink: plane.uplink().and_then(uplink).or_else(|| self.uplink.as_ref().map(waiting)),
             ledger: plane.total_ledger(),
             balanced: match proof {
                 Proof::Now => plane.switch().audit().is_ok(),
@@ -490,15 +357,33 @@ impl Host {
         }
     }
 
+    /// How many numbers of far hosts there are.
+    pub fn far_hosts(&self) -> usize {
+        self.plane.peers().map_or(0, Overlay::places)
+    }
+
+    /// The state of the far hosts with these numbers.
+    pub fn far_hosts_status(&self, places: Range<usize>) -> Vec<PeerStatus> {
+        let plane = &self.plane;
+        let declared = self
+            .numbers
+            .iter()
+            .filter_map(|(name, network)| Some((name, &**plane.datapath().declared(network)?)));
+        let far = plane.uplink().zip(plane.peers()).map(|(port, overlay)| {
+            overlay.peers_status(self.now(), places, (plane.switch(), port), declared)
+        });
+        far.unwrap_or_default()
+    }
+
     /// One port, if there is one of that name.
     pub fn port(&self, name: &PortName) -> Option<PortStatus> {
         let port = &self.attached[self.find(name).ok()?];
-        Some(report::port(&self.plane, port, clock::now()))
+        Some(report::port(&self.plane, port, self.now()))
     }
 
     /// The table of addresses: what was learned, pinned, and declared of machines on other hosts.
     pub fn addresses(&self) -> Vec<AddressStatus> {
-        let now = clock::now();
+        let now = self.now();
         let ports = self.attached.iter().map(|port| (port.id.index(), &port.spec.name));
         let names: BTreeMap<_, _> = ports.collect();
         let status = |MacEntry { mac, vlan, port, seen, .. }| AddressStatus {
@@ -528,8 +413,9 @@ impl Host {
         if let Some(name) = spec.ports.iter().find(|name| self.find(name).is_err()) {
             return Err(CaptureError::UnknownPort(name.clone()));
         }
-        let Self { plane, attached, turned_at, .. } = self;
+        let Self { plane, attached, turned_at, clock, .. } = self;
         let taps = plane.taps_or_new();
+        taps.set_missed(clock.missed());
         attached.iter().for_each(|port| taps.name(port.id, Some(port.spec.name.clone())));
         let reader = taps.begin(spec).ok_or(CaptureError::TooMany)?;
         if let Some((overlay, taps)) = plane.peers_mut() {
@@ -537,6 +423,34 @@ impl Host {
             overlay.flush(*turned_at, taps);
         }
         Ok(reader)
+    }
+
+    /// What time it is, in which its owner has looked: others' silence is judged by this time.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Its owner looks again, after it had meant to sleep for so long; `None`: until an event.
+    /// Returns the time.
+    pub fn look(&mut self, sleep: Option<Span>) -> Instant {
+        let before = self.clock.missed();
+        let now = self.clock.look(clock::now(), sleep, clock::thread_time);
+        let missed = self.clock.missed();
+        if missed != before {
+            let absent_ms = (missed.as_nanos() - before.as_nanos()) / 1_000_000;
+            tracing::warn!(
+                absent_ms,
+                "the switch's thread was stopped, or had no processor, for so long: in that time it blames nobody for silence"
+            );
+            self.plane.gate_mut().set_missed(missed);
+            self.plane.taps_mut().into_iter().for_each(|taps| taps.set_missed(missed));
+        }
+        now
+    }
+
+    /// Whether somebody's silence is being judged: its owner does not sleep for long then.
+    pub fn is_judging(&self) -> bool {
+        self.plane.switch().deadline(self.turned_at).is_some()
     }
 
     /// One visit to every port that may have something. Whether it did something; if not, it is
@@ -551,9 +465,13 @@ impl Host {
                 tracing::error!(%defect, "the books of frames do not balance: a defect of zovn, please report it");
             }
             self.plane.responder_mut().tick(now);
+            self.tell_news(now);
             self.plane.gate_mut().tick();
         }
         let moved = self.plane.turn(now);
+        if !self.parting.is_empty() {
+            self.part(now);
+        }
         let overlay = self.plane.peers_mut();
         self.all_sent = overlay.is_none_or(|(overlay, taps)| overlay.flush(now, taps));
         self.plane.flush_taps();
@@ -564,6 +482,7 @@ impl Host {
         }
         let has_events = self.plane.peers().is_some_and(Overlay::has_events);
         if received | moved | found | has_events {
+            self.news.stir();
             return true;
         }
         let pauses_due = self.plane.peers().and_then(|overlay| overlay.pauses_deadline(now));
@@ -603,10 +522,20 @@ impl Host {
         // As the last turn saw it: what became due since then has not been looked at.
         let switch = self.plane.switch().deadline(self.turned_at);
         let datapath = self.plane.datapath().deadline(self.turned_at);
-        [switch, datapath, self.gate_due, self.retry_at, self.look_at, self.peer_due]
-            .into_iter()
-            .flatten()
-            .min()
+        let parting = self.parting.iter().map(|(_, until)| *until).min();
+        [
+            switch,
+            datapath,
+            parting,
+            self.news.deadline(),
+            self.gate_due,
+            self.retry_at,
+            self.look_at,
+            self.peer_due,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Readable when a port has something, or a held flow may go.
@@ -630,6 +559,11 @@ impl Host {
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
+        let now = self.now();
+        if count > 0 {
+            self.news.stir();
+        }
+        let (mut has_made, mut has_vanished) = (false, false);
         for event in &buffer[..count] {
             let (kind, number) = (event.data.u64() & KIND, (event.data.u64() & !KIND) as usize);
             if kind == 0 {
@@ -640,9 +574,17 @@ impl Host {
                 (BELL, _) => self.plane.gate_mut().silence(),
                 (UPLINK, Some((overlay, _))) => overlay.links_mut()[number].mark_rx_ready(),
                 (PAUSES, Some((overlay, _))) => overlay.links_mut()[number].mark_paused(),
-                (PATHS, Some((overlay, _))) => overlay.check_paths(clock::now()),
+                (PATHS, Some((overlay, _))) => overlay.check_paths(now),
+                (PORTS, _) => has_made = true,
+                (WATCH, _) => has_vanished = true,
                 _ => {}
             }
+        }
+        if has_made {
+            self.take_made();
+        }
+        if has_vanished {
+            self.take_vanished();
         }
         Ok(())
     }
@@ -657,14 +599,25 @@ impl Host {
 
     /// Ends the switch: every port is detached. What virtual machines and far hosts have sent and
     /// is still held is left to the next switch; the rest had its time, and is refused.
-    pub fn end(&mut self) {
+    pub fn end(&mut self, ending: Ending) {
+        let now = self.now();
         self.attached.iter().for_each(|port| self.plane.device_mut(port.id).leave());
         if let Some((overlay, taps)) = self.plane.peers_mut() {
-            overlay.leave(taps);
+            overlay.leave(now, taps);
         }
-        for port in std::mem::take(&mut self.attached) {
-            if let Err(error) = self.plane.detach(clock::now(), port.id).end() {
-                tracing::warn!(port = %port.spec.name, %error, "an interface may remain");
+        let attached = std::mem::take(&mut self.attached).into_iter();
+        let devices = attached.map(|port| self.plane.detach(now, port.id));
+        let made = self.porter.finish().into_iter().map(|made| *made.device);
+        let devices = devices.collect::<Vec<_>>().into_iter().chain(made).collect();
+        for error in
+            porter::all(devices, |device| device.end(ending)).into_iter().filter_map(Result::err)
+        {
+            tracing::warn!(%error, "an interface may remain");
+        }
+        if ending == Ending::Undo {
+            for records in self.new_records.drain(..) {
+                // It may not have been made.
+                let _ = std::fs::remove_file(records);
             }
         }
     }
@@ -673,61 +626,33 @@ impl Host {
     pub fn drained(&self) -> bool {
         self.plane.switch().total().held == self.plane.peers().map_or(0, Overlay::repaired)
     }
-
-    /// The place of the port of this name, or where it would be.
-    fn find(&self, name: &PortName) -> Result<usize, usize> {
-        self.attached.binary_search_by(|port| port.spec.name.cmp(name))
-    }
-
-    fn detach_now(&mut self, place: usize) -> Result<PortStatus, DetachError> {
-        let Attached { id, .. } = self.attached[place];
-        let status = report::port(&self.plane, &self.attached[place], clock::now());
-        let Attached { spec, .. } = self.attached.remove(place);
-        self.plane.responder_mut().forget(id);
-        self.plane.gate_mut().unserve(id);
-        // Closing the device takes it out of the event queue.
-        let device = self.plane.detach(clock::now(), id);
-        if let Some(taps) = self.plane.taps_mut() {
-            taps.name(id, None);
-        }
-        if let Device::Vhost(_) = device {
-            self.store.forget(&store::name(&spec.name));
-        }
-        self.release_network(&spec);
-        device.detach()?;
-        Ok(status)
-    }
 }
 
-/// What looks at a port's interface, if it has one; or why nobody does.
-type Inspection = Option<Result<Inspector, kernel::netlink::OpenError>>;
+/// The status of an uplink that waits for its addresses.
+fn waiting(uplink: &Uplink) -> UplinkStatus {
+    UplinkStatus {
+        vtep: uplink.vtep.clone(),
+        encapsulation: uplink.encapsulation,
+        protection: None,
+        unknown_peers: 0,
+        refused: BTreeMap::new(),
+        send_errors: 0,
+        last_send_error: None,
+        pause_frames: Vec::new(),
+        responder: ResponderStatus::default(),
+        ingress: Ledgers::default(),
+        egress: Ledgers::default(),
+        peers: Vec::new(),
+        notes: vec![format!(
+            "other hosts are not reached: this host does not have its address {} yet",
+            uplink.vtep
+        )],
+    }
+}
 
 /// The uplink as a port of the switch. What far hosts have sent is bounded by the memory that it
 /// lies in.
 fn uplink_config() -> PortConfig {
     let ingress = Limits { frames: u32::MAX, bytes: Bytes(u64::MAX) };
     PortConfig { ingress, ..PortConfig::default() }
-}
-
-/// How many large segments of one sender the switch holds, where full frames are small: 4 MiB of
-/// them.
-const SEGMENTS: u32 = 64;
-
-/// Sets a port's declared addresses for good, its own too: nobody else can take them, and frames to
-/// them are never flooded.
-fn pin(plane: &mut HostPlane, id: PortId, spec: &PortSpec) {
-    for (mac, vlan) in spec.addresses() {
-        plane.datapath_mut().pin(id, mac, vlan);
-    }
-}
-
-fn port_config(spec: &PortSpec) -> PortConfig {
-    let shaping = |rate: Rate| Shaping { rate, burst: rate.bucket_bytes(spec.attach.mtu()) };
-    PortConfig {
-        ingress: spec.ingress,
-        egress: spec.egress,
-        shaping: spec.rate.map(shaping),
-        scheduling: spec.scheduling,
-        quota: spec.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
-    }
 }

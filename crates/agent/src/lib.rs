@@ -20,6 +20,7 @@ pub mod bfd;
 mod capture;
 mod config;
 pub mod host;
+mod journal;
 mod keys;
 mod metrics;
 mod networks;
@@ -30,6 +31,8 @@ mod store;
 mod worker;
 
 pub use config::{ConfigError, load, load_networks};
+pub use host::Ending;
+pub use journal::Journal;
 pub use routes::document;
 pub use serve::{ServeError, serve};
 pub use socket::SocketError;

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use utoipa::OpenApi;
 
 use crate::host::{AttachError, CaptureError, ChangeError, DetachError, Proof, TraceError};
-use crate::worker::{Handle, Stopped};
+use crate::worker::{Handle, PutError, Stopped};
 use crate::{capture, metrics};
 
 /// The longest body that is read: a port's declaration is a few hundred bytes.
@@ -36,7 +36,7 @@ pub fn router(handle: Handle) -> Router {
     Router::new()
         .route(api::STATUS, get(status))
         .route(api::PORTS, get(ports).post(attach))
-        .route(api::PORT, get(port).patch(change).delete(detach))
+        .route(api::PORT, get(port).put(put_port).patch(change).delete(detach))
         .route(api::ADDRESSES, get(addresses))
         .route(
             api::NETWORKS,
@@ -74,6 +74,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
             ports,
             attach,
             port,
+            put_port,
             change,
             detach,
             addresses,
@@ -130,7 +131,6 @@ async fn attach(
 ) -> Result<(StatusCode, Json<PortStatus>), Refusal> {
     spec.check()?;
     let port = switch.attach(spec).await??;
-    tracing::info!(port = %port.name, "port attached");
     Ok((StatusCode::CREATED, Json(port)))
 }
 
@@ -147,6 +147,31 @@ async fn port(State(switch): State<Handle>, Name(name): Name) -> Answer<PortStat
             format!("there is no port `{name}`: GET {} lists them", api::PORTS),
         )
     })
+}
+
+/// Has a port be as it is declared here: attaches it, changes it, or does nothing.
+#[utoipa::path(put, path = api::PORT, params(("name" = String, Path, description = "The port's name.")),
+request_body = PortSpec, responses(
+    (status = 200, body = PortStatus, description = "It was attached, and is so now."),
+    (status = 201, body = PortStatus, description = "Attached."),
+    (status = 400, body = Problem, description = "The body is not a port's declaration, or has another name."),
+    (status = 409, body = Problem, description = "It is attached otherwise: to another place, network or address."),
+    (status = 413, body = Problem, description = "The body is longer than 64 KiB."),
+    (status = 422, body = Problem, description = "The port cannot be so."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn put_port(
+    State(switch): State<Handle>,
+    Name(name): Name,
+    Body(spec): Body<PortSpec>,
+) -> Result<(StatusCode, Json<PortStatus>), Refusal> {
+    if spec.name != name {
+        let problem = format!("the port's name is `{}`, and that of the path `{name}`", spec.name);
+        return Err(Refusal(StatusCode::BAD_REQUEST, problem));
+    }
+    spec.check()?;
+    let (is_new, port) = switch.put(spec).await??;
+    Ok((if is_new { StatusCode::CREATED } else { StatusCode::OK }, Json(port)))
 }
 
 /// Changes a port; what the change does not name stays as it is.
@@ -178,7 +203,6 @@ async fn change(
 ))]
 async fn detach(State(switch): State<Handle>, Name(name): Name) -> Answer<PortStatus> {
     let port = switch.detach(name).await??;
-    tracing::info!(port = %port.name, "port detached");
     Ok(Json(port))
 }
 
@@ -404,6 +428,16 @@ impl From<AttachError> for Refusal {
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
         Self(status, error.to_string())
+    }
+}
+
+impl From<PutError> for Refusal {
+    fn from(error: PutError) -> Self {
+        match error {
+            PutError::Attach(error) => error.into(),
+            PutError::Change(error) => error.into(),
+            PutError::Otherwise(_) => Self(StatusCode::CONFLICT, error.to_string()),
+        }
     }
 }
 

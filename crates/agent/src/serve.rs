@@ -5,6 +5,7 @@ use std::future::{IntoFuture, pending};
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::sync::Arc;
 
 use model::{AgentStatus, HostConfig, TunnelKey};
 use overlay::Protection;
@@ -12,6 +13,8 @@ use sd_notify::NotifyState;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::host::Ending;
+use crate::journal::Journal;
 use crate::keys;
 use crate::routes;
 use crate::socket::{Socket, SocketError};
@@ -38,13 +41,13 @@ pub enum ServeError {
 /// Runs a host's switch until SIGTERM or SIGINT.
 ///
 /// The first signal drains: no more frames are accepted, and held frames have the configured time
-/// to reach their receivers. A second signal ends it at once. Both remove everything that the agent
-/// has made.
+/// to reach their receivers. A second signal ends it at once. After SIGTERM, containers keep their
+/// interfaces, and the ports that were attached through the API are kept, for the next agent. After
+/// SIGINT, everything that the agent has made is removed.
 ///
 /// # Errors
 ///
-/// [`ServeError`]; then, too, everything is removed. Only if the switch's thread has panicked do
-/// the containers' interfaces and the frames in them remain for the next agent.
+/// [`ServeError`]; of an agent that could not start, nothing is left.
 pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let inside = runtime.enter();
@@ -54,7 +57,8 @@ pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     let (_socket, listener) = Socket::bind(Path::new(&config.agent.socket))?;
     let socket = config.agent.socket.clone();
     let key = config.uplink.as_ref().and_then(|uplink| uplink.key.clone());
-    let mut worker = Worker::start(config, Store::open())?;
+    let journal = Arc::new(Journal::open(Path::new(&socket)));
+    let mut worker = Worker::start(config, Store::open(), journal)?;
     drop(inside);
     tracing::info!(socket, "serving");
     let last = runtime.block_on(async {
@@ -62,7 +66,7 @@ pub fn serve(config: HostConfig) -> Result<(), ServeError> {
         if last.is_err() {
             // Without the API nobody could control the switch. It may have ended already.
             worker.handle().hurry();
-            let _ = worker.handle().stop().await;
+            let _ = worker.handle().stop(Ending::Leave).await;
         }
         last
     });
@@ -92,17 +96,25 @@ async fn live(
         ended = server.into_future() => Err(ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()).into()),
         never = feed_watchdog(&switch) => match never {},
         never = reload(&switch, hangup, key) => match never {},
+        never = connect(&switch) => match never {},
     }
+}
+
+/// Has the host take its place in the underlay once it has its address there.
+async fn connect(switch: &Handle) -> Infallible {
+    // A switch that has stopped ends the agent by another way.
+    let _ = switch.connect().await;
+    pending().await
 }
 
 /// Waits for a signal and stops the switch. A second signal ends the draining. [`Stopped`] if the
 /// switch ended by itself.
 async fn until_stopped(worker: &mut Worker, signals: &mut Signals) -> Result<AgentStatus, Stopped> {
     let switch = worker.handle();
-    tokio::select! {
-        () = signals.next() => {}
+    let ending = tokio::select! {
+        ending = signals.next() => ending,
         () = worker.ended() => return Err(Stopped),
-    }
+    };
     tracing::info!("draining");
     tell_systemd(&[NotifyState::Stopping, NotifyState::Status("draining")]);
     let hurry = async {
@@ -111,7 +123,7 @@ async fn until_stopped(worker: &mut Worker, signals: &mut Signals) -> Result<Age
         pending::<Infallible>().await
     };
     tokio::select! {
-        last = switch.stop() => last,
+        last = switch.stop(ending) => last,
         never = hurry => match never {},
     }
 }
@@ -182,10 +194,12 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    /// The next signal, and how it has the switch end: SIGTERM is what service managers send,
+    /// before a restart as well; SIGINT comes from somebody at a terminal.
+    async fn next(&mut self) -> Ending {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Ending::Leave,
+            _ = self.interrupt.recv() => Ending::Remove,
         }
     }
 }

@@ -12,14 +12,17 @@
 //! the bell, silences it and then empties the channel, so an order is never overlooked. While it
 //! has work it looks into the channel once a turn and needs no bell.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::mem;
+use std::net::UdpSocket;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use kernel::clock::{now, timespec};
 use kernel::thread::schedule;
@@ -38,8 +41,10 @@ use units::{Instant, Span};
 use crate::addresses;
 use crate::bell::Bell;
 use crate::host::{
-    AttachError, CaptureError, ChangeError, DetachError, Host, Proof, TraceError, UplinkError,
+    AttachError, CaptureError, ChangeError, DetachError, Ending, Host, Proof, Reply, TraceError,
+    UplinkError,
 };
+use crate::journal::Journal;
 use crate::networks::Networks;
 use crate::store::Store;
 
@@ -49,6 +54,15 @@ const LOOK_AROUND: Span = Span::from_micros(20);
 /// How long a port that is detached may take to hand over what it holds; what is left then is
 /// refused.
 const FAREWELL: Span = Span::from_secs(1);
+/// Of how many far hosts a status tells in a turn.
+const FAR_HOSTS: usize = 64;
+
+/// How often it is looked whether this host has its address in the underlay, while it does not.
+const LOOK_FOR_ADDRESS: Duration = Duration::from_millis(500);
+
+/// How long the thread sleeps at the most while it judges anybody's silence.
+const LONGEST_SLEEP: Span = Span::from_millis(250);
+
 /// The thread's priority: what Open vSwitch runs with, too.
 const NICE: i32 = -10;
 
@@ -83,6 +97,10 @@ struct Shared {
     turns: AtomicU64,
     /// The far hosts that the thread knows, and what it was told of networks.
     topology: Mutex<Topology>,
+    /// The thread has no place in the underlay, as this host does not have its address yet.
+    is_unconnected: AtomicBool,
+    /// The ports that were attached through the API, for the next agent.
+    journal: Arc<Journal>,
     stopping: AtomicBool,
     at_once: AtomicBool,
 }
@@ -112,6 +130,20 @@ pub enum StartError {
     },
 }
 
+/// Why a port cannot be as it is declared.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError {
+    /// It cannot be attached.
+    #[error(transparent)]
+    Attach(AttachError),
+    /// It cannot be changed so.
+    #[error(transparent)]
+    Change(ChangeError),
+    /// It is attached, and differs in what stays as long as a port is.
+    #[error("port `{0}` is attached to another place, network or address: detach it first")]
+    Otherwise(PortName),
+}
+
 /// The switch takes no more orders: the agent is about to exit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the agent is stopping: start it again, then ask again")]
@@ -120,10 +152,12 @@ pub struct Stopped;
 enum Order {
     Status(Proof, oneshot::Sender<AgentStatus>),
     Port(PortName, oneshot::Sender<Option<PortStatus>>),
+    Spec(PortName, oneshot::Sender<Option<PortSpec>>),
     Addresses(oneshot::Sender<Vec<AddressStatus>>),
     Attach(Box<PortSpec>, oneshot::Sender<Result<PortStatus, AttachError>>),
     Detach(PortName, oneshot::Sender<Result<PortStatus, DetachError>>),
     Change(PortName, PortChange, oneshot::Sender<Result<PortStatus, ChangeError>>),
+    Connect(Delta, oneshot::Sender<Result<(), UplinkError>>),
     Networks(oneshot::Sender<(Generation, Arc<Networks>)>),
     Capture(CaptureSpec, oneshot::Sender<Result<Reader, CaptureError>>),
     Trace(TraceSpec, oneshot::Sender<Result<TraceReport, TraceError>>),
@@ -133,7 +167,7 @@ enum Order {
         oneshot::Sender<Result<(Generation, Arc<Networks>), InvalidConfig>>,
     ),
     SetKeys(Arc<Keys>, oneshot::Sender<()>),
-    Stop(oneshot::Sender<AgentStatus>),
+    Stop(Ending, oneshot::Sender<AgentStatus>),
 }
 
 impl Worker {
@@ -143,7 +177,11 @@ impl Worker {
     /// # Errors
     ///
     /// [`StartError`]; then the thread has ended and left nothing attached.
-    pub fn start(config: HostConfig, store: Store) -> Result<Self, StartError> {
+    pub fn start(
+        config: HostConfig,
+        store: Store,
+        journal: Arc<Journal>,
+    ) -> Result<Self, StartError> {
         let bell = Bell::new().map_err(StartError::Thread)?;
         let (stopping, at_once) = (AtomicBool::new(false), AtomicBool::new(false));
         let shared = Shared {
@@ -151,6 +189,8 @@ impl Worker {
             vtep: config.vtep().cloned(),
             turns: AtomicU64::new(0),
             topology: Mutex::default(),
+            is_unconnected: AtomicBool::new(false),
+            journal,
             stopping,
             at_once,
         };
@@ -245,8 +285,19 @@ impl Handle {
     ///
     /// [`Stopped`]; or, inside, why the port cannot be attached.
     pub async fn attach(&self, spec: PortSpec) -> Result<Result<PortStatus, AttachError>, Stopped> {
+        // Whoever asked may hang up: what was begun is done, and kept, all the same.
+        let handle = self.clone();
+        let attached = tokio::spawn(async move { handle.attach_and_keep(spec).await });
+        attached.await.map_err(|_| Stopped)?
+    }
+
+    async fn attach_and_keep(
+        &self,
+        spec: PortSpec,
+    ) -> Result<Result<PortStatus, AttachError>, Stopped> {
         let attached = self.order(|reply| Order::Attach(Box::new(spec.clone()), reply)).await?;
         if attached.is_ok() {
+            self.shared.journal.keep(spec.clone());
             // It logs what it waits for in vain.
             let _ = tokio::task::spawn_blocking(move || addresses::await_use([&spec])).await;
         }
@@ -259,7 +310,16 @@ impl Handle {
     ///
     /// [`Stopped`]; or, inside, why the port cannot be detached.
     pub async fn detach(&self, name: PortName) -> Result<Result<PortStatus, DetachError>, Stopped> {
-        self.order(|reply| Order::Detach(name, reply)).await
+        let handle = self.clone();
+        let detached = tokio::spawn(async move {
+            let detached = handle.order(|reply| Order::Detach(name.clone(), reply)).await?;
+            // One whose interface may remain is detached, too.
+            if !matches!(detached, Err(DetachError::UnknownPort(_))) {
+                handle.shared.journal.forget(&name);
+            }
+            Ok(detached)
+        });
+        detached.await.map_err(|_| Stopped)?
     }
 
     /// Changes a port and returns it as it is then.
@@ -272,7 +332,54 @@ impl Handle {
         name: PortName,
         change: PortChange,
     ) -> Result<Result<PortStatus, ChangeError>, Stopped> {
-        self.order(|reply| Order::Change(name, change, reply)).await
+        let handle = self.clone();
+        let changed = tokio::spawn(async move {
+            let changed =
+                handle.order(|reply| Order::Change(name.clone(), change.clone(), reply)).await?;
+            if changed.is_ok() {
+                handle.shared.journal.update(&name, |port| port.changed(&change));
+            }
+            Ok(changed)
+        });
+        changed.await.map_err(|_| Stopped)?
+    }
+
+    /// Has a port be as it is declared here: attaches it, changes it, or does nothing. Whether it
+    /// was attached, and the port as it is then.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]; or, inside, why the port cannot be so.
+    pub async fn put(
+        &self,
+        spec: PortSpec,
+    ) -> Result<Result<(bool, PortStatus), PutError>, Stopped> {
+        let Some(before) = self.order(|reply| Order::Spec(spec.name.clone(), reply)).await? else {
+            return Ok(self.attach(spec).await?.map(|port| (true, port)).map_err(PutError::Attach));
+        };
+        let Some(change) = before.change_to(&spec) else {
+            return Ok(Err(PutError::Otherwise(spec.name)));
+        };
+        let changed = self.change(spec.name, change).await?;
+        Ok(changed.map(|port| (false, port)).map_err(PutError::Change))
+    }
+
+    /// Attaches ports again that are kept and are not attached, as their networks were not there.
+    async fn attach_kept(&self) -> Result<(), Stopped> {
+        for port in self.shared.journal.ports() {
+            if self.port(port.name.clone()).await?.is_none() {
+                let name = port.name.clone();
+                match self.attach(port).await? {
+                    Ok(_) => {}
+                    // Its network is still not there.
+                    Err(AttachError::Invalid(_)) => {}
+                    Err(error) => {
+                        tracing::error!(port = %name, %error, "a port that was attached through the API cannot be attached again");
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Begins to capture frames.
@@ -297,6 +404,37 @@ impl Handle {
         spec: TraceSpec,
     ) -> Result<Result<TraceReport, TraceError>, Stopped> {
         self.order(|reply| Order::Trace(spec, reply)).await
+    }
+
+    /// Waits until this host has its addresses in the underlay, if it does not have them, and then
+    /// takes its place there. Whoever starts a host early, before its network is set up, finds it
+    /// connected once that is done.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]
+    pub async fn connect(&self) -> Result<(), Stopped> {
+        let mut said = String::new();
+        while self.shared.is_unconnected.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOOK_FOR_ADDRESS).await;
+            if !self.shared.vtep.as_ref().is_some_and(is_ours) {
+                continue;
+            }
+            let topology = self.shared.topology.lock().await;
+            match self.order(|reply| Order::Connect(topology.whole(), reply)).await? {
+                Ok(()) => {
+                    self.shared.is_unconnected.store(false, Ordering::Relaxed);
+                    tracing::info!("this host has its address in the underlay: tunnels begin");
+                }
+                Err(error) => {
+                    let before = std::mem::replace(&mut said, error.to_string());
+                    if said != before {
+                        tracing::error!(%error, "cannot connect the uplink; it is tried again");
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The virtual networks at this moment.
@@ -357,7 +495,13 @@ impl Handle {
     ) -> Result<Option<Result<Generation, InvalidConfig>>, Stopped> {
         // Whoever asked may hang up: what was begun is done all the same.
         let handle = self.clone();
-        let replaced = tokio::spawn(async move { handle.replace_networks(change).await });
+        let replaced = tokio::spawn(async move {
+            let replaced = handle.replace_networks(change).await;
+            if let Ok(Some(Ok(_))) = replaced {
+                handle.attach_kept().await?;
+            }
+            replaced
+        });
         replaced.await.map_err(|_| Stopped)?
     }
 
@@ -393,15 +537,18 @@ impl Handle {
     }
 
     /// Takes no more frames, lets those that are held reach their receivers within the declared
-    /// time, detaches every port, and ends the thread. Returns the last status, taken when the
-    /// draining was over.
+    /// time, ends every port, and ends the thread. Returns the last status, taken when the draining
+    /// was over.
     ///
     /// # Errors
     ///
     /// [`Stopped`]: it had ended already.
-    pub async fn stop(&self) -> Result<AgentStatus, Stopped> {
+    pub async fn stop(&self, ending: Ending) -> Result<AgentStatus, Stopped> {
         self.shared.stopping.store(true, Ordering::Relaxed);
-        self.order(Order::Stop).await
+        if ending == Ending::Remove {
+            self.shared.journal.clear();
+        }
+        self.order(|reply| Order::Stop(ending, reply)).await
     }
 
     /// Whether a [`stop`](Self::stop) is under way or over.
@@ -441,7 +588,16 @@ struct Switch {
     turns: u64,
     empty_turns: u64,
     leaving: Vec<Leaving>,
+    reports: VecDeque<Report>,
     stopping: Option<Stopping>,
+}
+
+/// A status that is being told: of far hosts, some each turn.
+struct Report {
+    status: AgentStatus,
+    /// The number of the first far host of which nothing was told yet.
+    next: usize,
+    reply: oneshot::Sender<AgentStatus>,
 }
 
 /// A port that is about to be detached.
@@ -454,6 +610,7 @@ struct Leaving {
 /// A stop under way.
 struct Stopping {
     until: Instant,
+    ending: Ending,
     reply: oneshot::Sender<AgentStatus>,
 }
 
@@ -465,18 +622,33 @@ impl Switch {
         shared: Arc<Shared>,
     ) -> Result<Self, StartError> {
         let networks = Networks::new(config.networks.clone(), config.vtep().cloned())?;
-        let mut host = Host::new(&config.agent, store)?;
-        host.inherit(&config.ports);
-        if let Some(uplink) = &config.uplink {
-            host.connect(uplink)?;
+        let journal = shared.journal.clone();
+        let mut host = Host::new(&config.agent, config.uplink.as_ref(), store, journal)?;
+        // What the file says of a port counts.
+        let mut kept = shared.journal.ports();
+        kept.retain(|port| config.ports.iter().all(|declared| declared.name != port.name));
+        host.inherit(&[&config.ports[..], &kept].concat());
+        match &shared.vtep {
+            Some(vtep) if !is_ours(vtep) => {
+                tracing::warn!(%vtep, "this host does not have its address in the underlay yet: other hosts are not reached until it does");
+                shared.is_unconnected.store(true, Ordering::Relaxed);
+            }
+            _ => host.connect()?,
         }
         let delta = shared.topology.blocking_lock().advance(networks.directory());
         host.set_directory(networks.directory().clone(), delta);
-        for spec in &config.ports {
-            if let Err(source) = attach(&mut host, &networks, spec) {
-                host.end();
-                return Err(StartError::Attach { port: spec.name.clone(), source });
-            }
+        let fit = config.ports.iter().try_for_each(|spec| {
+            networks.check(spec).map_err(|error| (spec.name.clone(), error.into()))
+        });
+        let failed = fit.map_or_else(Some, |()| host.attach_all(&config.ports).into_iter().next());
+        if let Some((port, source)) = failed {
+            host.end(Ending::Undo);
+            return Err(StartError::Attach { port, source });
+        }
+        // Those whose networks are not there yet come with these.
+        kept.retain(|port| networks.check(port).is_ok());
+        for (port, error) in host.attach_all(&kept) {
+            tracing::error!(%port, %error, "a port that was attached through the API cannot be attached again");
         }
         Ok(Self {
             host,
@@ -492,6 +664,7 @@ impl Switch {
             turns: 0,
             empty_turns: 0,
             leaving: Vec::new(),
+            reports: VecDeque::new(),
             stopping: None,
         })
     }
@@ -506,15 +679,16 @@ impl Switch {
         if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
             tracing::debug!(%error, "the switch's thread may wake late");
         }
-        let mut turn_began = now();
+        let mut turn_began = self.host.look(Some(Span::ZERO));
         let mut last_work = turn_began;
         let mut last_look = turn_began;
         loop {
             if !self.obey_all() {
                 return self.end();
             }
+            self.report(FAR_HOSTS);
             let worked = self.host.turn(turn_began);
-            let turn_ended = now();
+            let turn_ended = self.host.look(Some(Span::ZERO));
             self.turns += 1;
             self.shared.turns.store(self.turns, Ordering::Relaxed);
             if worked {
@@ -531,11 +705,12 @@ impl Switch {
             if worked && turn_ended.since(last_look) < LOOK_AROUND {
                 continue;
             }
-            if !worked && !refused && !self.spins(turn_ended, last_work) {
+            let is_idle = !worked && !refused && self.reports.is_empty();
+            if is_idle && !self.spins(turn_ended, last_work) {
                 if !self.host.arm() {
                     self.sleep(turn_ended);
                 }
-                turn_began = now();
+                turn_began = self.host.now();
             }
             self.look();
             last_look = turn_began;
@@ -550,11 +725,15 @@ impl Switch {
     }
 
     /// Sleeps until a port has work, an order comes, or something falls due.
-    fn sleep(&self, now: Instant) {
+    fn sleep(&mut self, now: Instant) {
         let stopping = self.stopping.iter().map(|stopping| stopping.until);
         let leaving = self.leaving.iter().map(|leaving| leaving.until);
-        let wait = stopping.chain(leaving).chain(self.host.deadline()).min();
-        let wait = wait.map(|due| timespec(due.since(now)));
+        let due = stopping.chain(leaving).chain(self.host.deadline()).min();
+        let sleep = due.map(|due| due.since(now));
+        // Where a silence is judged, a look now and then shows that we were there to hear its end.
+        let longest = self.host.is_judging().then_some(LONGEST_SLEEP);
+        let sleep = sleep.into_iter().chain(longest).min();
+        let wait = sleep.map(timespec);
         let events = self.host.events();
         let mut sources = [
             PollFd::from_borrowed_fd(events, PollFlags::IN),
@@ -566,6 +745,7 @@ impl Switch {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => panic!("poll(2) on our own two descriptors: {error}"),
         }
+        self.host.look(sleep);
     }
 
     fn look(&mut self) {
@@ -592,24 +772,34 @@ impl Switch {
             Order::Attach(..)
             | Order::Detach(..)
             | Order::Change(..)
+            | Order::Connect(..)
             | Order::Replace(..)
-            | Order::Stop(_)
+            | Order::Stop(..)
                 if self.stopping.is_some() => {}
             Order::Status(proof, reply) => {
-                let _ = reply.send(self.status(proof));
+                let status = self.status(proof);
+                self.reports.push_back(Report { status, next: 0, reply });
             }
             Order::Port(name, reply) => {
                 let _ = reply.send(self.host.port(&name));
             }
+            Order::Spec(name, reply) => {
+                let port = self.host.specs().find(|port| port.name == name);
+                let _ = reply.send(port.cloned());
+            }
             Order::Addresses(reply) => {
                 let _ = reply.send(self.host.addresses());
             }
-            Order::Attach(spec, reply) => {
-                let outcome = attach(&mut self.host, &self.networks, &spec);
-                let _ = reply.send(outcome.map(|()| self.port(&spec.name)));
-            }
+            Order::Attach(spec, reply) => match self.networks.check(&spec) {
+                Ok(()) => self.host.attach(*spec, answer(reply)),
+                Err(error) => {
+                    let _ = reply.send(Err(error.into()));
+                }
+            },
             Order::Detach(name, reply) => match self.host.close(&name) {
-                Ok(()) => self.leaving.push(Leaving { name, until: now() + FAREWELL, reply }),
+                Ok(()) => {
+                    self.leaving.push(Leaving { name, until: self.host.now() + FAREWELL, reply })
+                }
                 Err(error) => {
                     let _ = reply.send(Err(error));
                 }
@@ -624,6 +814,13 @@ impl Switch {
             Order::Trace(spec, reply) => {
                 let _ = reply.send(self.host.trace(&spec));
             }
+            Order::Connect(delta, reply) => {
+                let connected = self.host.connect();
+                if connected.is_ok() {
+                    self.host.set_directory(self.networks.directory().clone(), delta);
+                }
+                let _ = reply.send(connected);
+            }
             Order::Networks(reply) => {
                 let _ = reply.send((self.generation, self.networks.clone()));
             }
@@ -634,9 +831,10 @@ impl Switch {
                 self.host.set_keys(&keys);
                 let _ = reply.send(());
             }
-            Order::Stop(reply) => {
+            Order::Stop(ending, reply) => {
                 self.host.stop_receiving();
-                self.stopping = Some(Stopping { until: now() + self.drain, reply });
+                self.stopping =
+                    Some(Stopping { until: self.host.now() + self.drain, ending, reply });
             }
         }
     }
@@ -654,6 +852,26 @@ impl Switch {
         Ok((self.generation, mem::replace(&mut self.networks, networks)))
     }
 
+    /// Goes on with the first status that is being told, by so many far hosts: with thousands of
+    /// them, frames do not wait for all.
+    fn report(&mut self, most: usize) {
+        let Some(Report { status, next, .. }) = self.reports.front_mut() else { return };
+        let end = self.host.far_hosts().min(next.saturating_add(most));
+        if let Some(uplink) = &mut status.uplink {
+            uplink.peers.extend(self.host.far_hosts_status(*next..end));
+        }
+        *next = end;
+        if end == self.host.far_hosts()
+            && let Some(Report { mut status, reply, .. }) = self.reports.pop_front()
+        {
+            if let Some(uplink) = &mut status.uplink {
+                uplink.peers.sort_unstable_by_key(|peer| peer.vtep);
+            }
+            let _ = reply.send(status);
+        }
+    }
+
+    /// The state of the agent, without far hosts.
     fn status(&self, proof: Proof) -> AgentStatus {
         let status = self.host.status(now().since(self.started), self.busy, proof);
         AgentStatus { turns: self.turns, empty_turns: self.empty_turns, ..status }
@@ -661,7 +879,7 @@ impl Switch {
 
     /// A port that is attached.
     fn port(&self, name: &PortName) -> PortStatus {
-        self.host.port(name).expect("its attachment or change has just succeeded")
+        self.host.port(name).expect("its change has just succeeded")
     }
 
     /// Detaches the ports that are to go and hold nothing more, or had their time. Whether there
@@ -673,7 +891,7 @@ impl Switch {
             leaving.iter().position(|leaving| now >= leaving.until || host.is_empty(&leaving.name))
         {
             let Leaving { name, reply, .. } = leaving.remove(place);
-            let _ = reply.send(host.detach(&name));
+            host.detach(&name, answer(reply));
         }
         leaving.len() < before
     }
@@ -690,18 +908,31 @@ impl Switch {
     /// Detaches every port, and tells what there was before.
     fn end(mut self) {
         let status = self.status(Proof::Now);
-        for Leaving { name, reply, .. } in std::mem::take(&mut self.leaving) {
-            let _ = reply.send(self.host.detach(&name));
+        while !self.reports.is_empty() {
+            self.report(usize::MAX);
         }
-        self.host.end();
+        for Leaving { name, reply, .. } in std::mem::take(&mut self.leaving) {
+            self.host.detach(&name, answer(reply));
+        }
+        let ending = self.stopping.as_ref().map_or(Ending::Remove, |stopping| stopping.ending);
+        self.host.end(ending);
         if let Some(stopping) = self.stopping {
             let _ = stopping.reply.send(status);
         }
     }
 }
 
-/// Attaches a port that is in the network that it names.
-fn attach(host: &mut Host, networks: &Networks, spec: &PortSpec) -> Result<(), AttachError> {
-    networks.check(spec)?;
-    host.attach(spec)
+/// Whether this host has all these addresses.
+fn is_ours(vtep: &VtepList) -> bool {
+    let is_missing = |address| {
+        UdpSocket::bind((address, 0))
+            .is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+    };
+    // Of other failures, those who open the uplink tell.
+    !vtep.iter().any(is_missing)
+}
+
+/// Answers an order later; an answer that nobody waits for any more is dropped.
+fn answer<T: Send + 'static>(reply: oneshot::Sender<T>) -> Reply<T> {
+    Box::new(move |answer| drop(reply.send(answer)))
 }

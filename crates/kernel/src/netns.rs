@@ -37,6 +37,15 @@ pub struct NamespaceError {
     hint: &'static str,
 }
 
+impl NamespaceError {
+    /// Whether there is no such namespace.
+    pub fn is_not_found(&self) -> bool {
+        // A file that is no namespace: its container is about to come, or has just gone.
+        self.source.kind() == io::ErrorKind::NotFound
+            || self.source.raw_os_error() == Some(libc::EINVAL)
+    }
+}
+
 impl Namespace {
     /// Opens a namespace by its name under /run/netns, or by a path such as /proc/1234/ns/net.
     ///

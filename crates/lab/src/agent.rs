@@ -72,6 +72,7 @@ pub(crate) fn host_config<'a>(
             interface: INTERFACE.into(),
             mac: Some(endpoint.mac),
             addresses: endpoint.addresses.clone(),
+            routes: Vec::new(),
             mtu: spec.mtu,
             offload: spec.offload,
         };

@@ -65,14 +65,24 @@ impl<F: Copy> Switch<F> {
     /// is to be refused.
     pub fn detach(&mut self, now: Instant, port: PortId, mut released: impl FnMut(Released<F>)) {
         self.empty_egress(now, port, Refusal::DETACHED, &mut released);
-        for egress in self.attached() {
-            self.withdraw(now, port, egress, &mut released);
-        }
+        self.withdraw_all(now, port, released);
         let gone = self.ports.detach(port);
         for account in gone.ingress.accounts() {
             self.retired.merge(account);
         }
         self.pending.remove(port);
+    }
+
+    /// Refuses and releases every frame from this port that is still held. What is for it stays.
+    pub fn withdraw_all(
+        &mut self,
+        now: Instant,
+        ingress: PortId,
+        mut released: impl FnMut(Released<F>),
+    ) {
+        for egress in self.attached() {
+            self.withdraw(now, ingress, egress, &mut released);
+        }
     }
 
     /// The ports that are attached, by number.

@@ -51,6 +51,8 @@ pub struct AgentSettings {
     pub socket_stall_after: Span,
     /// How long a learned address is kept after its last frame (802.1Q §8.8.3).
     pub mac_age: Span,
+    /// What becomes of a port whose container was deleted.
+    pub deleted: Deleted,
     /// Hold a UDP flow while its last socket is full, where the kernel lets us see that.
     pub udp_gate: bool,
 }
@@ -67,9 +69,21 @@ impl Default for AgentSettings {
             stall_after: Span::from_secs(10),
             socket_stall_after: Span::from_secs(1),
             mac_age: Span::from_secs(300),
+            deleted: Deleted::Keep,
             udp_gate: true,
         }
     }
+}
+
+/// What becomes of a port whose container was deleted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Deleted {
+    /// It is down, and attached again when a container of that name is back.
+    #[default]
+    Keep,
+    /// It is detached.
+    Detach,
 }
 
 /// When the switch's thread polls and when it sleeps.

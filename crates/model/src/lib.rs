@@ -34,7 +34,7 @@ mod uplink;
 mod vtep;
 
 pub use capture::{CaptureDirection, CaptureSpec, InvalidCapture};
-pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, Polling};
+pub use host::{AgentSettings, DEFAULT_SOCKET, Deleted, HostConfig, Polling};
 pub use invalid::InvalidConfig;
 pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use name::PortName;
@@ -48,7 +48,7 @@ pub use overlay::{
 };
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec,
-    RateChange, Scheduling, SocketMode,
+    RateChange, RouteSpec, Scheduling, SocketMode,
 };
 pub use position::Position;
 pub use status::{

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Class, Mac, Prefix, Rate, hash};
@@ -103,6 +104,9 @@ pub enum Attachment {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>, example = json!(["10.0.0.1/24"])))]
         addresses: Vec<Prefix>,
+        /// Where else packets go by it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        routes: Vec<RouteSpec>,
         /// The largest packet, in bytes.
         #[serde(default = "default_mtu")]
         mtu: u32,
@@ -131,6 +135,20 @@ pub enum Attachment {
         #[serde(default = "default_mtu")]
         mtu: u32,
     },
+}
+
+/// A route of a container by its interface.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RouteSpec {
+    /// The network that it leads to; `0.0.0.0/0` or `::/0` is the default route.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "0.0.0.0/0"))]
+    pub to: Prefix,
+    /// The router on the way; the network is on the link if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "10.0.0.254"))]
+    pub via: Option<IpAddr>,
 }
 
 /// Who makes a socket.
@@ -359,6 +377,13 @@ impl PortSpec {
             }
             Attachment::Container { mac, .. } | Attachment::VhostUser { mac, .. } => mac,
         };
+        if let Attachment::Container { routes, .. } = &self.attach
+            && routes.iter().any(|route| {
+                route.via.is_some_and(|via| via.is_ipv4() != route.to.address.is_ipv4())
+            })
+        {
+            return wrong("a route's `via` is of another family than what it leads `to`");
+        }
         if mac.is_some_and(Mac::is_multicast) {
             return wrong("`mac` is a group address: clear the lowest bit of its first octet");
         }
@@ -460,6 +485,26 @@ impl PortSpec {
             scheduling: change.scheduling.unwrap_or(self.scheduling),
             ..self.clone()
         }
+    }
+
+    /// The change after which the port is as declared in `wanted`. `None` if that takes detaching
+    /// it.
+    pub fn change_to(&self, wanted: &Self) -> Option<PortChange> {
+        let limits = |limits: Limits| LimitsChange {
+            frames: Some(limits.frames),
+            bytes: Some(limits.bytes),
+        };
+        let change = PortChange {
+            rate: Some(wanted.rate.map_or(RateChange::None(NoRate::None), RateChange::To)),
+            egress: limits(wanted.egress),
+            ingress: limits(wanted.ingress),
+            class: Some(wanted.class),
+            // A quota of all that is allowed is none.
+            quota: Some(wanted.quota.unwrap_or(wanted.ingress.frames)),
+            scheduling: Some(wanted.scheduling),
+        };
+        let after = Self { quota: wanted.quota, ..self.changed(&change) };
+        (after == *wanted).then_some(change)
     }
 
     /// Its Ethernet address, if it is known: the one that is declared, or, of an interface that the

@@ -173,7 +173,8 @@ pub enum PortState {
     /// Its receiver has consumed nothing for `stall_after`: frames for it are refused until it
     /// does.
     Stalled,
-    /// No guest is connected; its notes say why, and whether it is stalled as well.
+    /// Its guest is not connected, its container is not there, or its interface was set down or
+    /// moved away; its notes say why, and whether it is stalled as well.
     Down,
     /// Its device failed; its notes say how.
     Failed,

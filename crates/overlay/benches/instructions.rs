@@ -59,7 +59,7 @@ impl Monitor for Blind {
 
     fn each(&self, _: &mut dyn FnMut(IpAddr, Option<bool>)) {}
 
-    fn status(&self, _: Instant, _: IpAddr) -> Option<BfdStatus> {
+    fn status(&self, _: IpAddr) -> Option<BfdStatus> {
         None
     }
 

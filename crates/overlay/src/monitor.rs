@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use model::BfdStatus;
 use seal::Keys;
-use units::Instant;
 
 /// Watches the paths that begin at one uplink, as BFD does.
 pub trait Monitor {
@@ -24,7 +23,7 @@ pub trait Monitor {
     fn each(&self, found: &mut dyn FnMut(IpAddr, Option<bool>));
 
     /// The state of the path to a host, if it is watched.
-    fn status(&self, now: Instant, remote: IpAddr) -> Option<BfdStatus>;
+    fn status(&self, remote: IpAddr) -> Option<BfdStatus>;
 
     /// Why paths are not watched although that is wanted, in sentences.
     fn notes(&self) -> Vec<String>;

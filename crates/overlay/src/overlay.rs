@@ -11,14 +11,15 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use datapath::{Declared, Network, Peer, Remote};
 use kernel::clock;
 use lossless::{Classes, Flow, PortId, Switch};
 use model::{
-    Ledgers, NetworkName, ProtectionStatus, ResponderStatus, TunnelMode, Uplink, UplinkStatus,
-    VtepList,
+    Ledgers, NetworkName, PeerState, PeerStatus, ProtectionStatus, ResponderStatus, TunnelMode,
+    Uplink, UplinkStatus, VtepList,
 };
 use plane::taps::{Direction, Taps};
 use plane::{Event, Leaving};
@@ -384,10 +385,10 @@ impl Overlay {
 
     /// Before the switch ends: tells far hosts how far streams were consumed. Waits for room in the
     /// kernel if necessary, for at most 100 ms.
-    pub fn leave(&mut self, mut taps: Option<&mut Taps>) {
-        let until = clock::now() + FAREWELL;
+    pub fn leave(&mut self, now: Instant, mut taps: Option<&mut Taps>) {
+        let (began, until) = (clock::now(), now + FAREWELL);
         loop {
-            let now = clock::now();
+            let now = now + clock::now().since(began);
             let peers = self.table.peers().into_iter();
             let said = peers.fold(true, |all, peer| {
                 self.table.touch(peer).is_none_or(|trunk| trunk.leave(now)) & all
@@ -396,7 +397,7 @@ impl Overlay {
             if said && sent {
                 return;
             }
-            if now >= until || !sent && !self.wait(until) {
+            if now >= until || !sent && !self.wait(until.since(now)) {
                 break;
             }
         }
@@ -414,13 +415,13 @@ impl Overlay {
     }
 
     /// Waits until the kernel may have room for something that is to be sent. `false` if it has
-    /// none by then.
-    fn wait(&self, until: Instant) -> bool {
+    /// none within this time.
+    fn wait(&self, time: Span) -> bool {
         let underlays: Vec<_> = self.links.iter().map(|link| link.underlay().borrow()).collect();
         let waiting = underlays.iter().flat_map(|underlay| underlay.waiting());
         let mut waiting: Vec<_> =
             waiting.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::OUT)).collect();
-        match poll(&mut waiting, Some(&clock::timespec(until.since(clock::now())))) {
+        match poll(&mut waiting, Some(&clock::timespec(time))) {
             Ok(count) => count > 0,
             Err(error) => error == Errno::INTR,
         }
@@ -469,29 +470,50 @@ impl Overlay {
         self.table.iter().map(Trunk::repaired).sum()
     }
 
-    /// The state of the tunnels. The uplink is that port of the switch; `declared` has what is
-    /// declared of each network, by name; `responder` is what the plane's responder has counted.
-    pub fn status<'n>(
+    /// How many numbers of far hosts there are, some of which are free.
+    pub fn places(&self) -> usize {
+        self.table.places()
+    }
+
+    /// The far host with this number, its state, and how often sessions with it were begun anew.
+    /// `None` if the number is free.
+    pub fn outline(&self, now: Instant, place: usize) -> Option<(IpAddr, PeerState, u64)> {
+        let trunk = self.table.get(Peer::new(place as u32)?)?;
+        let session = trunk.session_status(now);
+        let state = status::state(trunk, session.as_ref(), now, self.shared.patience);
+        Some((trunk.host(), state, session.map_or(0, |session| session.resets)))
+    }
+
+    /// The state of the far hosts with these numbers. The uplink is that port of the switch;
+    /// `declared` has what is declared of each network, by name.
+    pub fn peers_status<'n>(
         &self,
         now: Instant,
-        switch: &Switch<Slot>,
-        port: PortId,
-        ledgers: [Ledgers; 2],
+        places: Range<usize>,
+        (switch, port): (&Switch<Slot>, PortId),
         declared: impl Iterator<Item = (&'n NetworkName, &'n Declared)>,
-        responder: ResponderStatus,
-    ) -> UplinkStatus {
+    ) -> Vec<PeerStatus> {
         let mut networks: HashMap<Peer, Vec<NetworkName>> = HashMap::new();
         for (name, declared) in declared {
-            for peer in declared.peers() {
+            // They are in order.
+            let peers = declared.peers();
+            let [first, end] = [places.start, places.end]
+                .map(|place| peers.partition_point(|peer| peer.index() < place));
+            for peer in &peers[first..end] {
                 networks.entry(*peer).or_default().push(name.clone());
             }
         }
+        let trunks = places.filter_map(|place| self.table.get(Peer::new(place as u32)?));
         let peer = |trunk: &Trunk| {
             let networks = networks.remove(&trunk.owner().peer).unwrap_or_default();
             status::peer(trunk, &self.links, (switch, port), networks, now, self.shared.patience)
         };
-        let mut peers: Vec<_> = self.table.iter().map(peer).collect();
-        peers.sort_unstable_by_key(|peer| peer.vtep);
+        trunks.map(peer).collect()
+    }
+
+    /// The state of the tunnels, without the far hosts. `responder` is what the plane's responder
+    /// has counted.
+    pub fn status(&self, ledgers: [Ledgers; 2], responder: ResponderStatus) -> UplinkStatus {
         let [ingress, egress] = ledgers;
         let counters: Vec<_> = self.links.iter().map(Link::counters).collect();
         let refused = self.refused.iter().map(|(refusal, count)| (refusal.name().into(), *count));
@@ -517,7 +539,7 @@ impl Overlay {
             responder,
             ingress,
             egress,
-            peers,
+            peers: Vec::new(),
             notes,
         }
     }

@@ -1,7 +1,7 @@
 //! The state of peers, as the API and metrics report it.
 
 use lossless::{PortId, Switch};
-use model::{LargeSegments, NetworkName, PathStatus, PeerState, PeerStatus};
+use model::{LargeSegments, NetworkName, PathStatus, PeerState, PeerStatus, SessionStatus};
 use port::Slot;
 use units::{Instant, Span};
 
@@ -19,17 +19,7 @@ pub(crate) fn peer(
     patience: Span,
 ) -> PeerStatus {
     let session = trunk.session_status(now);
-    let state = if trunk.is_stalled(now, patience) {
-        PeerState::Stalled
-    } else if trunk.liveness() == Liveness::Down {
-        PeerState::Down
-    } else if !trunk.is_channel_open()
-        || session.as_ref().is_some_and(|session| !session.is_established)
-    {
-        PeerState::Handshake
-    } else {
-        PeerState::Up
-    };
+    let state = state(trunk, session.as_ref(), now, patience);
     let peer = trunk.owner().peer;
     let account = switch.group_account(uplink, peer.index() as u32);
     let (ingress, ingress_bytes) = trunk.ingress();
@@ -50,10 +40,28 @@ pub(crate) fn peer(
     }
 }
 
+/// The state of a far host, whose session has this status.
+pub(crate) fn state(
+    trunk: &Trunk,
+    session: Option<&SessionStatus>,
+    now: Instant,
+    patience: Span,
+) -> PeerState {
+    if trunk.is_stalled(now, patience) {
+        PeerState::Stalled
+    } else if trunk.liveness() == Liveness::Down {
+        PeerState::Down
+    } else if !trunk.is_channel_open() || session.is_some_and(|session| !session.is_established) {
+        PeerState::Handshake
+    } else {
+        PeerState::Up
+    }
+}
+
 /// The state of each path to a far host.
 fn paths(trunk: &Trunk, links: &[Link], now: Instant) -> Vec<PathStatus> {
     let status = |(link, (remote, is_active)): (&Link, _)| {
-        let bfd = link.monitor().status(now, remote);
+        let bfd = link.monitor().status(remote);
         let parts = trunk.parts_because(now).filter(|_| is_active);
         let parts = parts.map(|why| LargeSegments::Parts { reason: why.into() });
         let large_segments = parts.or_else(|| link.large_segments(remote));

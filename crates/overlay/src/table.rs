@@ -78,6 +78,11 @@ impl Table {
         Some(*entry.trunk)
     }
 
+    /// How many numbers there are, some of which are free.
+    pub fn places(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The trunk with this number.
     pub fn get(&self, peer: Peer) -> Option<&Trunk> {
         Some(&self.entries.get(peer.index())?.as_ref()?.trunk)

@@ -44,6 +44,18 @@ pub struct Delta {
 }
 
 impl Topology {
+    /// Everything that there is, as what has changed for somebody who knows nothing yet.
+    pub fn whole(&self) -> Delta {
+        let networks = self.networks.iter();
+        Delta {
+            gone: Vec::new(),
+            hosts: self.hosts.values().cloned().collect(),
+            networks: networks
+                .map(|(name, known)| (name.clone(), Some(known.declared.clone())))
+                .collect(),
+        }
+    }
+
     /// Follows a directory. Far hosts keep their numbers as long as any network has a member on
     /// both hosts.
     pub fn advance(&mut self, directory: &Directory) -> Delta {

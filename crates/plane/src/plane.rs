@@ -166,6 +166,31 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         }
     }
 
+    /// Puts another device in place of a port's, and returns the one before. What was received from
+    /// that one and is still held is refused. What is held for the port waits for the new device.
+    ///
+    /// # Panics
+    ///
+    /// If no device is attached there.
+    pub fn replace(&mut self, now: Instant, id: PortId, device: P) -> P {
+        self.forget_sender(now, id);
+        let mut gone = Vec::new();
+        self.switch.withdraw_all(now, id, |released| gone.push(released));
+        self.release_all(now, gone);
+        let line = self.line_mut(id);
+        (line.muted, line.failed) = (false, None);
+        let before = std::mem::replace(line.device(), device);
+        self.unarmed.remove(id);
+        for Armed { ingress, egress } in [&mut self.armed, &mut self.doubtful] {
+            ingress.remove(id);
+            egress.remove(id);
+        }
+        self.tx_blocked.remove(id);
+        self.rx_ready.insert(id);
+        self.needs_flush.insert(id);
+        before
+    }
+
     /// Stops new frames to and from a port that will be detached, as if it were detached already.
     /// Frames that are held go on to their receivers.
     pub fn close(&mut self, id: PortId) {

@@ -65,7 +65,7 @@ fn main() {
     let wire = forwarder.stop();
     for port in &wire.ports {
         let mut inspector = port.inspector().expect("an inspector");
-        println!("{:?} {:?}", inspector.counters().expect("counters"), inspector.notes());
+        println!("{:?} {:?}", inspector.counters().expect("counters"), inspector.look().notes);
     }
     wire.detach();
 }

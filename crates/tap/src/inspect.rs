@@ -16,6 +16,15 @@ pub struct Inspector {
     link: u32,
 }
 
+/// What a look at an interface found.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Seen {
+    /// It takes no frames: it was set down, or is not in its container any more.
+    pub is_down: bool,
+    /// Notes for the operator, in sentences; empty if all is well.
+    pub notes: Vec<String>,
+}
+
 /// Counters of a port's frames outside the switch, since the interface was made.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
@@ -55,7 +64,7 @@ impl Inspector {
     ///
     /// [`NetlinkError`] if the interface is gone.
     pub fn counters(&mut self) -> Result<Counters, NetlinkError> {
-        let link = self.netlink.link(&self.interface)?.counters;
+        let link = self.netlink.link_at(self.link)?.counters;
         let queues = self.netlink.qdiscs(self.link)?;
         let queue = queues.iter().find(|queue| queue.parent == Handle::ROOT);
         Ok(Counters {
@@ -67,20 +76,34 @@ impl Inspector {
         })
     }
 
-    /// Notes for the operator, in sentences; empty if all is well.
-    pub fn notes(&mut self) -> Vec<String> {
+    /// Whether the container's namespace is still where it was when the port was attached. If not,
+    /// the container was deleted. This takes no lock of the kernel's.
+    pub fn is_reachable(&self) -> bool {
+        self.namespace.is_reachable()
+    }
+
+    /// Looks at the interface.
+    pub fn look(&mut self) -> Seen {
         let mut notes = Vec::new();
-        if !self.namespace.is_reachable() {
-            notes.push("the container's namespace was deleted: detach the port".into());
+        // By its number: a container may rename it.
+        let (link, queues) = match (self.netlink.link_at(self.link), self.netlink.qdiscs(self.link))
+        {
+            (Ok(link), Ok(queues)) => (link, queues),
+            (Err(error), _) | (_, Err(error)) => {
+                let is_down = error.is_not_found();
+                notes.push(match is_down {
+                    true => "the interface was moved out of the container, or removed there: move it back, or \
+                             detach the port and attach it again"
+                        .into(),
+                    false => format!("the interface cannot be looked at: {error}"),
+                });
+                return Seen { is_down, notes };
+            }
+        };
+        if link.name != self.interface {
+            notes
+                .push(format!("the interface was renamed to `{}` inside the container", link.name));
         }
-        let (link, queues) =
-            match (self.netlink.link(&self.interface), self.netlink.qdiscs(self.link)) {
-                (Ok(link), Ok(queues)) => (link, queues),
-                (Err(error), _) | (_, Err(error)) => {
-                    notes.push(format!("the interface cannot be looked at: {error}"));
-                    return notes;
-                }
-            };
         if !link.up {
             notes
                 .push("the interface was set down inside the container: frames for it wait".into());
@@ -103,6 +126,6 @@ impl Inspector {
                 credit::RING
             ));
         }
-        notes
+        Seen { is_down: !link.up, notes }
     }
 }

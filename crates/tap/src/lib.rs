@@ -25,9 +25,10 @@ mod memory;
 mod write;
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use kernel::netlink::{LinkChange, Netlink, NetlinkError, Prefix};
+use kernel::netlink::{LinkChange, Netlink, NetlinkError, Prefix, Route};
 use kernel::netns::{Namespace, NamespaceError};
 use kernel::tun::Device;
 use port::cut::Cutter;
@@ -36,7 +37,7 @@ use units::Mac;
 use wire::Offload;
 
 use self::credit::{Credit, Kick};
-pub use self::inspect::{Counters, Inspector};
+pub use self::inspect::{Counters, Inspector, Seen};
 use self::memory::{Memory, Read};
 use self::write::write;
 
@@ -56,6 +57,8 @@ pub struct TapConfig {
     pub mac: Mac,
     /// The interface's addresses.
     pub addresses: Vec<Prefix>,
+    /// The networks that packets leave to by it, each with the router on the way, if there is one.
+    pub routes: Vec<(Prefix, Option<IpAddr>)>,
     /// The largest packet in bytes: 68 to 65,521.
     pub mtu: u32,
     /// Whether large packets and partial checksums pass.
@@ -77,6 +80,7 @@ impl TapConfig {
             interface: interface.into(),
             mac,
             addresses: Vec::new(),
+            routes: Vec::new(),
             mtu: 1500,
             offload: true,
             longest: None,
@@ -109,6 +113,18 @@ pub enum AttachError {
     },
 }
 
+impl AttachError {
+    /// Whether nothing is wrong but the time: the container is not there yet, or another process
+    /// still has its interface open.
+    pub fn is_too_early(&self) -> bool {
+        match self {
+            Self::Namespace(error) => error.is_not_found(),
+            Self::Device { source, .. } => source.raw_os_error() == Some(libc::EBUSY),
+            Self::Netlink(_) => false,
+        }
+    }
+}
+
 /// An attached container interface.
 pub struct TapPort {
     name: String,
@@ -116,6 +132,7 @@ pub struct TapPort {
     device: Device,
     netlink: Netlink,
     interface: String,
+    is_adopted: bool,
     link: u32,
     offload: bool,
     credit: Credit,
@@ -140,9 +157,13 @@ impl TapPort {
             source,
         };
 
-        let (device, netlink) =
-            namespace.run(|| (Device::open(interface, Offload::LEN), Netlink::open()))?;
-        let ((device, _), mut netlink) = (device.map_err(because)?, netlink?);
+        let (is_adopted, device, netlink) = namespace.run(|| {
+            let netlink = Netlink::open();
+            let netlink = netlink.map(|mut netlink| (netlink.index(interface).is_ok(), netlink));
+            let (is_adopted, netlink) = netlink?;
+            Ok::<_, NetlinkError>((is_adopted, Device::open(interface, Offload::LEN), netlink))
+        })??;
+        let ((device, _), mut netlink) = (device.map_err(because)?, netlink);
         device.set_offload(config.offload).map_err(because)?;
         let link = netlink.index(interface)?;
 
@@ -163,6 +184,9 @@ impl TapPort {
         for prefix in &config.addresses {
             netlink.add_address(link, *prefix)?;
         }
+        for (to, via) in config.routes.iter().copied() {
+            netlink.add_route(Route { to, via, link, initial_window: None })?;
+        }
         device.persist(true).map_err(because)?;
 
         Ok(Self {
@@ -171,6 +195,7 @@ impl TapPort {
             device,
             netlink,
             interface: interface.clone(),
+            is_adopted,
             link,
             offload: config.offload,
             credit,
@@ -189,6 +214,11 @@ impl TapPort {
         // A device that is not persistent is removed when its last user, which is this one, closes
         // it.
         self.device.persist(false).map_err(|source| self.error("remove it", source))
+    }
+
+    /// Whether the interface was there before, left by an earlier switch.
+    pub fn is_adopted(&self) -> bool {
+        self.is_adopted
     }
 
     fn error(&self, operation: &'static str, source: io::Error) -> PortError {

@@ -246,6 +246,11 @@ impl VhostPort {
         self.unrecorded.as_deref().or(self.backend.session().rings().unrecorded())
     }
 
+    /// How often its guest was quarantined.
+    pub fn quarantines(&self) -> u64 {
+        self.quarantined.as_ref().map_or(0, |(times, _)| *times)
+    }
+
     /// What its operator ought to know, in sentences; nothing if all is well.
     pub fn notes(&self) -> Vec<String> {
         let down = match self.link() {

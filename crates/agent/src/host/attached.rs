@@ -3,6 +3,8 @@
 use lossless::PortId;
 use model::PortSpec;
 
+use super::porter::Ticket;
+use super::told::Told;
 use super::watch::Sight;
 
 /// A port as its operator declared it, and as its container leaves it.
@@ -15,4 +17,10 @@ pub struct Attached {
     /// What it has to do without, in sentences.
     pub lacks: Vec<String>,
     pub sight: Option<Sight>,
+    /// By which its device is known to those who make and watch devices.
+    pub ticket: Ticket,
+    /// Why its container is not there, in a sentence, while that is so.
+    pub away: Option<String>,
+    /// What the log was told of it.
+    pub told: Told,
 }

@@ -7,6 +7,8 @@ use rustix::event::epoll::EventFlags;
 use tap::TapPort;
 use vhost::port::{Link, VhostPort};
 
+use super::ending::Ending;
+
 /// A port's device.
 #[expect(clippy::large_enum_variant, reason = "each lies in a box of its own, with its line")]
 pub(super) enum Device {
@@ -14,9 +16,12 @@ pub(super) enum Device {
     Tap(TapPort),
     /// A virtual machine's card.
     Vhost(VhostPort),
+    /// Nothing: the port's container is not there. What is for it waits, as for any receiver that
+    /// takes nothing.
+    Away,
 }
 
-use Device::{Tap, Vhost};
+use Device::{Away, Tap, Vhost};
 
 impl Device {
     /// Which events to wait for.
@@ -24,13 +29,23 @@ impl Device {
         match self {
             Tap(_) => EventFlags::IN | EventFlags::ET,
             Vhost(_) => EventFlags::IN,
+            Away => EventFlags::empty(),
+        }
+    }
+
+    /// What its events come by, if there is anybody to make some.
+    pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Tap(port) => Some(port.as_fd()),
+            Vhost(port) => Some(port.as_fd()),
+            Away => None,
         }
     }
 
     /// Does what its events ask for.
     pub(super) fn wake(&mut self) {
         match self {
-            Tap(_) => {}
+            Tap(_) | Away => {}
             Vhost(port) => port.wake(),
         }
     }
@@ -39,6 +54,7 @@ impl Device {
     pub(super) fn is_down(&self) -> bool {
         match self {
             Tap(_) => false,
+            Away => true,
             Vhost(port) => port.link() != Link::Up,
         }
     }
@@ -46,24 +62,37 @@ impl Device {
     /// What its operator ought to know, in sentences; nothing if all is well.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
-            Tap(_) => Vec::new(),
+            Tap(_) | Away => Vec::new(),
             Vhost(port) => port.notes(),
+        }
+    }
+
+    /// How often its guest was quarantined.
+    pub(super) fn quarantines(&self) -> u64 {
+        match self {
+            Tap(_) | Away => 0,
+            Vhost(port) => port.quarantines(),
         }
     }
 
     /// Before the switch ends: what can be left to the next switch is.
     pub(super) fn leave(&mut self) {
         match self {
-            Tap(_) => {}
+            Tap(_) | Away => {}
             Vhost(port) => port.leave(),
         }
     }
 
-    /// Ends it with the switch: removes what the next switch would make anew.
-    pub(super) fn end(self) -> Result<(), PortError> {
+    /// Ends it with the switch. What a virtual machine needs is left in any case.
+    pub(super) fn end(self, ending: Ending) -> Result<(), PortError> {
         match self {
-            Tap(port) => port.detach(),
-            Vhost(_) => Ok(()),
+            Tap(port) => match ending {
+                Ending::Remove => port.detach(),
+                Ending::Undo if !port.is_adopted() => port.detach(),
+                // The interface outlives us.
+                Ending::Undo | Ending::Leave => Ok(()),
+            },
+            Vhost(_) | Away => Ok(()),
         }
     }
 
@@ -75,6 +104,7 @@ impl Device {
                 port.detach();
                 Ok(())
             }
+            Away => Ok(()),
         }
     }
 }
@@ -89,6 +119,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.receive(most, arrived),
             Vhost(port) => port.receive(most, arrived),
+            Away => Ok(Left::Nothing),
         }
     }
 
@@ -97,6 +128,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.frame(slot),
             Vhost(port) => port.frame(slot),
+            Away => unreachable!("of a container that is away nothing is held: {slot}"),
         }
     }
 
@@ -105,6 +137,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.release(slot),
             Vhost(port) => port.release(slot),
+            Away => unreachable!("of a container that is away nothing is held: {slot}"),
         }
     }
 
@@ -112,6 +145,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.keep(most),
             Vhost(port) => port.keep(most),
+            Away => {}
         }
     }
 
@@ -120,6 +154,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.transmit(frame),
             Vhost(port) => port.transmit(frame),
+            Away => Ok(Taken::Busy),
         }
     }
 
@@ -128,6 +163,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.deliver(),
             Vhost(port) => port.deliver(),
+            Away => Ok(()),
         }
     }
 
@@ -136,6 +172,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.flush(),
             Vhost(port) => port.flush(),
+            Away => Ok(true),
         }
     }
 
@@ -143,6 +180,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.arm_ingress(),
             Vhost(port) => port.arm_ingress(),
+            Away => Ok(false),
         }
     }
 
@@ -150,15 +188,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.arm_egress(),
             Vhost(port) => port.arm_egress(),
-        }
-    }
-}
-
-impl AsFd for Device {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Tap(port) => port.as_fd(),
-            Vhost(port) => port.as_fd(),
+            Away => Ok(Some(false)),
         }
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct HostGate {
     asked: Asked,
     /// The sockets of flows that were held: their addresses and ports.
     names: HashMap<(PortId, Flow), SocketAddr>,
+    /// How much time was missed.
+    missed: time::Duration,
 }
 
 /// How many sockets' names are kept. Beyond it all are forgotten: a flow that is still held tells
@@ -71,6 +73,7 @@ impl HostGate {
             guests: Vec::new(),
             asked: Asked::Nobody,
             names: HashMap::new(),
+            missed: time::Duration::ZERO,
         }
     }
 
@@ -173,7 +176,7 @@ impl HostGate {
             gate.tick();
         }
         if !self.guests.is_empty() {
-            let now = time::Instant::now();
+            let now = self.now();
             self.guests.iter_mut().flatten().for_each(|guest| guest.gate.tick(now));
         }
     }
@@ -192,6 +195,19 @@ impl HostGate {
         if let Ok(gate) = &mut self.gate {
             gate.drain();
         }
+    }
+
+    /// So much time was missed in all, in which no guest could be heard.
+    pub(super) fn set_missed(&mut self, missed: Span) {
+        self.missed = missed.into();
+        if let Ok(gate) = &mut self.gate {
+            gate.set_missed(self.missed);
+        }
+    }
+
+    /// The time by which guests are judged.
+    fn now(&self) -> time::Instant {
+        time::Instant::now() - self.missed
     }
 
     #[inline]
@@ -252,7 +268,7 @@ impl Gate for HostGate {
         // Of sockets that the host sees itself no guest needs to report. A guest's report counts
         // for its own port only.
         if self.namespace(port).is_none() {
-            let now = time::Instant::now();
+            let now = self.now();
             if self.guests.len() <= port.index() {
                 self.guests.resize_with(port.index() + 1, || None);
             }
@@ -268,11 +284,12 @@ impl Gate for HostGate {
     }
 
     fn poll_transmit(&mut self, mut transmit: impl FnMut(PortId, FrameView<'_>) -> bool) {
+        let missed = self.missed;
         for Guest { port, gate } in self.guests.iter_mut().flatten().map(Box::as_mut) {
             if let Some(words) = gate.ask()
                 && transmit(*port, FrameView::plain(words.frame()))
             {
-                gate.asked(time::Instant::now());
+                gate.asked(time::Instant::now() - missed);
             }
         }
     }

@@ -5,11 +5,12 @@ use std::num::NonZeroU8;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use kernel::clock::now;
 use model::{BfdState, BfdStatus, CONTROL, Uplink};
 use overlay::Monitor;
 use seal::Keys;
 use tunnel::bfd::Interval;
-use units::{Dscp, Instant};
+use units::Dscp;
 use wire::bfd::{Diagnostic, State};
 
 use crate::bfd::{Bfd, Health, Path, Settings};
@@ -76,7 +77,7 @@ impl Monitor for BfdMonitor {
         }
     }
 
-    fn status(&self, now: Instant, remote: IpAddr) -> Option<BfdStatus> {
+    fn status(&self, remote: IpAddr) -> Option<BfdStatus> {
         let Health { status, since } =
             self.bfd.as_ref()?.health(Path { local: self.local, remote })?;
         Some(BfdStatus {
@@ -88,7 +89,7 @@ impl Monitor for BfdMonitor {
             },
             diagnostic: status.diagnostic.name().into(),
             remote_diagnostic: status.remote_diagnostic.name().into(),
-            since: now.since(since),
+            since: now().since(since),
         })
     }
 

@@ -12,16 +12,17 @@ use super::watch::Sight;
 
 /// The state of a port.
 pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus {
-    let Attached { id, spec, lacks, sight, .. } = attached;
+    let Attached { id, spec, lacks, sight, away, .. } = attached;
     let failure = plane.failure(*id).map(ToString::to_string);
     let seen = sight.iter().flat_map(Sight::notes);
     let device = plane.device(*id).notes();
-    let state = state(plane, *id);
+    let state = state(plane, attached);
     let is_both = state == PortState::Down && plane.switch().stalled(*id);
     let stalled = is_both
         .then(|| "it is stalled as well: what is for it is refused until it takes a frame".into());
-    let notes = lacks
+    let notes = away
         .iter()
+        .chain(lacks)
         .cloned()
         .chain(device)
         .chain(stalled)
@@ -79,12 +80,26 @@ fn held_sockets(plane: &HostPlane, id: PortId, now: Instant) -> Vec<HeldSocket> 
     sockets
 }
 
-fn state(plane: &HostPlane, id: PortId) -> PortState {
-    if plane.failure(id).is_some() {
-        PortState::Failed
-    } else if plane.device(id).is_down() {
+/// Why a port is as it is, in a line.
+pub fn why(plane: &HostPlane, Attached { id, sight, away, .. }: &Attached) -> String {
+    let failure = plane.failure(*id).map(ToString::to_string);
+    let seen = sight.iter().flat_map(Sight::notes);
+    let device = plane.device(*id).notes();
+    let all: Vec<_> = away.iter().cloned().chain(failure).chain(device).chain(seen).collect();
+    all.join("; ")
+}
+
+/// The state of a port.
+pub fn state(plane: &HostPlane, attached: &Attached) -> PortState {
+    let Attached { id, away, sight, .. } = attached;
+    let is_down = || plane.device(*id).is_down() || sight.as_ref().is_some_and(Sight::is_down);
+    if away.is_some() {
         PortState::Down
-    } else if plane.switch().stalled(id) {
+    } else if plane.failure(*id).is_some() {
+        PortState::Failed
+    } else if is_down() {
+        PortState::Down
+    } else if plane.switch().stalled(*id) {
         PortState::Stalled
     } else {
         PortState::Up

@@ -12,7 +12,6 @@ mod frame;
 use std::net::IpAddr;
 
 use datapath::{Answer, Explained, LONGEST_ANSWER, Network, Remote};
-use kernel::clock;
 use lossless::{EgressOutlook, Fate, Flow, PortId, Reason, Size};
 use model::{
     PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
@@ -81,7 +80,7 @@ impl Host {
         }
         let network = self.plane.datapath().config(from.id).network;
         let target = self.target(from, network, spec.to.as_deref())?;
-        let walk = Walk { host: self, now: clock::now(), from, network, hops: Vec::new() };
+        let walk = Walk { host: self, now: self.now(), from, network, hops: Vec::new() };
         Ok(walk.to(spec, &target))
     }
 

@@ -3,12 +3,16 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tap::Inspector;
+use tap::{Inspector, Seen};
+
+use super::porter::Ticket;
+use crate::bell::Bell;
 
 /// How long a round through all ports takes at least, and how long the kernel is left in peace
 /// between two ports: others wait for its lock as well.
@@ -19,67 +23,102 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Watcher {
     orders: Sender<Order>,
+    vanished: Receiver<Ticket>,
+    bell: Arc<Bell>,
 }
 
 /// A port under watch until this is dropped, and until the thread, which may be waiting for the
 /// kernel, hears of it: so long it keeps the port's namespace.
 #[derive(Debug)]
 pub(super) struct Sight {
-    notes: Notes,
+    seen: Shared,
     orders: Sender<Order>,
 }
 
-/// What the last look found, in sentences.
-type Notes = Arc<Mutex<Vec<String>>>;
+/// What the last look found.
+type Shared = Arc<Mutex<Seen>>;
 
+#[derive(Debug)]
 enum Order {
-    Watch(Inspector, Notes),
-    Forget(Notes),
+    Watch(Watched),
+    Forget(Shared),
+}
+
+/// A port under watch.
+#[derive(Debug)]
+struct Watched {
+    ticket: Ticket,
+    inspector: Inspector,
+    seen: Shared,
 }
 
 impl Watcher {
     /// Starts the thread.
     pub(super) fn start() -> io::Result<Self> {
+        let bell = Arc::new(Bell::new()?);
         let (orders, inbox) = mpsc::channel();
-        thread::Builder::new().name("zovn-watch".into()).spawn(move || watch(&inbox))?;
-        Ok(Self { orders })
+        let (outbox, vanished) = mpsc::channel();
+        let rung = bell.clone();
+        thread::Builder::new()
+            .name("zovn-watch".into())
+            .spawn(move || watch(&inbox, &outbox, &rung))?;
+        Ok(Self { orders, vanished, bell })
     }
 
-    /// Has a port looked at, from now on and again and again.
-    pub(super) fn watch(&self, inspector: Inspector) -> Sight {
-        let notes = Notes::default();
-        let sight = Sight { notes: notes.clone(), orders: self.orders.clone() };
+    /// Has the interface of the port with this ticket looked at, from now on and again and again.
+    pub(super) fn watch(&self, ticket: Ticket, inspector: Inspector) -> Sight {
+        let seen = Shared::default();
+        let sight = Sight { seen: seen.clone(), orders: self.orders.clone() };
         // If the thread has died, nothing is seen any more; frames flow all the same.
-        let _ = self.orders.send(Order::Watch(inspector, notes));
+        let _ = self.orders.send(Order::Watch(Watched { ticket, inspector, seen }));
         sight
+    }
+
+    /// The ports whose containers were deleted since the last call.
+    pub(super) fn vanished(&self) -> Vec<Ticket> {
+        self.bell.silence();
+        self.vanished.try_iter().collect()
+    }
+}
+
+/// Readable when a container was deleted, or its interface looks otherwise than before.
+impl AsFd for Watcher {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
     }
 }
 
 impl Sight {
-    /// What its operator ought to know, in sentences; nothing if all is well.
+    /// Whether the interface takes no frames.
+    pub(super) fn is_down(&self) -> bool {
+        lock(&self.seen).is_down
+    }
+
+    /// What the operator ought to know of the interface, in sentences.
     pub(super) fn notes(&self) -> Vec<String> {
         // Either the thread has the other, or it is in an order on its way there.
-        if Arc::strong_count(&self.notes) == 1 {
+        if Arc::strong_count(&self.seen) == 1 {
             return vec![
                 "the interface is not looked at any more: restart the agent when it suits".into(),
             ];
         }
-        lock(&self.notes).clone()
+        lock(&self.seen).notes.clone()
     }
 }
 
 impl Drop for Sight {
     fn drop(&mut self) {
         // Without the thread there is nobody to forget it.
-        let _ = self.orders.send(Order::Forget(self.notes.clone()));
+        let _ = self.orders.send(Order::Forget(self.seen.clone()));
     }
 }
 
-/// Looks at one port after the other, and takes orders in between.
-fn watch(orders: &Receiver<Order>) {
+/// Looks at one port after the other, and takes orders in between. Tells of those whose containers
+/// were deleted, at the latest a round after that, and forgets them.
+fn watch(orders: &Receiver<Order>, vanished: &Sender<Ticket>, bell: &Bell) {
     // The one that was looked at last is the last.
-    let mut watched: VecDeque<(Inspector, Notes)> = VecDeque::new();
-    let mut looked_at = Instant::now();
+    let mut watched: VecDeque<Watched> = VecDeque::new();
+    let (mut looked_at, mut checked_at) = (Instant::now(), Instant::now());
     loop {
         let order = match watched.len() {
             0 => orders.recv().map_err(RecvTimeoutError::from),
@@ -89,14 +128,30 @@ fn watch(orders: &Receiver<Order>) {
             }
         };
         match order {
-            Ok(Order::Watch(inspector, notes)) => watched.push_back((inspector, notes)),
-            Ok(Order::Forget(notes)) => watched.retain(|(_, others)| !Arc::ptr_eq(others, &notes)),
+            Ok(Order::Watch(port)) => watched.push_back(port),
+            Ok(Order::Forget(seen)) => watched.retain(|port| !Arc::ptr_eq(&port.seen, &seen)),
             Err(RecvTimeoutError::Timeout) => {
-                watched.rotate_left(1);
-                let (inspector, notes) =
-                    watched.back_mut().expect("with nobody to look at, there is no timeout");
-                let seen = inspector.notes();
-                *lock(notes) = seen;
+                if checked_at.elapsed() >= ROUND {
+                    checked_at = Instant::now();
+                    watched.retain(|port| {
+                        let is_there = port.inspector.is_reachable();
+                        if !is_there {
+                            // Without a host there is nobody to tell.
+                            let _ = vanished.send(port.ticket);
+                            bell.ring();
+                        }
+                        is_there
+                    });
+                }
+                if !watched.is_empty() {
+                    watched.rotate_left(1);
+                    let port = watched.back_mut().expect("there is one");
+                    let seen = port.inspector.look();
+                    let before = std::mem::replace(&mut *lock(&port.seen), seen.clone());
+                    if before != seen {
+                        bell.ring();
+                    }
+                }
                 looked_at = Instant::now();
             }
             Err(RecvTimeoutError::Disconnected) => return,
@@ -105,6 +160,6 @@ fn watch(orders: &Receiver<Order>) {
 }
 
 /// Sentences are whole, whatever happened to who wrote the ones before.
-fn lock(notes: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
-    notes.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -23,6 +23,7 @@ pub(super) fn port(site: &Site<'_>, host: u32, netns: String) -> PortSpec {
         interface: INTERFACE.into(),
         mac: None,
         addresses: Vec::new(),
+        routes: Vec::new(),
         mtu: site.spec.mtu,
         offload: site.spec.offload,
     };

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::{Container, Forwarder, Wire, attach, config, until};
 use kernel::netlink::{Handle, LinkChange, Netlink, Prefix, Qdisc, QdiscKind, Route};
 use kernel::netns::Namespace;
-use tap::{Counters, TapConfig, TapPort};
+use tap::{Counters, Seen, TapConfig, TapPort};
 
 /// Two containers with their ports, each configuration touched up by `change`.
 fn pair(name: &str, change: impl Fn(&mut [TapConfig; 2])) -> ([Container; 2], [TapPort; 2]) {
@@ -38,7 +38,7 @@ fn assert_nothing_dropped(port: &TapPort) {
     let mut inspector = port.inspector().unwrap();
     let Counters { dropped_by_device, dropped_by_queue, .. } = inspector.counters().unwrap();
     assert_eq!((dropped_by_device, dropped_by_queue), (0, 0));
-    assert_eq!(inspector.notes(), [""; 0]);
+    assert_eq!(inspector.look(), Seen::default());
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_killed_switch_leaves_the_interface_and_the_next_one_adopts_it() {
 #[test]
 fn changes_to_a_containers_interface_are_reported() {
     let ([a, _b], [port, other]) = pair("notes", |_| {});
-    assert_eq!(port.inspector().unwrap().notes(), [""; 0]);
+    assert_eq!(port.inspector().unwrap().look(), Seen::default());
     let mut netlink = Netlink::open_in(&a.namespace).unwrap();
     let link = netlink.index("eth0").unwrap();
     let queue =
@@ -343,11 +343,16 @@ fn changes_to_a_containers_interface_are_reported() {
         .change_link("eth0", LinkChange { tx_queue_len: Some(10), ..LinkChange::default() })
         .unwrap();
     netlink.change_link("eth0", LinkChange { up: Some(false), ..LinkChange::default() }).unwrap();
-    Namespace::delete(&a.name).unwrap();
-    let notes = port.inspector().unwrap().notes().join("\n");
-    for what in ["was deleted", "set down", "queue was replaced", "txqueuelen was lowered to 10"] {
+    netlink.change_link("eth0", LinkChange { name: Some("wan"), ..LinkChange::default() }).unwrap();
+    let mut inspector = port.inspector().unwrap();
+    let Seen { is_down, notes } = inspector.look();
+    let notes = notes.join("\n");
+    for what in ["renamed to `wan`", "set down", "queue was replaced", "was lowered to 10"] {
         assert!(notes.contains(what), "{what}: {notes}");
     }
+    assert!(is_down && inspector.is_reachable());
+    Namespace::delete(&a.name).unwrap();
+    assert!(!inspector.is_reachable());
     port.detach().unwrap();
     other.detach().unwrap();
 }

@@ -81,6 +81,7 @@ impl World {
                 interface: "eth0".into(),
                 mac: None,
                 addresses: vec![format!("10.9.0.{}/24", at + 1).parse().unwrap()],
+                routes: Vec::new(),
                 mtu: 1500,
                 offload: true,
             };

@@ -148,6 +148,7 @@ fn guests_and_a_container_talk_through_the_agent_and_lose_nothing() {
         interface: "eth0".into(),
         mac: None,
         addresses: vec!["10.8.0.3/24".parse().unwrap()],
+        routes: Vec::new(),
         mtu: 1500,
         offload: true,
     };

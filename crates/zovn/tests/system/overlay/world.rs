@@ -277,6 +277,7 @@ impl World {
                 Prefix { address: machine.v4(), length: 24 },
                 Prefix { address: machine.v6(), length: 64 },
             ],
+            routes: Vec::new(),
             mtu: self.plan.mtu,
             offload: true,
         };

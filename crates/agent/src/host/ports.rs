@@ -1,0 +1,494 @@
+//! Ports that come, change, lose their containers, and go.
+//!
+//! ```text
+//!             made                     container deleted
+//!   coming ─────────▶ attached ◀──────────────────────────▶ away
+//!                        │          container is back        │
+//!                        └──── detached: device ended ◀──────┘
+//! ```
+//!
+//! Devices are made and ended on another thread ([`super::porter`]).
+
+use std::io;
+use std::num::NonZeroU32;
+
+use lossless::{MAX_PORTS, PortConfig, PortId, Shaping, TooManyPorts};
+use model::{
+    Attachment, Deleted, PortChange, PortName, PortSpec, PortState, PortStatus, SocketMode,
+};
+use port::PortError;
+use rustix::event::epoll;
+use tap::TapConfig;
+use underlay::AT_ONCE;
+use units::{Class, Instant, Rate, Span};
+use vhost::handover::Handover;
+use vhost::port::VhostConfig;
+use vhost::socket::Access;
+
+use super::attached::Attached;
+use super::device::Device;
+use super::error::{AttachError, ChangeError, DetachError};
+use super::host_plane::HostPlane;
+use super::porter::{self, Inspection, Made, Recipe, Ticket};
+use super::report;
+use super::told::Told;
+use super::watch::Sight;
+use super::{Coming, Host, Reply};
+use crate::store;
+
+/// How many large segments of one sender the switch holds, where full frames are small: 4 MiB of
+/// them.
+const SEGMENTS: u32 = 64;
+
+/// How long what a deleted container has sent may take to reach its receivers.
+const FAREWELL: Span = Span::from_secs(1);
+
+impl Host {
+    /// Finds what the agent before has left of these ports, before any of them is attached. What it
+    /// has left of others, or of these when they were declared otherwise, ends.
+    pub fn inherit(&mut self, ports: &[PortSpec]) {
+        for (name, kept) in self.store.inherited() {
+            let port = ports.iter().find(|port| store::name(&port.name) == name);
+            match port.and_then(|port| Some((port, self.vhost_config(port)?))) {
+                Some((port, config)) if config.is_left(&kept) => {
+                    self.left.insert(port.name.clone(), kept);
+                }
+                // At once: the next port may listen at the same place.
+                _ => {
+                    Handover::discard(kept);
+                    self.store.forget(&name);
+                }
+            }
+        }
+    }
+
+    /// What a virtual machine's port is made of.
+    fn vhost_config(&self, spec: &PortSpec) -> Option<VhostConfig> {
+        let Attachment::VhostUser { socket, mode, queues, mtu, .. } = &spec.attach else {
+            return None;
+        };
+        Some(VhostConfig {
+            socket: socket.into(),
+            mode: match mode {
+                SocketMode::Connect => vhost::port::Mode::Connect,
+                SocketMode::Listen => vhost::port::Mode::Listen(Access::Group),
+            },
+            queue_pairs: *queues,
+            mtu: *mtu as u16,
+            frames: spec.ingress.frames,
+            records: self.folder.join(format!("{}.rings", spec.name)),
+            polled: self.polled,
+        })
+    }
+
+    /// Attaches ports while no frame flows yet; frames flow as soon as this returns. A port whose
+    /// container is not there is down, and attached once it is. Returns those that cannot be
+    /// attached, and why; the others are.
+    pub fn attach_all(&mut self, specs: &[PortSpec]) -> Vec<(PortName, AttachError)> {
+        let (mut admitted, mut failed): (Vec<&PortSpec>, _) = (Vec::new(), Vec::new());
+        let mut recipes = Vec::new();
+        for spec in specs {
+            let beside = admitted.iter().try_for_each(|other| spec.check_beside(other));
+            let records = self.vhost_config(spec).map(|config| config.records);
+            self.new_records.extend(records.filter(|records| !records.exists()));
+            match beside.map_err(AttachError::from).and_then(|()| self.admit(spec)) {
+                Ok(recipe) => {
+                    admitted.push(spec);
+                    recipes.push(recipe);
+                }
+                Err(error) => failed.push((spec.name.clone(), error)),
+            }
+        }
+        for (spec, made) in admitted.into_iter().zip(porter::all(recipes, Recipe::make)) {
+            let ticket = self.porter.ticket();
+            let put = match made {
+                Ok(made) => self.put(ticket, spec.clone(), made),
+                Err(AttachError::Interface(error)) if error.is_too_early() => {
+                    self.put_away(spec.clone(), &error)
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = put {
+                self.release_network(spec);
+                failed.push((spec.name.clone(), error));
+            }
+        }
+        failed
+    }
+
+    /// Attaches a port, and tells `reply` when frames flow. Its interface is made on another
+    /// thread: nobody else's frames wait for that.
+    pub fn attach(&mut self, spec: PortSpec, reply: Reply<Result<PortStatus, AttachError>>) {
+        match self.admit(&spec) {
+            Ok(recipe) => {
+                let ticket = self.porter.make(recipe);
+                self.coming.push(Coming { ticket, spec, reply });
+            }
+            Err(error) => reply(Err(error)),
+        }
+    }
+
+    /// Whether a port can be attached beside the others: if so, it has a place in its network, and
+    /// its device is to be made by this recipe.
+    fn admit(&mut self, spec: &PortSpec) -> Result<Recipe, AttachError> {
+        spec.check()?;
+        if self.specs().any(|other| other.name == spec.name) {
+            return Err(AttachError::NameTaken(spec.name.clone()));
+        }
+        self.specs().try_for_each(|other| spec.check_beside(other))?;
+        // Before there is an interface, which would outlive its port.
+        if self.specs().count() + usize::from(self.uplink.is_some()) >= MAX_PORTS {
+            return Err(TooManyPorts.into());
+        }
+        if let Some(name) = &spec.network {
+            let number = self.numbers.acquire(name);
+            number.ok_or_else(|| AttachError::TooManyNetworks(name.clone()))?;
+        }
+        Ok(self.recipe(spec))
+    }
+
+    /// Puts what was made for ports in their places.
+    pub(super) fn take_made(&mut self) {
+        for (ticket, outcome) in self.porter.made() {
+            let Some(place) = self.coming.iter().position(|coming| coming.ticket == ticket) else {
+                self.bring_back(ticket, outcome);
+                continue;
+            };
+            let Coming { spec, reply, .. } = self.coming.swap_remove(place);
+            let name = spec.name.clone();
+            let put = outcome.and_then(|made| self.put(ticket, spec.clone(), made));
+            if put.is_err() {
+                self.release_network(&spec);
+            }
+            reply(put.map(|()| self.port(&name).expect("it was just attached")));
+        }
+    }
+
+    /// Puts a port's device in its place.
+    fn put(&mut self, ticket: Ticket, spec: PortSpec, made: Made) -> Result<(), AttachError> {
+        let Made { device, inspector } = made;
+        let id = self.plug(*device, &spec)?;
+        let (lacks, sight) = self.equip(id, ticket, &spec, inspector);
+        let (away, slots) = (None, spec.ingress.frames);
+        // A machine's port is down until the machine is there, and that is no news.
+        let is_down = self.plane.device(id).is_down();
+        let told = Told::new(if is_down { PortState::Down } else { PortState::Up });
+        tracing::info!(port = %spec.name, "port attached");
+        self.note(Attached { id, spec, slots, lacks, sight, ticket, away, told });
+        Ok(())
+    }
+
+    /// Puts a port in its place whose container is not there, and waits for it.
+    fn put_away(&mut self, spec: PortSpec, why: &tap::AttachError) -> Result<(), AttachError> {
+        let id = self.plug(Device::Away, &spec)?;
+        tracing::warn!(port = %spec.name, %why, "the port is down: its container is not there");
+        let away = Some(is_away(why));
+        let ticket = self.await_container(&spec);
+        let (lacks, sight, slots) = (Vec::new(), None, spec.ingress.frames);
+        let told = Told::new(PortState::Down);
+        self.note(Attached { id, spec, slots, lacks, sight, ticket, away, told });
+        Ok(())
+    }
+
+    /// Has a port attached again when its container is there.
+    fn await_container(&mut self, spec: &PortSpec) -> Ticket {
+        match self.recipe(spec) {
+            // A process's number may be another's by then.
+            Recipe::Container(config) if !config.netns.starts_with("/proc/") => {
+                self.porter.make_later(config)
+            }
+            _ => self.porter.ticket(),
+        }
+    }
+
+    /// Makes a port of the switch with this device behind it.
+    fn plug(&mut self, device: Device, spec: &PortSpec) -> Result<PortId, AttachError> {
+        let network = spec.network.as_ref();
+        let network = network.map(|name| self.numbers.get(name).expect("the port has acquired it"));
+        let forwarding =
+            datapath::PortConfig { class: spec.class, network: network.unwrap_or_default() };
+        let id = self.plane.attach(self.now(), device, port_config(spec), forwarding)?;
+        if let Err(error) = self.listen(id) {
+            let device = self.plane.detach(self.now(), id);
+            self.porter.end(Box::new(device), Box::new(drop));
+            return Err(AttachError::Events(error));
+        }
+        pin(&mut self.plane, id, spec);
+        if let Some(taps) = self.plane.taps_mut() {
+            taps.name(id, Some(spec.name.clone()));
+        }
+        Ok(id)
+    }
+
+    /// Waits for the events of a port's device.
+    fn listen(&self, id: PortId) -> io::Result<()> {
+        let device = self.plane.device(id);
+        let Some(source) = device.source() else { return Ok(()) };
+        let data = epoll::EventData::new_u64(id.index() as u64);
+        Ok(epoll::add(&self.epoll, source, data, device.events())?)
+    }
+
+    /// Waits no more for the events of a device.
+    fn ignore(&self, device: &Device) {
+        if let Some(source) = device.source() {
+            // It is in there: the only failure would be that it is not.
+            let _ = epoll::delete(&self.epoll, source);
+        }
+    }
+
+    /// Has the gate and the watcher look after a port. Returns what it has to do without, and what
+    /// the watcher sees.
+    fn equip(
+        &mut self,
+        id: PortId,
+        ticket: Ticket,
+        spec: &PortSpec,
+        inspector: Inspection,
+    ) -> (Vec<String>, Option<Sight>) {
+        let netns = match &spec.attach {
+            Attachment::Container { netns, .. } => Some(netns),
+            Attachment::VhostUser { .. } => None,
+        };
+        let mut lacks = Vec::new();
+        lacks.extend(netns.and_then(|netns| self.plane.gate_mut().serve(id, netns)));
+        let blind = |error| lacks.push(format!("its interface is not looked at: {error}"));
+        let inspector = inspector.and_then(|inspector| inspector.map_err(blind).ok());
+        let sight = inspector.map(|inspector| self.watcher.watch(ticket, inspector));
+        (lacks, sight)
+    }
+
+    /// From now on this port is known by its name.
+    fn note(&mut self, port: Attached) {
+        let place = self.find(&port.spec.name).expect_err("its name was free, and kept for it");
+        self.attached.insert(place, port);
+        self.update_responder();
+    }
+
+    /// Takes ports down whose containers were deleted.
+    pub(super) fn take_vanished(&mut self) {
+        for ticket in self.watcher.vanished() {
+            let Some(place) = self.attached.iter().position(|port| port.ticket == ticket) else {
+                continue;
+            };
+            let port = &self.attached[place].spec;
+            tracing::warn!(port = %port.name, "the port's container was deleted");
+            match self.deleted {
+                Deleted::Keep => self.take_down(place),
+                Deleted::Detach => {
+                    let (journal, name) = (self.journal.clone(), port.name.clone());
+                    // On another thread, as that writes a file.
+                    let ended = move |_| journal.forget(&name);
+                    self.detach_now(place, Box::new(ended));
+                }
+            }
+        }
+    }
+
+    /// A port's container is gone: nothing is kept of it but what it has sent and is still held,
+    /// and the port waits for the next.
+    fn take_down(&mut self, place: usize) {
+        let spec = self.attached[place].spec.clone();
+        let ticket = self.await_container(&spec);
+        let until = self.now() + FAREWELL;
+        let port = &mut self.attached[place];
+        (port.ticket, port.sight, port.lacks) = (ticket, None, Vec::new());
+        port.away = Some("its container was deleted: the port waits for one of that name".into());
+        self.parting.push((port.id, until));
+        self.plane.mute(port.id);
+        self.plane.gate_mut().unserve(port.id);
+    }
+
+    /// Lets go of deleted containers' interfaces, and with them of their namespaces, once nothing
+    /// that they have sent is held any more, or it had its time.
+    pub(super) fn part(&mut self, now: Instant) {
+        let Self { parting, plane, .. } = self;
+        let holds =
+            |id| Class::all().any(|class| plane.switch().ingress_account(id, class).held > 0);
+        let gone: Vec<_> =
+            parting.extract_if(.., |(id, until)| now >= *until || !holds(*id)).collect();
+        for (id, _) in gone {
+            self.exchange(id, Device::Away);
+        }
+    }
+
+    /// Puts another device behind a port, and has the one before ended.
+    fn exchange(&mut self, id: PortId, device: Device) {
+        let before = self.plane.replace(self.now(), id, device);
+        self.ignore(&before);
+        let ended = |ended: Result<(), PortError>| {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "an interface of a deleted container may remain");
+            }
+        };
+        self.porter.end(Box::new(before), Box::new(ended));
+    }
+
+    /// A container that was waited for is there, or it still cannot be attached.
+    fn bring_back(&mut self, ticket: Ticket, outcome: Result<Made, AttachError>) {
+        let place = self.attached.iter().position(|port| port.ticket == ticket);
+        match (place, outcome) {
+            (Some(place), Ok(Made { device, inspector })) => {
+                let Attached { id, ref spec, .. } = self.attached[place];
+                let spec = spec.clone();
+                self.parting.retain(|(parting, _)| *parting != id);
+                self.exchange(id, *device);
+                let listening = self.listen(id);
+                let (mut lacks, sight) = self.equip(id, ticket, &spec, inspector);
+                lacks.extend(listening.err().map(|error| {
+                    format!(
+                        "its events cannot be waited for: {error}; raise the limit on open files"
+                    )
+                }));
+                let port = &mut self.attached[place];
+                (port.lacks, port.sight, port.away) = (lacks, sight, None);
+                tracing::info!(port = %spec.name, "the port's container is there");
+            }
+            (Some(place), Err(error)) => self.attached[place].away = Some(is_away(&error)),
+            // It was detached in the meantime.
+            (None, Ok(made)) => self.porter.end(made.device, Box::new(drop)),
+            (None, Err(_)) => {}
+        }
+    }
+
+    /// What a port's device is to be made of.
+    fn recipe(&mut self, spec: &PortSpec) -> Recipe {
+        match &spec.attach {
+            Attachment::Container { netns, interface, addresses, routes, mtu, offload, .. } => {
+                let frames = spec.ingress.frames;
+                Recipe::Container(TapConfig {
+                    addresses: addresses.clone(),
+                    routes: routes.iter().map(|route| (route.to, route.via)).collect(),
+                    mtu: *mtu,
+                    offload: *offload,
+                    longest: self.uplink.is_some().then_some(AT_ONCE),
+                    small_slots: frames,
+                    large_slots: if spec.attach.has_large_frames() {
+                        frames.max(SEGMENTS)
+                    } else {
+                        SEGMENTS
+                    },
+                    ..TapConfig::new(
+                        netns,
+                        interface,
+                        spec.mac().expect("a container's port has an address"),
+                    )
+                })
+            }
+            Attachment::VhostUser { .. } => {
+                let config = self.vhost_config(spec).expect("it is a virtual machine's");
+                let inherited = self.left.remove(&spec.name).and_then(|left| config.inherit(left));
+                let handover = inherited.or_else(|| self.store.handover(&spec.name));
+                Recipe::Machine(Box::new(config), handover)
+            }
+        }
+    }
+
+    /// A port is no member of its network any more.
+    fn release_network(&mut self, spec: &PortSpec) {
+        spec.network.iter().for_each(|name| self.numbers.release(name));
+    }
+
+    /// Before a port is detached: nothing new is taken from it, and nothing new is meant for it.
+    /// What it holds goes on to its receivers.
+    ///
+    /// # Errors
+    ///
+    /// [`DetachError::UnknownPort`]
+    pub fn close(&mut self, name: &PortName) -> Result<(), DetachError> {
+        let place = self.find(name).map_err(|_| DetachError::UnknownPort(name.clone()))?;
+        let id = self.attached[place].id;
+        self.plane.close(id);
+        Ok(())
+    }
+
+    /// Whether a port holds nothing, or is gone.
+    pub fn is_empty(&self, name: &PortName) -> bool {
+        !self.find(name).is_ok_and(|place| self.plane.switch().holds(self.attached[place].id))
+    }
+
+    /// Detaches a port at once, and tells `reply` what it was at its end when its interface is
+    /// removed, which another thread does. What the port still holds is refused.
+    pub fn detach(&mut self, name: &PortName, reply: Reply<Result<PortStatus, DetachError>>) {
+        match self.find(name) {
+            Ok(place) => self.detach_now(place, reply),
+            Err(_) => reply(Err(DetachError::UnknownPort(name.clone()))),
+        }
+    }
+
+    /// Changes a port while frames flow.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`]; the port stays as it was.
+    pub fn change(&mut self, name: &PortName, change: &PortChange) -> Result<(), ChangeError> {
+        let place = self.find(name).map_err(|_| ChangeError::UnknownPort(name.clone()))?;
+        let spec = self.attached[place].spec.changed(change);
+        spec.check()?;
+        if spec.ingress.frames > self.attached[place].slots {
+            return Err(ChangeError::Memory {
+                port: name.clone(),
+                slots: self.attached[place].slots,
+            });
+        }
+        let id = self.attached[place].id;
+        let now = self.now();
+        self.plane.switch_mut().configure(now, id, port_config(&spec));
+        self.plane.datapath_mut().set_class(id, spec.class);
+        self.attached[place].spec = spec;
+        Ok(())
+    }
+
+    /// The place of the port of this name, or where it would be.
+    pub(super) fn find(&self, name: &PortName) -> Result<usize, usize> {
+        self.attached.binary_search_by(|port| port.spec.name.cmp(name))
+    }
+
+    fn detach_now(&mut self, place: usize, reply: Reply<Result<PortStatus, DetachError>>) {
+        let status = report::port(&self.plane, &self.attached[place], self.now());
+        let Attached { id, spec, ticket, away, .. } = self.attached.remove(place);
+        self.plane.responder_mut().forget(id);
+        self.plane.gate_mut().unserve(id);
+        if away.is_some() {
+            self.parting.retain(|(parting, _)| *parting != id);
+            self.porter.forget(ticket);
+        }
+        let device = self.plane.detach(self.now(), id);
+        self.ignore(&device);
+        if let Some(taps) = self.plane.taps_mut() {
+            taps.name(id, None);
+        }
+        if let Device::Vhost(_) = device {
+            self.store.forget(&store::name(&spec.name));
+        }
+        self.release_network(&spec);
+        tracing::info!(port = %spec.name, "port detached");
+        let ended = move |ended: Result<(), PortError>| {
+            reply(ended.map(|()| status).map_err(DetachError::from));
+        };
+        self.porter.end(Box::new(device), Box::new(ended));
+    }
+}
+
+/// Why a port is down, in a sentence.
+fn is_away(why: &dyn std::fmt::Display) -> String {
+    format!("its container is not there, and waited for: {why}")
+}
+
+/// Sets a port's declared addresses for good, its own too: nobody else can take them, and frames to
+/// them are never flooded.
+fn pin(plane: &mut HostPlane, id: PortId, spec: &PortSpec) {
+    for (mac, vlan) in spec.addresses() {
+        plane.datapath_mut().pin(id, mac, vlan);
+    }
+}
+
+fn port_config(spec: &PortSpec) -> PortConfig {
+    let shaping = |rate: Rate| Shaping { rate, burst: rate.bucket_bytes(spec.attach.mtu()) };
+    PortConfig {
+        ingress: spec.ingress,
+        egress: spec.egress,
+        shaping: spec.rate.map(shaping),
+        scheduling: spec.scheduling,
+        quota: spec.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
+    }
+}
