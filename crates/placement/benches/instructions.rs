@@ -13,7 +13,7 @@ use placement::{
 use units::Rng;
 
 const CASES: [callgrind::Case<'_>; 3] =
-    [("place cores", 1.672e9), ("place network", 6.10e8), ("bound cores", 9.62e8)];
+    [("place cores", 9.14e8), ("place network", 7.01e8), ("bound cores", 1.183e9)];
 
 const MACHINES: u64 = 100_000;
 
