@@ -13,8 +13,8 @@ use crate::id::PortId;
 use crate::port::Port;
 use crate::switch::{Released, Switch};
 
-/// How much sooner at most a flow is judged whose sender has as much set aside as it may: by as much
-/// as there are flows that share in that.
+/// How much sooner at most a flow is judged whose sender has as much set aside as it may: by as
+/// much as there are flows that share in that.
 const HURRY: u32 = 10;
 
 impl<F: Copy> Switch<F> {
