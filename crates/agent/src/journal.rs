@@ -34,8 +34,8 @@ struct Entry {
 }
 
 impl Journal {
-    /// The journal beside this socket, with what the agent before has left in it. One that cannot be
-    /// read is set aside, and told of.
+    /// The journal beside this socket, with what the agent before has left in it. One that cannot
+    /// be read is set aside, and told of.
     pub fn open(socket: &Path) -> Self {
         let mut path = socket.as_os_str().to_owned();
         path.push(".ports.json");
