@@ -52,15 +52,25 @@ pub fn alone() -> Result<Namespace, JoinError> {
 /// [`JoinError`]
 pub fn two() -> Result<[Namespace; 2], JoinError> {
     let ends = [alone()?, alone()?];
-    let mut near = Netlink::open_in(&ends[0])?;
+    lay_cable([&ends[0], &ends[1]])?;
+    Ok(ends)
+}
+
+/// Joins two namespaces by a cable of which both ends are up and called [`INTERFACE`].
+///
+/// # Errors
+///
+/// [`JoinError`]
+pub fn lay_cable(ends: [&Namespace; 2]) -> Result<(), JoinError> {
+    let mut near = Netlink::open_in(ends[0])?;
     near.add_veth(INTERFACE, "far", 1)?;
-    near.change_link("far", LinkChange { namespace: Some(&ends[1]), ..Default::default() })?;
-    let mut far = Netlink::open_in(&ends[1])?;
+    near.change_link("far", LinkChange { namespace: Some(ends[1]), ..Default::default() })?;
+    let mut far = Netlink::open_in(ends[1])?;
     far.change_link("far", LinkChange { name: Some(INTERFACE), ..Default::default() })?;
     for netlink in [&mut near, &mut far] {
         netlink.change_link(INTERFACE, LinkChange { up: Some(true), ..Default::default() })?;
     }
-    Ok(ends)
+    Ok(())
 }
 
 /// Gives an interface in a namespace an address, and waits until it is in use. [`LOOPBACK`] has all

@@ -168,6 +168,28 @@ impl Offload {
 }
 
 impl PartialChecksum {
+    /// What is left to do for a frame that says nothing of it: a kernel that sends by a virtual
+    /// device leaves the checksum of TCP or UDP to whoever needs it, with the pseudo-header's sum in
+    /// its place (Linux: CHECKSUM_PARTIAL). `layout` was found in the frame.
+    ///
+    /// A right checksum may be that sum by chance. Nothing is lost by that: to complete it gives it
+    /// again.
+    #[inline]
+    pub fn left_in(frame: &[u8], layout: &Layout) -> Option<Self> {
+        let offset = match layout.protocol {
+            protocol::TCP => tcp::Header::CHECKSUM_OFFSET,
+            protocol::UDP => udp::Header::CHECKSUM_OFFSET,
+            _ => return None,
+        };
+        if layout.fragment != Fragment::Whole || layout.end != frame.len() {
+            return None;
+        }
+        let field = frame.get(layout.transport + usize::from(offset)..)?.first_chunk::<2>()?;
+        let sum = layout.pseudo_header(frame, frame.len() - layout.transport);
+        let start = u16::try_from(layout.transport).ok()?;
+        (u16::from_be_bytes(*field) == !sum.checksum()).then_some(Self { start, offset })
+    }
+
     pub(crate) fn check(self, len: usize) -> Result<(), OffloadError> {
         let Self { start, offset } = self;
         if usize::from(start) + usize::from(offset) + 2 > len {

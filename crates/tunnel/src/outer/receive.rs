@@ -7,7 +7,7 @@ use wire::checksum::Sum;
 use wire::ecn::{Alarm, Ecn};
 use wire::ethernet::{self, Tag, ethertype};
 use wire::ip::{Fragment, Version, protocol};
-use wire::{Layout, Offload, geneve, gre, stt, tcp, udp, vxlan};
+use wire::{Layout, Offload, PartialChecksum, geneve, gre, stt, tcp, udp, vxlan};
 
 use super::{Checksum, Encapsulation, Vni, Vteps};
 use crate::message::{Message, OPTION_CLASS, PART};
@@ -32,7 +32,8 @@ pub struct Received<'a> {
     pub frame: Range<usize>,
     /// The frame's VLAN tag that STT carries in its own header.
     pub tag: Option<Tag>,
-    /// The offloads that remain to be done (STT).
+    /// The offloads that remain to be done: what STT says, and a checksum that a kernel left to the
+    /// receiver without saying so ([`PartialChecksum::left_in`]).
     pub offload: Offload,
     /// The outer packet's traffic class, with the fabric's congestion mark ([`Ecn::of`]).
     pub traffic_class: u8,
@@ -226,14 +227,21 @@ impl<'a> Received<'a> {
         if is_frame && shim.frame.len() < ethernet::Header::LEN {
             return Err(Refusal::Runt);
         }
-        // Packets of a session are exempt: the session reacts to marks itself.
         let is_sessions = || shim.options.clone().any(|option| option.class == OPTION_CLASS);
-        let (remark, alarm) = match is_frame.then(|| mark(shim.frame, Ecn::of(traffic_class))) {
+        let inner = if is_frame { Layout::of(shim.frame) } else { None };
+        let marked = inner.map(|inner| mark(&inner, shim.frame, Ecn::of(traffic_class)));
+        let (remark, alarm) = match marked {
             None => (None, None),
+            // Packets of a session are exempt: the session reacts to marks itself.
             Some(Err(Refusal::Congested)) if is_sessions() => (None, None),
             Some(marked) => marked?,
         };
+        // A session, and STT, say themselves what is left to do.
+        let is_silent = shim.encapsulation != Encapsulation::Stt && !is_sessions();
+        let left = inner.filter(|_| is_silent);
+        let checksum = left.and_then(|inner| PartialChecksum::left_in(shim.frame, &inner));
         let Shim { encapsulation, options, is_control, is_part, tag, offload, .. } = shim;
+        let offload = Offload { checksum: checksum.or(offload.checksum), ..offload };
         let frame = end - shim.frame.len()..end;
         Ok(Self {
             encapsulation,
@@ -253,11 +261,9 @@ impl<'a> Received<'a> {
 }
 
 /// Combines the inner packet's ECN field with the outer one. Returns the inner packet's new traffic
-/// class, if it changes. A frame without an IP packet has no ECN field and is left alone.
-fn mark(frame: &[u8], outer: Ecn) -> Result<(Option<u8>, Option<Alarm>), Refusal> {
-    let Some(inner) = Layout::of(frame).and_then(|layout| layout.traffic_class(frame)) else {
-        return Ok((None, None));
-    };
+/// class, if it changes.
+fn mark(layout: &Layout, frame: &[u8], outer: Ecn) -> Result<(Option<u8>, Option<Alarm>), Refusal> {
+    let Some(inner) = layout.traffic_class(frame) else { return Ok((None, None)) };
     let verdict = Ecn::of(inner).inner(outer);
     let marked = verdict.ecn.ok_or(Refusal::Congested)?.within(inner);
     Ok(((marked != inner).then_some(marked), verdict.alarm))

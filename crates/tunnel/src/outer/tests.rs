@@ -8,7 +8,7 @@ use wire::ecn::Ecn;
 use wire::ethernet::{self, ethertype, peek};
 use wire::geneve::{Draft, TunnelOption};
 use wire::ip::protocol;
-use wire::{Layout, Offload, flow, udp};
+use wire::{Layout, Offload, PartialChecksum, flow, udp};
 use zerocopy::IntoBytes;
 
 use super::*;
@@ -280,6 +280,30 @@ fn congestion_marks_are_copied_to_the_inner_packet() {
         let bytes = carry(&tunnel, &Inner { traffic_class: 3, ..inner(&arp) }, &arp);
         assert_eq!(parse(&bytes).map(|received| received.remark), Ok(None));
     }
+}
+
+/// Linux leaves the checksum in a tunnel to the network card; a virtual one computes none.
+#[test]
+fn a_checksum_that_was_left_to_a_card_is_left_to_do() {
+    let datagram = [udp::Header::new(1, 2, 4).unwrap().as_bytes(), &[7; 4]].concat();
+    let (here, len) = (Ipv4Addr::LOCALHOST, datagram.len());
+    let ip = ipv4::Header::new(here, here, protocol::UDP, len).unwrap();
+    let ethernet = ethernet::Header::new(Mac::local(3), Mac::local(4), ethertype::IPV4);
+    let mut frame = [ethernet.as_bytes(), ip.as_bytes(), &datagram].concat();
+    let sum = !pseudo_header(&[127, 0, 0, 1, 127, 0, 0, 1], protocol::UDP, len).checksum();
+    frame[40..42].copy_from_slice(&sum.to_be_bytes());
+    let left = Some(PartialChecksum { start: 34, offset: 6 });
+    for tunnel in all() {
+        let checksum = parse(&carry(&tunnel, &inner(&frame), &frame)).unwrap().offload.checksum;
+        // STT says what is left to do.
+        let is_stt = tunnel.encapsulation == Encapsulation::Stt;
+        assert_eq!(checksum, left.filter(|_| !is_stt), "{tunnel:?}");
+    }
+    // So does a session.
+    let tunnel = tunnel(Encapsulation::Geneve, V4);
+    let draft = draft(&tunnel, &[(OPTION_CLASS, 2, vec![[0; 4]])]);
+    let bytes = carry(&tunnel, &Inner { geneve: Some(&draft), ..inner(&frame) }, &frame);
+    assert_eq!(parse(&bytes).unwrap().offload, Offload::NONE);
 }
 
 #[test]

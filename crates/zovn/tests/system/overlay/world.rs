@@ -16,6 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use api::Client;
+use kernel::joined;
 use kernel::netns::Namespace;
 use lab::physical::{FabricPort, FabricReport, FabricSpec};
 use model::{
@@ -72,6 +73,9 @@ pub struct Plan {
     pub agent: AgentSettings,
     /// The largest packet of machines' interfaces.
     pub mtu: u32,
+    /// Two hosts are joined by a cable of the kernel's (veth), with its offloads, instead of a
+    /// physical switch.
+    pub is_cable: bool,
     /// Hosts without an agent of ours.
     pub foreign: Vec<usize>,
     /// The key of all hosts, and what it does, if they have one.
@@ -105,6 +109,7 @@ impl Plan {
             // Nobody waits so long: a test that drains at all has to find another end.
             agent: AgentSettings { drain: Span::from_secs(60), ..AgentSettings::default() },
             mtu: 1500,
+            is_cable: false,
             foreign: Vec::new(),
             key: None,
             second: None,
@@ -202,13 +207,9 @@ impl World {
         let agents = hosts.iter().map(|_| None).collect();
         let mut world =
             Self { prefix, directory, plan, hosts, machines, agents, switches: Vec::new() };
-        for (place, fabric) in world.plan.fabrics().enumerate() {
-            let mut fabric = fabric.clone();
-            for (host, port) in fabric.ports.iter_mut().enumerate() {
-                port.netns = format!("{}-h{host}", world.prefix);
-            }
-            let file = world.directory.path().join(format!("fabric{place}.toml"));
-            world.switches.push(Switch::start(file, &fabric));
+        match world.plan.is_cable {
+            true => world.lay_cable(),
+            false => world.start_switches(),
         }
         for host in 0..world.hosts.len() {
             fs::create_dir(world.folder(host)).unwrap();
@@ -220,6 +221,28 @@ impl World {
             }
         }
         world
+    }
+
+    /// Joins the hosts by a cable.
+    fn lay_cable(&self) {
+        let [one, other] = &self.hosts[..] else { panic!("a cable has two ends") };
+        joined::lay_cable([one, other]).unwrap();
+        for (host, port) in self.hosts.iter().zip(&self.plan.fabric.ports) {
+            joined::give_address(host, joined::INTERFACE, port.addresses[0]).unwrap();
+        }
+    }
+
+    /// Joins the hosts by physical switches.
+    fn start_switches(&mut self) {
+        let Self { plan, prefix, directory, switches, .. } = self;
+        for (place, fabric) in plan.fabrics().enumerate() {
+            let mut fabric = fabric.clone();
+            for (host, port) in fabric.ports.iter_mut().enumerate() {
+                port.netns = format!("{prefix}-h{host}");
+            }
+            let file = directory.path().join(format!("fabric{place}.toml"));
+            switches.push(Switch::start(file, &fabric));
+        }
     }
 
     fn folder(&self, host: usize) -> PathBuf {
