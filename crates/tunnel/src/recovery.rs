@@ -217,12 +217,14 @@ impl Recovery {
         self.rtt.map_or(INITIAL_RTT + INITIAL_RTT, |rtt| rtt.estimate.timeout(GRANULARITY))
     }
 
-    /// Probes each class whose timeout has expired: the frame of its oldest packet that `is_wanted`
-    /// is to be retransmitted, though the packet may still be acknowledged. Older packets, whose
-    /// frames were received or retransmitted by others, are forgotten: so there is never more than
-    /// one packet more than frames. Returns the largest number of unanswered probes among the
-    /// classes probed.
-    pub fn probe(&mut self, now: Instant, mut is_wanted: impl FnMut(u64, Packet) -> bool) -> u32 {
+    /// Probes each class whose timeout has expired: `probe` is asked of its oldest packet, and of
+    /// the next one as long as it says no, with the number of this probe since the last
+    /// acknowledgement in the class. It may have the packet's frame retransmitted, though the packet
+    /// may still be acknowledged. Packets to which it says no, whose frames were received or
+    /// retransmitted by others, are forgotten: so there is never more than one packet more than
+    /// frames, but for probes without a frame. Returns the largest number of unanswered probes among
+    /// the classes probed.
+    pub fn probe(&mut self, now: Instant, mut probe: impl FnMut(u32, u64, Packet) -> bool) -> u32 {
         let probe_timeout = self.probe_timeout();
         let mut most = 0;
         let oldest = self
@@ -244,7 +246,7 @@ impl Recovery {
             self.unacknowledged_from = self.unacknowledged_from.or(oldest);
             while let Some((number, place)) = flight.packets.front() {
                 if let Some(packet) = *place {
-                    if is_wanted(*number, packet) {
+                    if probe(flight.probes, *number, packet) {
                         break;
                     }
                     self.in_flight -= u64::from(packet.len);
@@ -351,7 +353,7 @@ mod tests {
             waits.push(due.since(now).as_nanos() / 1_000_000);
             now = due;
             let mut probed = 0;
-            recovery.probe(now, |_, _| {
+            recovery.probe(now, |_, _, _| {
                 probed += 1;
                 true
             });

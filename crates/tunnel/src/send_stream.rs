@@ -64,6 +64,11 @@ impl<F: Copy> SendStream<F> {
         self.sent
     }
 
+    /// All before this offset is known to be consumed.
+    pub fn consumed(&self) -> u64 {
+        self.frames.front().map_or(self.sent, |flight| flight.offset)
+    }
+
     /// Whether there is credit for `len` bytes. If not, the stream waits for it.
     pub fn ask_credit(&mut self, len: NonZeroU16) -> bool {
         let has = self.has_credit(len);
@@ -113,6 +118,11 @@ impl<F: Copy> SendStream<F> {
         }
     }
 
+    /// Whether the frame at `offset` is in flight, last in packet `number`.
+    pub fn is_in_flight(&mut self, offset: u64, number: u64) -> bool {
+        self.find(offset).is_some_and(|flight| flight.state == State::InFlight(number))
+    }
+
     /// Packet `number` with the frame at `offset` is lost, or overdue. Returns whether the frame is
     /// to be retransmitted: not if another packet of it was acknowledged, or is in flight.
     pub fn lost(&mut self, offset: u64, number: u64) -> bool {
@@ -124,7 +134,7 @@ impl<F: Copy> SendStream<F> {
     /// from offset `from` on in packets up to number `newest`. They are to be retransmitted once
     /// there is credit.
     pub fn nacked(&mut self, consumed: u64, from: u64, newest: u64) {
-        let known = self.frames.front().map_or(self.sent, |flight| flight.offset);
+        let known = self.consumed();
         // An outdated NACK is ignored.
         if !(known..=self.sent).contains(&consumed) {
             return;

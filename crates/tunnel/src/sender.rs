@@ -24,6 +24,28 @@ const MIN_OUTSTANDING: usize = 4;
 /// §7.6.1).
 const PERSISTENT: u32 = 3;
 
+/// The probes of a class that carry no frame, since its last acknowledgement. A peer that is only
+/// late has then received nothing twice; and of more of them than this, each would take memory.
+const BARE: u32 = 6;
+
+/// What asks the peer which packets it has received.
+#[derive(Clone, Copy, Debug)]
+enum Probe {
+    /// A position of a stream that was consumed.
+    Bare(Stream, u64),
+    /// A frame that is retransmitted.
+    Frame(Stream, u64),
+}
+
+/// A packet that is sent again, or that probes.
+#[derive(Clone, Copy, Debug)]
+pub enum Again<F> {
+    /// A frame: its handle, which is `None` if it was withdrawn, and the header of its packet.
+    Frame(Option<F>, Data),
+    /// The header of a packet without a frame.
+    Probe(Data),
+}
+
 /// All streams to one incarnation of the peer. Our owner knows a frame by its handle `F`.
 #[derive(Clone, Debug)]
 pub struct Sender<F> {
@@ -38,8 +60,8 @@ pub struct Sender<F> {
     outstanding: usize,
     /// To be retransmitted when the window allows; their streams have credit.
     due: BTreeSet<(Stream, u64)>,
-    /// To be retransmitted now, whatever the window.
-    probes: VecDeque<(Stream, u64)>,
+    /// To be sent now, whatever the window.
+    probes: VecDeque<Probe>,
     window_probes: WindowProbes,
     /// The marked packets that the peer has reported, its low 32 bits.
     marked: u32,
@@ -94,7 +116,11 @@ impl<F: Copy> Sender<F> {
                 due.insert((stream, offset));
             }
         });
-        due.extend(probes.drain(..));
+        let frame = |probe| match probe {
+            Probe::Frame(stream, offset) => Some((stream, offset)),
+            Probe::Bare(..) => None,
+        };
+        due.extend(probes.drain(..).filter_map(frame));
         *window = CongestionWindow::new(config.datagram, config.max_in_flight.into());
         *large = LargeBackoff::default();
         window_probes.hurry();
@@ -221,17 +247,20 @@ impl<F: Copy> Sender<F> {
         Data::whole(ends, number as u32, stream, offset as u32, len)
     }
 
-    /// Retransmits a frame: its handle, which is `None` if it was withdrawn, and the header of its
-    /// packet.
-    ///
-    /// `divide` may split it.
+    /// Retransmits a frame, or probes. `divide` may split the frame.
     pub fn retransmit(
         &mut self,
         now: Instant,
         ends: Ends,
         mut divide: impl FnMut(F, NonZeroU16) -> Option<[(F, NonZeroU16); 2]>,
-    ) -> Option<(Option<F>, Data)> {
-        while let Some((stream, offset)) = self.probes.pop_front() {
+    ) -> Option<Again<F>> {
+        while let Some(probe) = self.probes.pop_front() {
+            let (stream, offset) = match probe {
+                Probe::Frame(stream, offset) => (stream, offset),
+                Probe::Bare(stream, offset) => {
+                    return Some(Again::Probe(self.probe(now, ends, stream, offset)));
+                }
+            };
             self.due.remove(&(stream, offset));
             self.divide(stream, offset, &mut divide);
             if let Some(again) = self.retransmit_one(now, ends, stream, offset) {
@@ -287,19 +316,28 @@ impl<F: Copy> Sender<F> {
         in_flight == 0 || in_flight + u64::from(len) <= self.window.bytes()
     }
 
+    /// Sends a position without a frame.
+    fn probe(&mut self, now: Instant, ends: Ends, stream: Stream, offset: u64) -> Data {
+        let len = NonZeroU16::MIN;
+        let packet = Packet { sent_at: now, stream, offset, len: len.get(), is_large: false };
+        let number = self.recovery.sent(packet);
+        Data::whole(ends, number as u32, stream, offset as u32, len)
+    }
+
     fn retransmit_one(
         &mut self,
         now: Instant,
         ends: Ends,
         stream: Stream,
         offset: u64,
-    ) -> Option<(Option<F>, Data)> {
+    ) -> Option<Again<F>> {
         let out = self.streams.get_mut(&stream)?;
         let (frame, len) = out.due(offset)?;
         let packet = Packet { sent_at: now, stream, offset, len: len.get(), is_large: false };
         let number = self.recovery.sent(packet);
         out.retransmitted(offset, number);
-        Some((frame, Data::whole(ends, number as u32, stream, offset as u32, len)))
+        let data = Data::whole(ends, number as u32, stream, offset as u32, len);
+        Some(Again::Frame(frame, data))
     }
 
     /// Forgets frames, of one stream or of all. Their positions are kept.
@@ -399,18 +437,23 @@ impl<F: Copy> Sender<F> {
         }
         let lost = if self.recovery.is_loss_due(now) { self.find_lost(now) } else { 0 };
         let Self { recovery, streams, probes, window, large, .. } = self;
-        let unanswered =
-            recovery.probe(now, |number, Packet { sent_at, stream, offset, is_large, .. }| {
-                let is_wanted =
-                    streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number));
-                if is_wanted {
-                    probes.push_back((stream, offset));
-                    if is_large {
-                        large.unheard(now, sent_at);
-                    }
-                }
-                is_wanted
-            });
+        let unanswered = recovery.probe(now, |count, number, packet| {
+            let Packet { sent_at, stream, offset, is_large, .. } = packet;
+            let Some(out) = streams.get_mut(&stream) else { return false };
+            if !out.is_in_flight(offset, number) {
+                return false;
+            }
+            if let Some(before) = out.consumed().checked_sub(1).filter(|_| count <= BARE) {
+                probes.push_back(Probe::Bare(stream, before));
+                return true;
+            }
+            out.lost(offset, number);
+            probes.push_back(Probe::Frame(stream, offset));
+            if is_large {
+                large.unheard(now, sent_at);
+            }
+            true
+        });
         if unanswered == PERSISTENT {
             window.collapse(now, recovery.unacknowledged());
         }

@@ -34,7 +34,7 @@ use crate::number::expand;
 use crate::quota::Claim;
 use crate::ranges::Ranges;
 use crate::receiver::{Fate, Origin, Probed, Receiver};
-use crate::sender::Sender;
+use crate::sender::{Again, Sender};
 
 /// The most packets by which a data packet may be late. The packets that were sent after it carry
 /// less than 2^30 bytes, and no stream's window is wider. So 32 bits of an offset identify a
@@ -215,8 +215,8 @@ impl<F: Copy, R> Session<F, R> {
     }
 
     /// Retransmits a frame: its handle and the data option of its packet, if one is due and the
-    /// window allows. The handle is `None` if the frame was withdrawn; then only its position is
-    /// sent.
+    /// window allows. The handle is `None` if the frame was withdrawn, or the packet only asks the
+    /// peer what it has received; then only a position is sent.
     pub fn retransmit(&mut self, now: Instant) -> Option<(Option<F>, Data)> {
         self.retransmit_divided(now, |_, _| None)
     }
@@ -229,9 +229,13 @@ impl<F: Copy, R> Session<F, R> {
         divide: impl FnMut(F, NonZeroU16) -> Option<[(F, NonZeroU16); 2]>,
     ) -> Option<(Option<F>, Data)> {
         let ends = self.ends()?;
-        let again = self.sender.retransmit(now, ends, divide)?;
-        self.counters.retransmitted += 1;
-        Some(again)
+        match self.sender.retransmit(now, ends, divide)? {
+            Again::Probe(data) => Some((None, data)),
+            Again::Frame(frame, data) => {
+                self.counters.retransmitted += 1;
+                Some((frame, data))
+            }
+        }
     }
 
     /// Both incarnations, if the handshake is complete.
@@ -375,10 +379,12 @@ impl<F: Copy, R> Session<F, R> {
         self.newest = self.newest.max(number.min(self.newest + MAX_REORDERING / 2));
         let is_reliable = self.is_reliable(data.stream);
         let origin = Origin { from: self.epoch, newest: self.newest, is_reliable };
+        // What asks us what we have names a position that we have.
+        let is_probe = matches!(brought, Payload::Placeholder);
         let fate = self.receiver.arrived(now, data, origin, brought, arrived);
         match fate {
             Fate::Accepted => {}
-            Fate::Duplicate => self.counters.duplicates += 1,
+            Fate::Duplicate => self.counters.duplicates += u64::from(!is_probe),
             Fate::CreditExceeded => self.counters.credit_exceeded += 1,
             Fate::Nacked => self.counters.nacked += 1,
             Fate::NoMemory => self.counters.no_memory += 1,

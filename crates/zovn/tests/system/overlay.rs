@@ -10,6 +10,7 @@ mod memory;
 mod mtu;
 pub mod numbered;
 mod reach;
+mod repeated;
 mod silence;
 mod stt;
 mod uplinks;

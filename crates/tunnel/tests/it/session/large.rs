@@ -24,21 +24,46 @@ fn it_has_to_be_little_of_the_window() {
     assert!(!ends[0].may_send_large(ms(1), NonZeroU16::MAX));
 }
 
-/// A pause begins as nothing is heard, and ends as that was only late.
+/// Who hears nothing asks, and sends nothing again before it knows that something is missing.
 #[test]
-fn who_answers_late_is_sent_others_at_once() {
+fn who_answers_late_is_sent_nothing_twice() {
     for comes in [false, true] {
         let mut ends = wide();
         assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
         let whole = ends[0].send_large(ms(2), stream(1), bytes(LEN), 1);
         let due = ends[0].deadline().unwrap();
-        let probe = again(due, &mut ends[0]).remove(0);
-        assert!(!ends[0].may_send_large(due, bytes(LEN)));
-        let what = if comes { whole } else { probe };
-        ends[1].handle_data(due, &what, false, Payload::Frame(what.len.get().into()), |_| {});
+        let [probe] = again(due, &mut ends[0])[..] else { panic!("one probe is due") };
+        assert_eq!((probe.offset, probe.len), (whole.offset - 1, bytes(1)));
+        assert!(ends[0].may_send_large(due, bytes(LEN)));
+        if comes {
+            let brought = Payload::Frame(u32::from(LEN));
+            ends[1].handle_data(due, &whole, false, brought, |_| {});
+        }
+        ends[1].handle_data(due, &probe, false, Payload::Placeholder, |_| {});
         talk(due, &mut ends);
+        assert_eq!(again(due, &mut ends[0]).is_empty(), comes);
+        // A pause begins with what is lost.
         assert_eq!(ends[0].may_send_large(due, bytes(LEN)), comes);
+        let counters = [0, 1].map(|end| ends[end].counters());
+        assert_eq!(counters[0].retransmitted > 0, !comes);
+        assert_eq!(counters[1].duplicates, 0);
     }
+}
+
+/// Of a stream of which nothing was consumed there is no position to ask by.
+#[test]
+fn who_has_had_nothing_is_sent_it_again() {
+    let mut ends = pair(ms(1), SessionConfig { unsolicited: 64 << 10, ..config() });
+    assert_eq!(ends[0].admit(stream(1), bytes(9000), false), Admission::Go);
+    let whole = ends[0].send_large(ms(2), stream(1), bytes(9000), 1);
+    let due = ends[0].deadline().unwrap();
+    let parts = again(due, &mut ends[0]);
+    assert_eq!((parts[0].offset, parts[0].len), (whole.offset, bytes(1250)));
+    assert!(ends[0].is_large_paused(due));
+    // It was only late.
+    ends[1].handle_data(due, &whole, false, Payload::Frame(9000), |_| {});
+    talk(due, &mut ends);
+    assert!(!ends[0].is_large_paused(due));
 }
 
 /// What came whole when some of its parts had come is of no use to its receiver, whoever
