@@ -70,6 +70,8 @@ fn a_restart_of_either_end_heals_by_what_the_other_sends() {
                 world.restart(host);
                 world.send(sender);
                 world.deliver();
+                assert!(world.id(host).is_some(), "{host} {sender}");
+                assert_eq!(world.id(INITIATOR), world.id(RESPONDER));
                 assert_eq!(world.settle(SECOND), Some(Span::ZERO), "{host} {sender}");
             }
         }
@@ -289,6 +291,39 @@ fn a_silent_peer_is_asked_whether_it_has_the_keys_and_lives_by_its_answer() {
         world.now += Span::from_millis(100);
     }
     assert_eq!(world.handshakes(), [2, 1]);
+}
+
+#[test]
+fn a_handshake_by_a_key_that_the_responder_lost_begins_again_by_the_other() {
+    let mut world = World::with([Mode::Encrypt; 2], [&[0, 1], &[0, 1]]);
+    world.hosts[INITIATOR].channel.want(world.now);
+    // KNOCK and CHALLENGE.
+    for _ in 0..2 {
+        world.poll();
+        for (from, packet) in world.take().into_iter().take(1) {
+            world.receive(1 - from, &packet).unwrap();
+        }
+    }
+    world.set_keys(RESPONDER, &[1]);
+    assert!(world.settle(Span::from_secs(4)).is_some());
+}
+
+#[test]
+fn every_bit_of_a_handshake_message_counts() {
+    let mut world = World::new(Mode::Encrypt);
+    assert!(!world.send(INITIATOR));
+    world.deliver();
+    for (from, packet) in world.sent.clone() {
+        for bit in (8 * 12..8 * packet.len()).filter(|_| packet[10] > 0x88) {
+            let mut damaged = packet.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let read = world.receive(1 - from, &damaged);
+            assert!(
+                matches!(read, Err(Refusal::OtherKey | Refusal::OtherVersion)),
+                "{bit} {read:?}"
+            );
+        }
+    }
 }
 
 #[test]
