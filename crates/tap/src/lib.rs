@@ -18,6 +18,9 @@
 //! keeps its interface without carrier, with all its addresses, routes, neighbours and settings.
 //! Attaching again restores the carrier. Only [`TapPort::detach`] removes the interface. An open
 //! port keeps its network namespace alive.
+//!
+//! **Others' devices.** The interface carries an alias that says whose it is. A device of the same
+//! name without it is somebody else's: it is neither adopted nor changed nor removed.
 
 mod credit;
 mod inspect;
@@ -50,8 +53,8 @@ pub struct TapConfig {
     /// The container's network namespace: a name under /run/netns, or a path such as
     /// /proc/1234/ns/net.
     pub netns: String,
-    /// The interface's name in the container. An existing TAP device of that name that is not open
-    /// is adopted.
+    /// The interface's name in the container. The device of that name that an earlier switch has
+    /// left is adopted.
     pub interface: String,
     /// The interface's Ethernet address.
     pub mac: Mac,
@@ -90,6 +93,9 @@ impl TapConfig {
     }
 }
 
+/// The alias of the interfaces that switches make.
+const ALIAS: &str = "zovn";
+
 /// Why a container port could not be attached.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
@@ -99,6 +105,16 @@ pub enum AttachError {
     /// The interface cannot be set up.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
+    /// There is an interface of that name that no switch has made.
+    #[error(
+        "{interface} in {netns} was not made by zovn: choose another `interface`, or remove that one"
+    )]
+    Foreign {
+        /// The interface's name.
+        interface: String,
+        /// The container's namespace.
+        netns: String,
+    },
     /// The device cannot be opened.
     #[error("cannot open TAP device {interface} in {netns}: {source}{hint}")]
     Device {
@@ -120,7 +136,7 @@ impl AttachError {
         match self {
             Self::Namespace(error) => error.is_not_found(),
             Self::Device { source, .. } => source.raw_os_error() == Some(libc::EBUSY),
-            Self::Netlink(_) => false,
+            Self::Netlink(_) | Self::Foreign { .. } => false,
         }
     }
 }
@@ -157,13 +173,19 @@ impl TapPort {
             source,
         };
 
-        let (is_adopted, device, netlink) = namespace.run(|| {
-            let netlink = Netlink::open();
-            let netlink = netlink.map(|mut netlink| (netlink.index(interface).is_ok(), netlink));
-            let (is_adopted, netlink) = netlink?;
-            Ok::<_, NetlinkError>((is_adopted, Device::open(interface, Offload::LEN), netlink))
-        })??;
-        let ((device, _), mut netlink) = (device.map_err(because)?, netlink);
+        let mut netlink = namespace.run(Netlink::open)??;
+        let is_adopted = match netlink.link(interface) {
+            // An earlier switch has left it.
+            Ok(link) if link.alias == ALIAS => true,
+            Ok(_) => {
+                let netns = namespace.path().display().to_string();
+                return Err(AttachError::Foreign { interface: interface.clone(), netns });
+            }
+            Err(error) if error.is_not_found() => false,
+            Err(error) => return Err(error.into()),
+        };
+        let device = namespace.run(|| Device::open(interface, Offload::LEN))?;
+        let (device, _) = device.map_err(because)?;
         device.set_offload(config.offload).map_err(because)?;
         let link = netlink.index(interface)?;
 
@@ -174,6 +196,7 @@ impl TapPort {
         let change = LinkChange {
             mtu: Some(config.mtu),
             mac: Some(config.mac),
+            alias: Some(ALIAS),
             tx_queue_len: Some(credit::RING),
             gso_max_segs: Some(credit::MOST_SEGMENTS),
             gso_max_size: config.longest,
@@ -204,8 +227,8 @@ impl TapPort {
         })
     }
 
-    /// Removes the interface from the container. Frames that wait in the container to be sent are
-    /// lost.
+    /// Removes the interface from the container, unless somebody has removed it already. Frames
+    /// that wait in the container to be sent are lost.
     ///
     /// # Errors
     ///
@@ -213,7 +236,11 @@ impl TapPort {
     pub fn detach(self) -> Result<(), PortError> {
         // A device that is not persistent is removed when its last user, which is this one, closes
         // it.
-        self.device.persist(false).map_err(|source| self.error("remove it", source))
+        match self.device.persist(false) {
+            // There is no device behind the descriptor any more (`__tun_chr_ioctl`).
+            Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Ok(()),
+            other => other.map_err(|source| self.error("remove it", source)),
+        }
     }
 
     /// Whether the interface was there before, left by an earlier switch.
@@ -301,7 +328,6 @@ impl AsFd for TapPort {
 fn hint_for(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EBUSY) => "; another process has it open",
-        Some(libc::EINVAL) => "; a device of another kind has that name: choose another",
         Some(libc::EPERM | libc::EACCES) => "; run as root",
         Some(libc::ENOENT) => "; the kernel has no TAP devices: load its module `tun`",
         _ => "",

@@ -21,6 +21,9 @@ pub struct Link {
     pub index: u32,
     /// Its name.
     pub name: String,
+    /// What somebody has written on it, for people and programs that look for it; empty if nobody
+    /// has.
+    pub alias: String,
     /// Its Ethernet address, if it has one.
     pub mac: Option<Mac>,
     /// Its largest packet in bytes.
@@ -71,6 +74,8 @@ pub struct LinkChange<'a> {
     pub gso_max_size: Option<u32>,
     /// Its new name. Older kernels want the device down for that.
     pub name: Option<&'a str>,
+    /// What to write on it.
+    pub alias: Option<&'a str>,
     /// The bridge to put it into; 0 takes it out.
     pub master: Option<u32>,
     /// The namespace to move it to. It arrives down and without addresses.
@@ -183,6 +188,7 @@ impl Netlink {
             change.gso_max_segs.map(LinkAttribute::GsoMaxSegs),
             change.gso_max_size.map(LinkAttribute::GsoMaxSize),
             change.name.map(|name| LinkAttribute::IfName(name.into())),
+            change.alias.map(|alias| LinkAttribute::IfAlias(alias.into())),
             change.master.map(LinkAttribute::Controller),
             change.namespace.map(|namespace| LinkAttribute::NetNsFd(namespace.as_raw_fd())),
         ];
@@ -274,6 +280,7 @@ fn link_of(answer: RouteNetlinkMessage) -> Option<Link> {
     let mut link = Link {
         index: message.header.index,
         name: String::new(),
+        alias: String::new(),
         mac: None,
         mtu: 0,
         tx_queue_len: 0,
@@ -284,6 +291,7 @@ fn link_of(answer: RouteNetlinkMessage) -> Option<Link> {
     for attribute in message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name = name,
+            LinkAttribute::IfAlias(alias) => link.alias = alias,
             LinkAttribute::Address(octets) => link.mac = octets.try_into().ok().map(Mac),
             LinkAttribute::Mtu(mtu) => link.mtu = mtu,
             LinkAttribute::TxQueueLen(packets) => link.tx_queue_len = packets,

@@ -53,6 +53,32 @@ fn sessions_come_up_over_both_families() {
 }
 
 #[test]
+fn an_interface_that_no_switch_has_made_is_left_alone() {
+    let container = Container::new("foreign");
+    let config = config(&container, 1);
+    let name = &config.interface;
+    let mut netlink = Netlink::open_in(&container.namespace).unwrap();
+    let persistent_tap = || {
+        let open = || kernel::tun::Device::open(name, wire::Offload::LEN).unwrap().0;
+        container.namespace.run(open).unwrap().persist(true).unwrap();
+    };
+    let bridge = || Netlink::open_in(&container.namespace).unwrap().add_bridge(name).unwrap();
+    for make in [&persistent_tap as &dyn Fn(), &bridge] {
+        make();
+        let before = netlink.link(name).unwrap();
+        let refused = TapPort::attach(&config).err().expect("it is not ours").to_string();
+        assert!(refused.contains("was not made by zovn"), "{refused}");
+        let after = netlink.link(name).unwrap();
+        assert_eq!((after.index, after.up, after.mac), (before.index, before.up, before.mac));
+        netlink.delete_link(name).unwrap();
+    }
+    // Ours is, whoever left it.
+    drop(attach(&config));
+    assert_eq!(netlink.link(name).unwrap().alias, "zovn");
+    attach(&config).detach().unwrap();
+}
+
+#[test]
 fn a_flood_waits_in_its_sockets_while_the_switch_takes_its_time() {
     let ([a, b], ports) = pair("flood", |_| {});
     // Also small datagrams: they fill the ring with the most entries.
