@@ -219,11 +219,11 @@ impl Recovery {
 
     /// Probes each class whose timeout has expired: `probe` is asked of its oldest packet, and of
     /// the next one as long as it says no, with the number of this probe since the last
-    /// acknowledgement in the class. It may have the packet's frame retransmitted, though the packet
-    /// may still be acknowledged. Packets to which it says no, whose frames were received or
+    /// acknowledgement in the class. It may have the packet's frame retransmitted, though the
+    /// packet may still be acknowledged. Packets to which it says no, whose frames were received or
     /// retransmitted by others, are forgotten: so there is never more than one packet more than
-    /// frames, but for probes without a frame. Returns the largest number of unanswered probes among
-    /// the classes probed.
+    /// frames, but for probes without a frame. Returns the largest number of unanswered probes
+    /// among the classes probed.
     pub fn probe(&mut self, now: Instant, mut probe: impl FnMut(u32, u64, Packet) -> bool) -> u32 {
         let probe_timeout = self.probe_timeout();
         let mut most = 0;

@@ -169,8 +169,8 @@ impl Offload {
 
 impl PartialChecksum {
     /// What is left to do for a frame that says nothing of it: a kernel that sends by a virtual
-    /// device leaves the checksum of TCP or UDP to whoever needs it, with the pseudo-header's sum in
-    /// its place (Linux: CHECKSUM_PARTIAL). `layout` was found in the frame.
+    /// device leaves the checksum of TCP or UDP to whoever needs it, with the pseudo-header's sum
+    /// in its place (Linux: CHECKSUM_PARTIAL). `layout` was found in the frame.
     ///
     /// A right checksum may be that sum by chance. Nothing is lost by that: to complete it gives it
     /// again.
