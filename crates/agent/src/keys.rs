@@ -53,6 +53,15 @@ pub fn protection(key: &TunnelKey) -> Result<Protection, KeyFileError> {
     Ok(Protection { mode, keys: Arc::new(read(Path::new(&key.file))?) })
 }
 
+/// Whether tunnels that have this key could be protected now.
+///
+/// # Errors
+///
+/// [`KeyFileError`]
+pub fn check_key(key: &TunnelKey) -> Result<(), KeyFileError> {
+    protection(key).map(drop)
+}
+
 fn read(path: &Path) -> Result<Keys, KeyFileError> {
     let file = path.to_owned();
     let mut text = String::new();

@@ -33,6 +33,7 @@ mod worker;
 pub use config::{ConfigError, load, load_networks};
 pub use host::Ending;
 pub use journal::Journal;
+pub use keys::{KeyFileError, check_key};
 pub use routes::document;
 pub use serve::{ServeError, serve};
 pub use socket::SocketError;

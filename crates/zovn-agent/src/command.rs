@@ -90,6 +90,9 @@ pub fn run(args: Args) -> Outcome {
         Some(Poll::Always) => config.agent.polling = Polling::Always,
     }
     if args.check {
+        if let Some(key) = config.uplink.as_ref().and_then(|uplink| uplink.key.as_ref()) {
+            agent::check_key(key)?;
+        }
         let (ports, networks) = (config.ports.len(), config.networks.len());
         writeln!(io::stdout(), "the declaration can stand (ports: {ports}, networks: {networks})")?;
         return Ok(ExitCode::SUCCESS);

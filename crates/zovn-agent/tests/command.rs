@@ -30,6 +30,17 @@ fn a_declaration_is_checked_and_a_wrong_one_told() {
 }
 
 #[test]
+fn a_key_that_cannot_be_read_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("host.toml");
+    let text = "[uplink]\nvtep = \"192.0.2.1\"\nkey = { file = \"/nonexistent/tunnel.key\" }\n";
+    std::fs::write(&file, text).unwrap();
+    let checked = zovn_agent(&["--check", "-c", file.to_str().unwrap()]);
+    assert_eq!(checked.status.code(), Some(1), "{checked:?}");
+    assert!(String::from_utf8_lossy(&checked.stderr).contains("/nonexistent/tunnel.key"));
+}
+
+#[test]
 fn the_help_names_the_program() {
     let help = zovn_agent(&["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
