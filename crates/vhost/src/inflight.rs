@@ -218,6 +218,14 @@ pub enum RecordsError {
     Map(#[from] MemoryError),
 }
 
+impl Drop for OwnRecords {
+    /// Lets the next port have the file at once: what is mapped of it is unmapped later, and would
+    /// keep the lock until then.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl OwnRecords {
     /// Opens the file at `path`, which is on tmpfs, for so many rings; makes it if there is none.
     ///
