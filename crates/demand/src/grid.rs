@@ -16,7 +16,7 @@ pub struct Grid {
 pub const FINEST: u64 = 1 << 16;
 
 impl Grid {
-    /// A grid of about `cells` steps up to `capacity`, at most [`FINEST`].
+    /// A grid of about `cells` steps up to `capacity`, at most 65,536.
     ///
     /// # Panics
     ///

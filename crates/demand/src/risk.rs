@@ -13,7 +13,7 @@ use crate::load::Load;
 pub struct Precision {
     /// Cells of the first grid, unless rates have a common divisor that makes a coarser one exact.
     pub cells: u64,
-    /// Cells up to which a grid is refined, at most [`FINEST`](crate::grid::FINEST).
+    /// Cells up to which a grid is refined, at most 65,536.
     pub most_cells: u64,
     /// A bracket that is no wider than this part of its upper end is good enough.
     pub width: f64,
