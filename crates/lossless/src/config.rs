@@ -90,10 +90,10 @@ pub struct Settings {
     /// How long a receiver may take nothing, while frames wait for it that may leave, before it is
     /// stalled.
     pub stall_after: Span,
-    /// How long a flow that was set aside may take nothing, because its socket is full, before it
-    /// is stalled. While its sender has [as much set aside](PortConfig::aside) as it may, in
-    /// several flows, a part suffices: a half where they are two, a tenth where they are ten or
-    /// more.
+    /// How long a socket of which it is seen how often it is read may be full and take nothing,
+    /// before the flow that is set aside for it is stalled. While a sender has [as much set
+    /// aside](PortConfig::aside) as it may, for several sockets behind one port, a part suffices: a
+    /// half where they are two, a tenth where they are ten or more.
     pub socket_stall_after: Span,
 }
 

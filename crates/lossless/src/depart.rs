@@ -125,7 +125,7 @@ impl<F: Copy> Switch<F> {
         }
         let Port { config, ingress, .. } = &mut ports[ingress];
         if state == State::Aside {
-            ingress.take_back(now, 1, frames == 1, config);
+            ingress.take_back(now, 1, config);
             return;
         }
         if frames == config.quota.get() {
@@ -409,20 +409,31 @@ impl<F: Copy> Head<'_, '_, F> {
         !flows.is_empty() && flows.contains(flow)
     }
 
-    /// Whether `flow` is stalled: its receiver took nothing for [too
-    /// long](crate::Settings::socket_stall_after), and had no room since. What is for it is to be
-    /// refused as [`Refusal::SOCKET_STALLED`]: no new wait begins.
+    /// Whether `flow` is stalled: its socket took nothing for [too
+    /// long](crate::Settings::socket_stall_after), nor since. What is for it is to be refused as
+    /// [`Refusal::SOCKET_STALLED`]: no new wait begins.
     pub fn is_stalled(&self, flow: Flow) -> bool {
         self.visit.switch.port(self.visit.to).egress.flows.is_stalled(flow)
     }
 
-    /// The receiver of `flow`, the head's, was asked whether it has room. If so, it is not stalled
-    /// any more, and frames of it that are set aside wait for the port alone.
+    /// The socket of `flow`, the head's, was asked and has room: it is not stalled any more, and
+    /// frames of it that are set aside wait for the port alone.
     #[inline]
-    pub fn note_room(&mut self, flow: Flow, has_room: bool) {
+    pub fn note_room(&mut self, flow: Flow) {
         let flows = &mut self.visit.switch.port_mut(self.visit.to).egress.flows;
         if !flows.are_unknown() {
-            flows.note_room(flow, has_room);
+            flows.note_room(flow);
+        }
+    }
+
+    /// The socket of `flow`, the head's, was asked and has no room. How often it was read so far, if
+    /// that is known: if it was since it was asked last, it has taken something, and is not stalled
+    /// any more. What is not known to be a socket is judged as a port is.
+    pub fn note_full(&mut self, flow: Flow, reads: Option<u32>) {
+        let now = self.visit.now;
+        let flows = &mut self.visit.switch.port_mut(self.visit.to).egress.flows;
+        if !flows.are_unknown() {
+            flows.note_full(now, flow, reads);
         }
     }
 
@@ -462,11 +473,10 @@ impl<F: Copy> Head<'_, '_, F> {
             return;
         }
         visit.leave(node, |switch, now, to| {
-            let flows = &mut switch.ports[to].egress.flows;
-            let frames = flows.park(now, flow, &mut switch.cells, node);
+            switch.ports[to].egress.flows.park(now, flow, &mut switch.cells, node);
             let sender = PortId(switch.cells.label(node).stamp.ingress());
             let Port { config, ingress, .. } = switch.port_mut(sender);
-            ingress.set_aside(frames == 1, config);
+            ingress.set_aside(config);
         });
     }
 

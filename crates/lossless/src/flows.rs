@@ -53,16 +53,17 @@ pub(crate) struct Flows {
     queues: BTreeMap<Flow, FlowQueue>,
     /// The turns of those that are ready; none before one was offered.
     turns: Option<Box<ClassMap<Turns>>>,
-    /// Flows that took nothing for too long, and had no room since.
+    /// Flows whose sockets took nothing for too long, nor since.
     stalled: Option<Box<Stalled>>,
 }
 
-/// A memory of flows: those that were noted last, at least [`REMEMBERED`] of them and at most twice
+/// A memory of flows, and how often their sockets had been read: those that were noted last, at
+/// least [`REMEMBERED`] of them and at most twice
 /// as many, so that it is bounded whoever opens however many sockets.
 #[derive(Debug, Default)]
 struct Stalled {
-    newer: BTreeSet<Flow>,
-    older: BTreeSet<Flow>,
+    newer: BTreeMap<Flow, u32>,
+    older: BTreeMap<Flow, u32>,
 }
 
 /// How many stalled flows an egress remembers for certain.
@@ -92,9 +93,9 @@ pub(crate) struct FlowQueue {
     pub progress: Instant,
     /// No frame was taken since the flow was blocked.
     is_stuck: bool,
-    /// Of a flow that is set aside: its receiver had room when it was last asked, so that what it
-    /// waits for is the port.
-    pub has_room: bool,
+    /// Of a flow that is set aside: how often its socket was read when it was last asked, and full;
+    /// `None` if it had room, or nobody knows.
+    pub reads: Option<u32>,
     pub state: State,
     class: Class,
     /// The first frame's, in its class's virtual time; without meaning in a flow that is set aside.
@@ -136,40 +137,57 @@ impl Flows {
         self.queues.len()
     }
 
-    /// The flow's receiver was asked, and has room or not. With room, it is not stalled any more.
-    pub(crate) fn note_room(&mut self, flow: Flow, has_room: bool) {
+    /// The flow's socket was asked, and has room.
+    pub(crate) fn note_room(&mut self, flow: Flow) {
         if let Some(queue) = self.queues.get_mut(&flow) {
-            queue.has_room = has_room;
+            queue.reads = None;
         }
-        if has_room && let Some(stalled) = &mut self.stalled {
-            stalled.newer.remove(&flow);
-            stalled.older.remove(&flow);
-            if stalled.newer.is_empty() && stalled.older.is_empty() {
-                self.stalled = None;
+        self.forget_stalled(flow, |_| true);
+    }
+
+    /// The flow's socket was asked, and is full; how often it was read so far, if that is known.
+    pub(crate) fn note_full(&mut self, now: Instant, flow: Flow, reads: Option<u32>) {
+        if let Some(queue) = self.queues.get_mut(&flow)
+            && queue.reads != reads
+        {
+            (queue.reads, queue.progress) = (reads, now);
+        }
+        self.forget_stalled(flow, |before| Some(before) != reads);
+    }
+
+    fn forget_stalled(&mut self, flow: Flow, is_over: impl Fn(u32) -> bool) {
+        let Some(stalled) = &mut self.stalled else { return };
+        for part in [&mut stalled.newer, &mut stalled.older] {
+            if part.get(&flow).is_some_and(|reads| is_over(*reads)) {
+                part.remove(&flow);
             }
+        }
+        if stalled.newer.is_empty() && stalled.older.is_empty() {
+            self.stalled = None;
         }
     }
 
-    /// Remembers a flow as stalled.
-    pub(crate) fn note_stalled(&mut self, flow: Flow) {
+    /// Remembers a flow as stalled, whose socket was read so often.
+    pub(crate) fn note_stalled(&mut self, flow: Flow, reads: u32) {
         let Stalled { newer, older } = &mut **self.stalled.get_or_insert_default();
         if newer.len() == REMEMBERED {
             *older = core::mem::take(newer);
         }
         older.remove(&flow);
-        newer.insert(flow);
+        newer.insert(flow, reads);
     }
 
     pub(crate) fn is_stalled(&self, flow: Flow) -> bool {
-        let is_in =
-            |stalled: &Stalled| stalled.newer.contains(&flow) || stalled.older.contains(&flow);
+        let is_in = |stalled: &Stalled| {
+            stalled.newer.contains_key(&flow) || stalled.older.contains_key(&flow)
+        };
         self.stalled.as_deref().is_some_and(is_in)
     }
 
     /// The flows that are remembered as stalled.
     pub(crate) fn stalled(&self) -> impl Iterator<Item = Flow> {
         let sets = self.stalled.iter().flat_map(|stalled| [&stalled.newer, &stalled.older]);
-        sets.flatten().copied()
+        sets.flat_map(BTreeMap::keys).copied()
     }
 
     pub(crate) fn contains(&self, flow: Flow) -> bool {
@@ -200,14 +218,14 @@ impl Flows {
         self.queues.iter().map(|(flow, queue)| (*flow, queue))
     }
 
-    /// Sets a frame aside behind others of its flow and sender. How many that has there now.
+    /// Sets a frame aside behind others of its flow and sender.
     pub(crate) fn park<F: Copy>(
         &mut self,
         now: Instant,
         flow: Flow,
         cells: &mut Cells<F>,
         node: Node,
-    ) -> u32 {
+    ) {
         let stamp = cells.label(node).stamp;
         let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
         let queue = self
@@ -215,7 +233,7 @@ impl Flows {
             .entry(flow)
             .or_insert_with(|| FlowQueue::new(now, ingress, class, State::Aside));
         assert!(queue.state == State::Aside, "{flow:?} is offered, and cannot be set aside");
-        queue.push(ingress, cells, node)
+        queue.push(ingress, cells, node);
     }
 
     /// Puts a frame behind others of its flow and sender. How many frames its sender has there now,
@@ -378,7 +396,7 @@ impl FlowQueue {
             turn: ingress,
             progress: now,
             is_stuck: false,
-            has_room: false,
+            reads: None,
             state,
             class,
             tag: 0,

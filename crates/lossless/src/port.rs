@@ -32,8 +32,6 @@ pub(crate) struct Ingress {
     /// Frames in flows that are set aside. As many as [may be](PortConfig::aside) count as one of
     /// those at their quota.
     pub aside: u32,
-    /// How many of those flows there are.
-    pub aside_flows: u32,
     pub classes: ClassMap<IngressClass>,
     /// Since when the sender has been held back, if it is.
     pub paused_since: Option<Instant>,
@@ -144,7 +142,6 @@ impl Port {
                 classes: ClassMap::default(),
                 at_quota: 0,
                 aside: 0,
-                aside_flows: 0,
                 paused_since: None,
                 paused: Span::ZERO,
             },
@@ -227,23 +224,14 @@ impl Ingress {
         self.aside >= config.aside()
     }
 
-    /// One more of the sender's frames is set aside; whether it is the first in its flow.
-    pub(crate) fn set_aside(&mut self, is_first: bool, config: &PortConfig) {
-        self.aside_flows += u32::from(is_first);
+    /// One more of the sender's frames is set aside.
+    pub(crate) fn set_aside(&mut self, config: &PortConfig) {
         self.aside += 1;
         self.at_quota += u32::from(self.aside == config.aside());
     }
 
-    /// So many of the sender's frames in one flow are set aside no more; whether they were the last
-    /// there.
-    pub(crate) fn take_back(
-        &mut self,
-        now: Instant,
-        frames: u32,
-        is_last: bool,
-        config: &PortConfig,
-    ) {
-        self.aside_flows -= u32::from(is_last);
+    /// So many of the sender's frames are set aside no more.
+    pub(crate) fn take_back(&mut self, now: Instant, frames: u32, config: &PortConfig) {
         let was_pressed = self.is_pressed(config);
         self.aside -= frames;
         if was_pressed && !self.is_pressed(config) {

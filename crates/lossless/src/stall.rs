@@ -8,14 +8,14 @@ use units::{Class, Instant, Span};
 use crate::account::Refusal;
 use crate::cells::Queue;
 use crate::config::Settings;
-use crate::flows::{FlowQueue, State};
+use crate::flows::{FlowQueue, Lane, State};
 use crate::id::PortId;
-use crate::port::Port;
+use crate::port::{Egress, Port};
 use crate::switch::{Released, Switch};
 
-/// How much sooner at most a flow is judged whose sender has as much set aside as it may: by as
-/// much as there are flows that share in that.
-const HURRY: u32 = 10;
+/// How much sooner at most a socket is judged whose sender has as much set aside as it may: by as
+/// much as there are sockets behind one port that it may be set aside for.
+const HURRY: usize = 10;
 
 impl<F: Copy> Switch<F> {
     /// Does what time asks for: declares receivers stalled and refuses what waits for them.
@@ -41,8 +41,9 @@ impl<F: Copy> Switch<F> {
             let waits = egress.ready | egress.ready_flows != 0;
             let stall =
                 (waits && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
+            let hurry = hurry(egress);
             let flows = egress.flows.iter().filter_map(|(_, flow)| {
-                Some(egress.idle_since(flow.progress) + self.patience(flow)?.0)
+                Some(egress.idle_since(flow.progress) + self.patience(flow, hurry)?.0)
             });
             let flows = flows.min();
             [shaped, stall, flows].into_iter().flatten().min()
@@ -64,17 +65,21 @@ impl<F: Copy> Switch<F> {
             self.refuse_switched(now, id, released);
         }
         let egress = &self.port(id).egress;
-        let verdict = |flow: &FlowQueue| match self.patience(flow) {
+        let hurry = hurry(egress);
+        let verdict = |flow: &FlowQueue| match self.patience(flow, hurry) {
             None => egress.stalled.then_some(Refusal::STALLED),
             Some((patience, refusal)) => {
                 (now >= egress.idle_since(flow.progress) + patience).then_some(refusal)
             }
         };
-        let dead = egress.flows.iter().filter_map(|(flow, queue)| Some((flow, verdict(queue)?)));
-        for (flow, refusal) in dead.collect::<Vec<_>>() {
+        let dead = egress.flows.iter().filter_map(|(flow, queue)| {
+            let refusal = verdict(queue)?;
+            Some((flow, refusal, queue.reads.filter(|_| refusal == Refusal::SOCKET_STALLED)))
+        });
+        for (flow, refusal, reads) in dead.collect::<Vec<_>>() {
             self.refuse_flow(now, id, flow, refusal, released);
-            if refusal == Refusal::SOCKET_STALLED {
-                self.port_mut(id).egress.flows.note_stalled(flow);
+            if let Some(reads) = reads {
+                self.port_mut(id).egress.flows.note_stalled(flow, reads);
             }
         }
         self.rest(id);
@@ -82,21 +87,20 @@ impl<F: Copy> Switch<F> {
 
     /// How long a flow may take nothing, and as what it is refused then; `None` if it shares the
     /// verdict on its port.
-    fn patience(&self, flow: &FlowQueue) -> Option<(Span, Refusal)> {
+    fn patience(&self, flow: &FlowQueue, hurry: u64) -> Option<(Span, Refusal)> {
         let Settings { stall_after, socket_stall_after, .. } = self.settings;
-        match flow.state {
-            State::Ready => None,
-            State::Blocked => Some((stall_after, Refusal::STALLED)),
-            // The socket has room: it is the port that takes nothing.
-            State::Aside if flow.has_room => Some((stall_after, Refusal::STALLED)),
-            State::Aside => {
+        match (flow.state, flow.reads) {
+            (State::Ready, _) => None,
+            // The socket has room, and waits for the port; or nobody sees whether it is read.
+            (State::Blocked, _) | (State::Aside, None) => Some((stall_after, Refusal::STALLED)),
+            (State::Aside, Some(_)) => {
                 // Whoever opens many sockets and reads none of them must not hold a sender back
                 // for as long as each of them may be silent. One that pauses may.
-                let hurry = flow.lanes().map(|(sender, _)| {
+                let is_pressed = |(sender, _): (PortId, &Lane)| {
                     let Port { config, ingress, .. } = self.port(sender);
-                    if ingress.is_pressed(config) { ingress.aside_flows.min(HURRY) } else { 1 }
-                });
-                let hurry = u64::from(hurry.max().unwrap_or(1).max(1));
+                    ingress.is_pressed(config)
+                };
+                let hurry = if flow.lanes().any(is_pressed) { hurry } else { 1 };
                 let patience = Span::from_nanos(socket_stall_after.as_nanos() / hurry);
                 Some((patience, Refusal::SOCKET_STALLED))
             }
@@ -133,4 +137,11 @@ impl<F: Copy> Switch<F> {
             self.refuse_queue(now, id, &mut gone, Refusal::STALLED, released);
         }
     }
+}
+
+/// By how much sooner the sockets behind an egress are judged whose senders have as much set aside
+/// as they may.
+fn hurry(egress: &Egress) -> u64 {
+    let sockets = egress.flows.iter().filter(|(_, flow)| flow.reads.is_some());
+    sockets.take(HURRY).count().max(1) as u64
 }

@@ -17,11 +17,11 @@
 
 use datapath::{Datapath, Decision, Network, Verdict};
 use lossless::{
-    Defect, Flow, Offered, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released,
+    Defect, Flow, Head, Offered, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released,
     Settings, Size, Switch, TooManyPorts,
 };
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
-use units::Instant;
+use units::{Instant, Span};
 
 use crate::audit::Audit;
 use crate::line::{End, Line, Lines, release};
@@ -34,6 +34,10 @@ pub const BURST: u32 = port::BURST as u32;
 
 /// How many slots a guest gets back at once that owes an answer: enough for a few messages.
 const KEPT: usize = 8;
+
+/// How long a flow has taken nothing before it is asked about for its verdict: less than a verdict
+/// takes.
+const A_WHILE: Span = Span::from_millis(20);
 
 /// What a visit to a sender relies on.
 pub const HAS_ROOM: &str = "no more is received than there is room for";
@@ -426,11 +430,32 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// ports.
     pub fn tick(&mut self, now: Instant) {
         self.datapath.tick(now);
+        self.ask_again(now);
         let mut gone = Vec::new();
         self.switch.tick(now, |released| gone.push(released));
         self.release_all(now, gone);
         let Self { audit, switch, lines, .. } = self;
         audit.step(switch, lines.iter().map(|line| line.as_ref().map(|line| line.id)));
+    }
+
+    /// Asks about flows that have taken nothing for a while, before they are judged: their sockets
+    /// may have been read and still have no room.
+    fn ask_again(&mut self, now: Instant) {
+        let Self { switch, lines, gate, uplink, .. } = self;
+        for id in switch.pending().iter().filter(|id| Some(*id) != *uplink) {
+            if switch.flows(id).len() == 0 {
+                continue;
+            }
+            let silent = switch.aside(id).filter(|aside| now.since(aside.since) >= A_WHILE);
+            for flow in silent.map(|aside| aside.flow).collect::<Vec<_>>() {
+                let mut visit = switch.departures(now, id);
+                let Some(mut head) = visit.parked_head(flow) else { continue };
+                let source = lines[head.ingress().index()].as_deref();
+                let source = source.expect("a port with held frames is attached");
+                let clearance = gate.ask(id, &source.end.frame(head.frame()));
+                note(&mut head, clearance);
+            }
+        }
     }
 
     /// Whether audits have found no defect so far: each tick audits a few ports. They count what
@@ -664,15 +689,10 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 continue;
             }
             let clearance = gate.ask(id, frame);
+            note(&mut head, clearance);
             match clearance {
-                Clearance::Hold(flow) | Clearance::Go(flow) => {
-                    head.note_room(flow, clearance == Clearance::Go(flow));
-                }
-                Clearance::Free => {}
-            }
-            match clearance {
-                Clearance::Hold(_) if parked.is_some() => break,
-                Clearance::Hold(flow) if head.is_stalled(flow) => {
+                Clearance::Hold(..) if parked.is_some() => break,
+                Clearance::Hold(flow, _) if head.is_stalled(flow) => {
                     if let Some(taps) = taps {
                         taps.refuse(now, ingress, Some(id), Reason::SocketStalled, frame);
                     }
@@ -680,7 +700,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                         release(lines, needs_flush, released);
                     }
                 }
-                Clearance::Hold(flow) => head.park(flow),
+                Clearance::Hold(flow, _) => head.park(flow),
                 Clearance::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
                 Clearance::Go(_) | Clearance::Free => {
                     let released = match line.device().transmit(frame) {
@@ -777,6 +797,16 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             }
             Err(error) => line.failed = Some(error),
         }
+    }
+}
+
+/// Has the switch know what the gate has said of the next frame's flow.
+#[inline]
+fn note(head: &mut Head<'_, '_, Slot>, clearance: Clearance) {
+    match clearance {
+        Clearance::Hold(flow, reads) => head.note_full(flow, reads),
+        Clearance::Go(flow) => head.note_room(flow),
+        Clearance::Free => {}
     }
 }
 

@@ -53,8 +53,8 @@ pub enum Clearance {
     Free,
     /// It belongs to a flow that may go.
     Go(Flow),
-    /// It belongs to a flow that must wait.
-    Hold(Flow),
+    /// It belongs to a flow that must wait, for a socket that was read so often, if that is seen.
+    Hold(Flow, Option<u32>),
 }
 
 /// No responder: every frame passes.

@@ -124,10 +124,13 @@ impl UdpGate {
                 if std::mem::replace(&mut self.asked[slot as usize], self.round) == 0 {
                     self.full.push((slot, question.need));
                 }
-                Verdict::Hold(flow)
+                let reads = self.kernel.slot(slot).reads.load(Ordering::Relaxed);
+                Verdict::Hold(flow, Some(reads))
             }
             // An unknown socket is empty, but may have no room for several fragmented datagrams.
-            None if question.begins && self.fragments.set_aside(slot) > 0 => Verdict::Hold(flow),
+            None if question.begins && self.fragments.set_aside(slot) > 0 => {
+                Verdict::Hold(flow, None)
+            }
             _ => Verdict::Go(flow),
         }
     }

@@ -221,7 +221,7 @@ impl GuestGate {
         if !self.has_place(number) {
             if self.is_on() {
                 self.holds = true;
-                return Verdict::Hold(question.flow(false));
+                return Verdict::Hold(question.flow(false), None);
             }
             self.begin_anew();
         }
@@ -250,7 +250,7 @@ impl GuestGate {
         port.awaited = question.need.max(u32::try_from(limit / 4).unwrap_or(u32::MAX));
         self.holds = true;
         self.want_if_unsure(number);
-        Verdict::Hold(flow)
+        Verdict::Hold(flow, None)
     }
 
     /// The frame of the last verdict was transmitted.

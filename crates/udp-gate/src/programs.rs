@@ -35,7 +35,7 @@ pub struct Slot {
     pub occupied: AtomicU32,
     pub limit: AtomicU32,
     pub awaited: AtomicU32,
-    unused: AtomicU32,
+    pub reads: AtomicU32,
     pub queued: AtomicU64,
     pub lost: AtomicU64,
     padding: [AtomicU64; 4],

@@ -68,7 +68,7 @@ impl Question {
             let verdict = match whole.and_then(|whole| fragments.find(whole)) {
                 None => Verdict::Free,
                 Some((number, true)) => Verdict::Go(FlowKey(number)),
-                Some((number, false)) => Verdict::Hold(FlowKey(number)),
+                Some((number, false)) => Verdict::Hold(FlowKey(number), None),
             };
             return Err((verdict, passing));
         };

@@ -240,9 +240,9 @@ impl Gate for HostGate {
         match verdict {
             udp_gate::Verdict::Free => Clearance::Free,
             udp_gate::Verdict::Go(flow) => Clearance::Go(Flow(flow.0)),
-            udp_gate::Verdict::Hold(flow) => {
+            udp_gate::Verdict::Hold(flow, reads) => {
                 self.note_name(port, Flow(flow.0), frame);
-                Clearance::Hold(Flow(flow.0))
+                Clearance::Hold(Flow(flow.0), reads)
             }
         }
     }

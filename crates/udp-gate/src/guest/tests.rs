@@ -114,7 +114,7 @@ impl World {
     /// the guest's kernel may come to.
     fn offer(&mut self, port: u16, len: usize, charged: impl FnOnce(u32) -> u32) -> bool {
         let frame = frame(port, len);
-        if matches!(self.gate.verdict(&FrameView::plain(&frame)), Verdict::Hold(_)) {
+        if matches!(self.gate.verdict(&FrameView::plain(&frame)), Verdict::Hold(..)) {
             return false;
         }
         let most = charge(frame.len(), PAGE) as u32;

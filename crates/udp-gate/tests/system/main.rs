@@ -73,7 +73,7 @@ impl World {
 
     /// Transmits a frame if it may go.
     fn offer(&mut self, frame: &Frame) -> bool {
-        if matches!(self.verdict(frame), Verdict::Hold(_)) {
+        if matches!(self.verdict(frame), Verdict::Hold(..)) {
             return false;
         }
         assert_eq!(self.port.transmit(&frame.view()).unwrap(), Taken::Yes);
@@ -582,8 +582,10 @@ fn later_fragments_wait_only_for_their_first_one() {
     let from = |host| Frame::to(HERE[0], v4(host), Mac::local(2), (7000, 5000), host.into(), 8000);
     let [one, other] = [from(101), from(102)].map(|whole| whole.fragments(7, 1480));
     assert!(world.offer(&one[0]));
-    let Verdict::Hold(flow) = world.verdict(&other[0]) else { panic!("there is no room for two") };
-    assert!(matches!(world.verdict(&other[1]), Verdict::Hold(own) if own != flow));
+    let Verdict::Hold(flow, _) = world.verdict(&other[0]) else {
+        panic!("there is no room for two")
+    };
+    assert!(matches!(world.verdict(&other[1]), Verdict::Hold(own, _) if own != flow));
     for fragment in &one[1..] {
         assert!(matches!(world.verdict(fragment), Verdict::Go(own) if own != flow));
         assert!(world.offer(fragment));

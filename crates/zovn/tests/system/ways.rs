@@ -105,6 +105,7 @@ impl World {
                 socket: self.socket(host),
                 udp_gate: false,
                 stall_after: Span::from_secs(600),
+                socket_stall_after: Span::from_secs(600),
                 ..AgentSettings::default()
             },
             uplink: Some(uplink),

@@ -149,3 +149,36 @@ fn nobody_stops_a_sender_by_opening_many_sockets() {
     let port = client.port(&name(1)).unwrap();
     assert_eq!(port.held_sockets.len(), 16, "of many, some are named");
 }
+
+/// Its kernel gives back what was read in quarters of the buffer: 69 of these datagrams. Until
+/// then, the socket looks as full as before.
+#[test]
+fn a_socket_that_is_read_forty_times_a_second_loses_nothing() {
+    let mut world = World::new(2);
+    let client = world.start(2);
+    world.greet(0, 1);
+    let (reader, over) = (world.udp(1), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let sender = world.containers[0].run(|| UdpSocket::bind("10.9.0.1:0")).unwrap();
+            let sender = sender.unwrap();
+            sender.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+            let mut number = 0u32;
+            while !over.load(Ordering::Relaxed) {
+                number += u32::from(sender.send_to(&number.to_be_bytes(), "10.9.0.2:7").is_ok());
+            }
+        });
+        let mut next = Instant::now();
+        for number in 0..100u32 {
+            next += Duration::from_millis(25);
+            thread::sleep(next.saturating_duration_since(Instant::now()));
+            let mut datagram = [0; 4];
+            reader.recv(&mut datagram).unwrap();
+            assert_eq!(u32::from_be_bytes(datagram), number);
+        }
+        let port = client.port(&name(1)).unwrap();
+        over.store(true, Ordering::Relaxed);
+        assert!(port.held_flows == 1 && port.stalled_flows == 0, "{port:?}");
+        assert_eq!(refused(&client, 1), 0);
+    });
+}

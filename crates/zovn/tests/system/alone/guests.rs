@@ -155,7 +155,12 @@ fn guests_and_a_container_talk_through_the_agent_and_lose_nothing() {
     let mut ports = machines(&host);
     ports.push(PortSpec::new(PortName("store".into()), attach));
     // A busy machine may take longer to boot a guest than a receiver is waited for otherwise.
-    let agent = AgentSettings { stall_after: Span::from_secs(600), ..AgentSettings::default() };
+    let patience = Span::from_secs(600);
+    let agent = AgentSettings {
+        stall_after: patience,
+        socket_stall_after: patience,
+        ..AgentSettings::default()
+    };
     let client = host.start(agent, ports);
     let [a, b] = boot(&host, image());
 

@@ -3,7 +3,7 @@
 use std::thread;
 
 use model::{PortChange, RateChange};
-use units::Bytes;
+use units::{Bytes, Span};
 
 use super::numbered::{Tally, send, send_joined};
 use super::world::{Machine, Plan, World};
@@ -18,12 +18,12 @@ const COUNT: u32 = 4000;
 
 #[test]
 fn senders_on_other_hosts_wait_for_a_slow_reader_and_lose_nothing() {
-    senders_wait(&mut World::new(Plan::new(&[&[READER], &SENDERS[..]].concat())));
+    senders_wait(&mut World::new(patient(&[&[READER], &SENDERS[..]].concat())));
 }
 
 #[test]
 fn what_a_fabric_drops_comes_once_and_in_order_all_the_same() {
-    let mut plan = Plan::new(&[&[READER], &SENDERS[..]].concat());
+    let mut plan = patient(&[&[READER], &SENDERS[..]].concat());
     plan.fabric.loss = 0.01;
     plan.fabric.ports.iter_mut().for_each(|port| port.buffer.frames = 32);
     let mut world = World::new(plan);
@@ -32,6 +32,13 @@ fn what_a_fabric_drops_comes_once_and_in_order_all_the_same() {
     let dropped =
         |host: &str| report.port(host).dropped.values().map(|tally| tally.frames).sum::<u64>();
     assert!(["h1", "h2"].map(dropped).iter().all(|frames| *frames > 0), "{report:?}");
+}
+
+/// Hosts that wait for sockets as long as a test lasts.
+fn patient(machines: &[Machine]) -> Plan {
+    let mut plan = Plan::new(machines);
+    plan.agent.socket_stall_after = Span::from_secs(600);
+    plan
 }
 
 fn senders_wait(world: &mut World) {
@@ -86,7 +93,7 @@ fn a_receiver_that_takes_nothing_stops_neither_its_host_nor_its_senders() {
     const STOPPED: Machine = Machine::new(0, "blue", 1);
     const CRAWLING: Machine = Machine::new(0, "blue", 5);
     const OTHER: Machine = Machine::new(0, "blue", 6);
-    let mut plan = Plan::new(&[STOPPED, CRAWLING, OTHER, SENDERS[0], SENDERS[1]]);
+    let mut plan = patient(&[STOPPED, CRAWLING, OTHER, SENDERS[0], SENDERS[1]]);
     plan.uplink.unsolicited = Bytes(16 << 10);
     let world = World::new(plan);
     let (_stopped, other) = (world.udp(STOPPED, 7), world.udp(OTHER, 7));

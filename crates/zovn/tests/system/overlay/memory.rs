@@ -37,6 +37,7 @@ const LEN: usize = 6;
 fn who_finds_none_is_turned_away_and_comes_again_and_others_go_on() {
     let mut plan = Plan::new(&[&[STOPPED, OTHER, SENDER], &FLOODING[..]].concat());
     plan.agent.stall_after = Span::from_secs(600);
+    plan.agent.socket_stall_after = plan.agent.stall_after;
     let world = World::new(plan);
     let (stopped, other) = (world.udp(STOPPED, 7), world.udp(OTHER, 7));
     FLOODING.iter().for_each(|machine| world.ping(*machine, STOPPED.v4()));

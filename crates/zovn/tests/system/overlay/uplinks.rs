@@ -21,6 +21,7 @@ fn world(uplink: Uplink) -> World {
     plan.uplink = uplink;
     // However slow the machine is, nobody counts as stalled.
     plan.agent.stall_after = Span::from_secs(600);
+    plan.agent.socket_stall_after = plan.agent.stall_after;
     let world = World::new(plan);
     world.ping(NEAR, FAR.v4());
     until(|| (0..2).all(|host| states(&world, host) == [BfdState::Up; 2]));
