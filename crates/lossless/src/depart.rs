@@ -426,9 +426,9 @@ impl<F: Copy> Head<'_, '_, F> {
         }
     }
 
-    /// The socket of `flow`, the head's, was asked and has no room. How often it was read so far, if
-    /// that is known: if it was since it was asked last, it has taken something, and is not stalled
-    /// any more. What is not known to be a socket is judged as a port is.
+    /// The socket of `flow`, the head's, was asked and has no room. How often it was read so far,
+    /// if that is known: if it was since it was asked last, it has taken something, and is not
+    /// stalled any more. What is not known to be a socket is judged as a port is.
     pub fn note_full(&mut self, flow: Flow, reads: Option<u32>) {
         let now = self.visit.now;
         let flows = &mut self.visit.switch.port_mut(self.visit.to).egress.flows;
