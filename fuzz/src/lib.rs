@@ -91,8 +91,27 @@ pub fn parse(bytes: &[u8]) {
             assert_eq!(datagram.piece_len, bytes.len());
         }
     }
+    for most in [0, 42, 63, 100] {
+        fragment(bytes, most);
+    }
     tunnels::parse(bytes);
     tunnels::answer(bytes);
+}
+
+/// Cuts the packet in `bytes`, if it may be cut, into fragments that fit.
+fn fragment(bytes: &[u8], most: usize) {
+    let Some(fragments) = wire::fragments(bytes, most) else { return };
+    let layout = Layout::of(bytes).expect("it is a packet");
+    let mut buffer = vec![0; bytes.len()];
+    let mut payload = Vec::new();
+    for fragment in fragments {
+        let written = fragment.write(&mut buffer).expect("a fragment is no longer than its frame");
+        assert!(written.len() == fragment.len() && written.len() <= most);
+        let part = Layout::of(written).expect("a fragment is a packet");
+        assert_eq!((part.transport, part.end), (layout.transport, written.len()));
+        payload.extend_from_slice(&written[part.transport..]);
+    }
+    assert_eq!(payload, bytes[layout.transport..layout.end]);
 }
 
 /// Reads `bytes` as an offload header and its frame.

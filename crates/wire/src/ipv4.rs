@@ -70,6 +70,14 @@ impl Header {
         Some(header)
     }
 
+    /// The same header of a packet that routers may fragment, checksum and all.
+    pub fn may_fragment(mut self) -> Self {
+        self.flags_and_offset = U16::new(self.flags_and_offset.get() & !Self::DONT_FRAGMENT);
+        self.checksum = U16::ZERO;
+        self.checksum = U16::new(Sum::of(self.as_bytes()).checksum());
+        self
+    }
+
     /// The same header of another traffic class, checksum and all.
     pub fn with_traffic_class(mut self, traffic_class: u8) -> Self {
         self.set_traffic_class(traffic_class);
@@ -100,6 +108,18 @@ impl Header {
     pub const fn fragment(&self) -> Fragment {
         let bits = self.flags_and_offset.get();
         Fragment::new(bits & 0x1fff, bits & Self::MORE_FRAGMENTS != 0)
+    }
+
+    /// Where the payload begins in that of the packet that this is a fragment of, in bytes.
+    pub const fn offset(&self) -> u16 {
+        (self.flags_and_offset.get() & 0x1fff) * 8
+    }
+
+    /// Moves the payload's place behind by so many bytes, a multiple of 8; what is behind it is
+    /// elsewhere if there is `more`, and stays so. The checksum is left alone.
+    pub(crate) fn advance(&mut self, bytes: u16, more: bool) {
+        let bits = self.flags_and_offset.get() + bytes / 8;
+        self.flags_and_offset = U16::new(bits | if more { Self::MORE_FRAGMENTS } else { 0 });
     }
 
     /// Which packet this is a part of, if it is a fragment.

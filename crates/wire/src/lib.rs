@@ -33,6 +33,7 @@ pub mod cut;
 pub mod ecn;
 pub mod ethernet;
 pub mod flow;
+mod fragments;
 pub mod geneve;
 pub mod gre;
 pub mod icmp;
@@ -52,6 +53,7 @@ pub mod tcp;
 pub mod udp;
 pub mod vxlan;
 
+pub use fragments::{FragmentFrame, Fragments, fragments};
 pub use ip::Layout;
 pub use join::Join;
 pub use offload::{
