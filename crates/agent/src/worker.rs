@@ -627,7 +627,6 @@ impl Switch {
         // What the file says of a port counts.
         let mut kept = shared.journal.ports();
         kept.retain(|port| config.ports.iter().all(|declared| declared.name != port.name));
-        host.inherit(&[&config.ports[..], &kept].concat());
         match &shared.vtep {
             Some(vtep) if !is_ours(vtep) => {
                 tracing::warn!(%vtep, "this host does not have its address in the underlay yet: other hosts are not reached until it does");
@@ -637,6 +636,8 @@ impl Switch {
         }
         let delta = shared.topology.blocking_lock().advance(networks.directory());
         host.set_directory(networks.directory().clone(), delta);
+        // A guest's largest packet may be what tunnels carry.
+        host.inherit(&[&config.ports[..], &kept].concat());
         let fit = config.ports.iter().try_for_each(|spec| {
             networks.check(spec).map_err(|error| (spec.name.clone(), error.into()))
         });

@@ -49,11 +49,11 @@ pub fn is_question(mtu: u16, head: &[u8], len: usize, offload: &Offload) -> bool
 /// `offload` is what it left undone. `mtu` is the network's, in bytes of IP packet behind an
 /// Ethernet header without a tag.
 ///
-/// An IPv4 packet that is too long and may be fragmented passes, and so do those that no ICMP error
-/// may be about (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)): the tunnel refuses them. To machines on this
-/// host packets may be as long as their ports carry. Of an `mtu` below [`icmp::LEAST_MTU_V6`] no
-/// sender of IPv6 is told, since none would obey. Questions behind a VLAN tag pass: the directory
-/// knows no VLANs.
+/// An IPv4 packet that is too long and may be fragmented passes, and so do those that no ICMP
+/// error may be about (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)): the tunnel carries them in parts,
+/// fragments what may be fragmented, or refuses them. To machines on this host packets may be as
+/// long as their ports carry. Of an `mtu` below [`icmp::LEAST_MTU_V6`] no sender of IPv6 is told,
+/// since none would obey. Questions behind a VLAN tag pass: the directory knows no VLANs.
 ///
 /// How often a port is answered is for the caller to limit (RFC 4443 §2.4 (f)).
 pub fn answer<'b>(

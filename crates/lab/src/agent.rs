@@ -73,7 +73,7 @@ pub(crate) fn host_config<'a>(
             mac: Some(endpoint.mac),
             addresses: endpoint.addresses.clone(),
             routes: Vec::new(),
-            mtu: spec.mtu,
+            mtu: Some(spec.mtu),
             offload: spec.offload,
         };
         PortSpec {

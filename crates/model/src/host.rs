@@ -156,7 +156,7 @@ mod tests {
     fn host(mac: Option<Mac>) -> HostConfig {
         let socket = "/run/vm.sock".into();
         let attach =
-            Attachment::VhostUser { socket, mode: SocketMode::Connect, mac, queues: 1, mtu: 1500 };
+            Attachment::VhostUser { socket, mode: SocketMode::Connect, mac, queues: 1, mtu: None };
         let name = NetworkName("blue".into());
         let port = PortSpec::new(PortName("vm".into()), attach);
         let member =

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Class, Mac, Prefix, Rate, hash};
@@ -107,9 +108,10 @@ pub enum Attachment {
         /// Where else packets go by it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         routes: Vec<RouteSpec>,
-        /// The largest packet, in bytes.
-        #[serde(default = "default_mtu")]
-        mtu: u32,
+        /// The largest packet, in bytes. Absent: 1500, or what tunnels carry if the port is in a
+        /// virtual network and that is less.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mtu: Option<u32>,
         /// Let the kernel hand over and take large segments and unfinished checksums.
         #[serde(default = "yes")]
         offload: bool,
@@ -131,9 +133,9 @@ pub enum Attachment {
         /// How many pairs of rings the card may have.
         #[serde(default = "one")]
         queues: u8,
-        /// The largest packet that the guest is told of, in bytes.
-        #[serde(default = "default_mtu")]
-        mtu: u32,
+        /// The largest packet that the guest is told of, in bytes. Absent: as a container's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mtu: Option<u32>,
     },
 }
 
@@ -150,6 +152,13 @@ pub struct RouteSpec {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "10.0.0.254"))]
     pub via: Option<IpAddr>,
 }
+
+/// The largest packet where nothing else is said, in bytes: Ethernet's.
+const USUAL_MTU: u32 = 1500;
+
+/// What may be a port's largest packet, in bytes. Every host takes 68 (RFC 791 §3.2); a TAP device
+/// takes no more than 65,521.
+const MTUS: RangeInclusive<u32> = 68..=65_521;
 
 /// Who makes a socket.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
@@ -284,14 +293,21 @@ impl Attachment {
 
     /// Whether a full frame takes 68 KiB of its port's memory; otherwise it takes 2.
     pub const fn has_large_frames(&self) -> bool {
-        matches!(self, Self::Container { mtu, .. } if *mtu > 2000)
+        matches!(self, Self::Container { mtu: Some(mtu), .. } if *mtu > 2000)
     }
 
-    /// The largest packet, in bytes.
-    pub const fn mtu(&self) -> u32 {
-        match self {
-            Self::Container { mtu, .. } | Self::VhostUser { mtu, .. } => *mtu,
-        }
+    /// The largest packet, in bytes, where tunnels carry packets of up to `carried` bytes.
+    pub fn mtu(&self, carried: Option<u16>) -> u32 {
+        let (Self::Container { mtu, .. } | Self::VhostUser { mtu, .. }) = self;
+        let least = |carried| u32::from(carried).clamp(*MTUS.start(), USUAL_MTU);
+        mtu.unwrap_or_else(|| carried.map_or(USUAL_MTU, least))
+    }
+
+    /// The same with this as its largest packet.
+    pub fn with_mtu(mut self, bytes: u32) -> Self {
+        let (Self::Container { mtu, .. } | Self::VhostUser { mtu, .. }) = &mut self;
+        *mtu = Some(bytes);
+        self
     }
 
     /// The path of a virtual machine's socket.
@@ -387,8 +403,7 @@ impl PortSpec {
         if mac.is_some_and(Mac::is_multicast) {
             return wrong("`mac` is a group address: clear the lowest bit of its first octet");
         }
-        // RFC 791 §3.2: every host takes 68 bytes. 65,521 is the most a TAP device takes.
-        if !(68..=65_521).contains(&self.attach.mtu()) {
+        if !MTUS.contains(&self.attach.mtu(None)) {
             return wrong("`mtu` lies outside 68 to 65521");
         }
         Ok(())
@@ -525,10 +540,6 @@ fn no_byte_bound() -> Bytes {
 
 fn is_no_byte_bound(bytes: &Bytes) -> bool {
     *bytes == no_byte_bound()
-}
-
-fn default_mtu() -> u32 {
-    1500
 }
 
 fn one() -> u8 {

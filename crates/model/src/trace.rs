@@ -31,6 +31,10 @@ pub struct TraceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(maximum = 4094))]
     pub vlan: Option<u16>,
+    /// Whether its packet may be fragmented on its way (IPv4 without DF). Absent: not, as most
+    /// stacks send.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub may_fragment: bool,
 }
 
 /// The shortest Ethernet frame, without its frame check sequence (802.3 §3.2.8).
@@ -179,4 +183,10 @@ pub struct TraceSession {
     pub rtt: Option<Span>,
     /// Frames sent and not yet known to be consumed by the far receiver.
     pub outstanding: usize,
+    /// In how many parts it goes, which the far host joins. Absent: whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<usize>,
+    /// In how many fragments its packet goes (RFC 791), which its receiver joins. Absent: whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fragments: Option<usize>,
 }

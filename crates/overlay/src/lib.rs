@@ -37,4 +37,4 @@ pub use link::Link;
 pub use monitor::Monitor;
 pub use overlay::{Overlay, Protection, UNPROTECTED};
 pub use topology::{Delta, Topology};
-pub use trunk::{Outlook, REASONS, SessionOutlook, Trunk};
+pub use trunk::{Form, Outlook, REASONS, SessionOutlook, Trunk};

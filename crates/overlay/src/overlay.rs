@@ -121,6 +121,7 @@ impl Overlay {
                 slots: Slots::new(FRAMES),
                 networks: Networks::default(),
                 scratch: Vec::new(),
+                cut: Vec::new(),
                 events: VecDeque::new(),
                 patience: settings.stall_after,
                 pace: Pace::default(),
@@ -190,6 +191,11 @@ impl Overlay {
     /// The longest packet that fits into every tunnel, in bytes.
     pub fn inner_mtu(&self) -> u16 {
         self.inner_mtu
+    }
+
+    /// Whether far hosts join frames that go in parts.
+    pub fn joins_parts(&self) -> bool {
+        self.uplink.wants_session()
     }
 
     /// Has a trunk lead to the host with these addresses: the existing one, or a new one.

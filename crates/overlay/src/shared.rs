@@ -17,6 +17,8 @@ pub struct Shared {
     pub networks: Networks,
     /// Holds a contiguous copy of a frame that does not lie in one piece.
     pub scratch: Vec<u8>,
+    /// Holds a frame that is cut into fragments.
+    pub cut: Vec<u8>,
     /// What the plane has not polled.
     pub events: VecDeque<Event>,
     /// How long a far host may take nothing before it counts as stalled.

@@ -21,6 +21,7 @@ Examples:
   zovn trace --port web --to 10.0.0.2        a datagram to the machine that has this address
   zovn trace --port web --to 02:00:00:00:00:02 --size 1514 --class 5
   zovn trace --port web                      a broadcast
+  zovn trace --port web --to 10.0.0.2 --size 4000 --may-fragment
   zovn trace --port web --to fd00::2 --json | jq -r .outcome
 
 Exit codes: 0 it would be delivered, held or answered by the switch, 1 it would be refused, or the agent has no answer, 2 wrong usage.";
@@ -48,6 +49,9 @@ pub struct Args {
     /// The VLAN of its tag.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..4095))]
     vlan: Option<u16>,
+    /// Its packet may be fragmented on its way: IPv4 without DF.
+    #[arg(long)]
+    may_fragment: bool,
     /// Print the answer as JSON.
     #[arg(long)]
     json: bool,
@@ -58,10 +62,10 @@ pub struct Args {
 
 /// Asks, and says what the agent says.
 pub fn run(args: Args) -> Outcome {
-    let Args { port, to, class, size, vlan, json, socket } = args;
-    let class = class.map(Class::from_low_bits);
-    let report =
-        Client::new(socket)?.trace(&TraceSpec { port: PortName(port), to, class, size, vlan })?;
+    let Args { port, to, class, size, vlan, may_fragment, json, socket } = args;
+    let (port, class) = (PortName(port), class.map(Class::from_low_bits));
+    let spec = TraceSpec { port, to, class, size, vlan, may_fragment };
+    let report = Client::new(socket)?.trace(&spec)?;
     if json {
         print_json(&report)?;
     } else {
@@ -161,5 +165,10 @@ fn session_line(session: &TraceSession) -> String {
         ),
         _ => ", without a session".into(),
     };
-    format!("vni {vni}{label}{figures}")
+    let form = match (session.parts, session.fragments) {
+        (Some(parts), _) => format!(", in {parts} parts"),
+        (None, Some(fragments)) => format!(", in {fragments} fragments"),
+        (None, None) => String::new(),
+    };
+    format!("vni {vni}{label}{form}{figures}")
 }

@@ -12,6 +12,8 @@ use super::watch::Sight;
 pub struct Attached {
     pub id: PortId,
     pub spec: PortSpec,
+    /// Its machine's largest packet, in bytes.
+    pub mtu: u32,
     /// How many frames its memory was made for.
     pub slots: u32,
     /// What it has to do without, in sentences.

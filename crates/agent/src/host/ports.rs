@@ -16,6 +16,7 @@ use lossless::{MAX_PORTS, PortConfig, PortId, Shaping, TooManyPorts};
 use model::{
     Attachment, Deleted, PortChange, PortName, PortSpec, PortState, PortStatus, SocketMode,
 };
+use overlay::Overlay;
 use port::PortError;
 use rustix::event::epoll;
 use tap::TapConfig;
@@ -62,9 +63,15 @@ impl Host {
         }
     }
 
+    /// The largest packet of a port's machine, in bytes.
+    fn mtu(&self, spec: &PortSpec) -> u32 {
+        let tunnels = self.plane.peers().filter(|_| spec.network.is_some());
+        spec.attach.mtu(tunnels.map(Overlay::inner_mtu))
+    }
+
     /// What a virtual machine's port is made of.
     fn vhost_config(&self, spec: &PortSpec) -> Option<VhostConfig> {
-        let Attachment::VhostUser { socket, mode, queues, mtu, .. } = &spec.attach else {
+        let Attachment::VhostUser { socket, mode, queues, .. } = &spec.attach else {
             return None;
         };
         Some(VhostConfig {
@@ -74,7 +81,7 @@ impl Host {
                 SocketMode::Listen => vhost::port::Mode::Listen(Access::Group),
             },
             queue_pairs: *queues,
-            mtu: *mtu as u16,
+            mtu: self.mtu(spec) as u16,
             frames: spec.ingress.frames,
             records: self.folder.join(format!("{}.rings", spec.name)),
             polled: self.polled,
@@ -169,12 +176,15 @@ impl Host {
         let Made { device, inspector } = made;
         let id = self.plug(*device, &spec)?;
         let (lacks, sight) = self.equip(id, ticket, &spec, inspector);
-        let (away, slots) = (None, spec.ingress.frames);
+        let (away, slots, mtu) = (None, spec.ingress.frames, self.mtu(&spec));
+        if let Some(note) = report::beyond_tunnels(&self.plane, &spec, mtu) {
+            tracing::warn!(port = %spec.name, "{note}");
+        }
         // A machine's port is down until the machine is there, and that is no news.
         let is_down = self.plane.device(id).is_down();
         let told = Told::new(if is_down { PortState::Down } else { PortState::Up });
         tracing::info!(port = %spec.name, "port attached");
-        self.note(Attached { id, spec, slots, lacks, sight, ticket, away, told });
+        self.note(Attached { id, spec, mtu, slots, lacks, sight, ticket, away, told });
         Ok(())
     }
 
@@ -185,8 +195,9 @@ impl Host {
         let away = Some(is_away(why));
         let ticket = self.await_container(&spec);
         let (lacks, sight, slots) = (Vec::new(), None, spec.ingress.frames);
+        let mtu = self.mtu(&spec);
         let told = Told::new(PortState::Down);
-        self.note(Attached { id, spec, slots, lacks, sight, ticket, away, told });
+        self.note(Attached { id, spec, mtu, slots, lacks, sight, ticket, away, told });
         Ok(())
     }
 
@@ -207,7 +218,8 @@ impl Host {
         let network = network.map(|name| self.numbers.get(name).expect("the port has acquired it"));
         let forwarding =
             datapath::PortConfig { class: spec.class, network: network.unwrap_or_default() };
-        let id = self.plane.attach(self.now(), device, port_config(spec), forwarding)?;
+        let config = port_config(spec, self.mtu(spec));
+        let id = self.plane.attach(self.now(), device, config, forwarding)?;
         if let Err(error) = self.listen(id) {
             let device = self.plane.detach(self.now(), id);
             self.porter.end(Box::new(device), Box::new(drop));
@@ -353,12 +365,12 @@ impl Host {
     /// What a port's device is to be made of.
     fn recipe(&mut self, spec: &PortSpec) -> Recipe {
         match &spec.attach {
-            Attachment::Container { netns, interface, addresses, routes, mtu, offload, .. } => {
+            Attachment::Container { netns, interface, addresses, routes, offload, .. } => {
                 let frames = spec.ingress.frames;
                 Recipe::Container(TapConfig {
                     addresses: addresses.clone(),
                     routes: routes.iter().map(|route| (route.to, route.via)).collect(),
-                    mtu: *mtu,
+                    mtu: self.mtu(spec),
                     offload: *offload,
                     longest: self.uplink.is_some().then_some(AT_ONCE),
                     small_slots: frames,
@@ -432,7 +444,8 @@ impl Host {
         }
         let id = self.attached[place].id;
         let now = self.now();
-        self.plane.switch_mut().configure(now, id, port_config(&spec));
+        let config = port_config(&spec, self.attached[place].mtu);
+        self.plane.switch_mut().configure(now, id, config);
         self.plane.datapath_mut().set_class(id, spec.class);
         self.attached[place].spec = spec;
         Ok(())
@@ -482,8 +495,9 @@ fn pin(plane: &mut HostPlane, id: PortId, spec: &PortSpec) {
     }
 }
 
-fn port_config(spec: &PortSpec) -> PortConfig {
-    let shaping = |rate: Rate| Shaping { rate, burst: rate.bucket_bytes(spec.attach.mtu()) };
+/// How a port with this largest packet is served.
+fn port_config(spec: &PortSpec, mtu: u32) -> PortConfig {
+    let shaping = |rate: Rate| Shaping { rate, burst: rate.bucket_bytes(mtu) };
     PortConfig {
         ingress: spec.ingress,
         egress: spec.egress,

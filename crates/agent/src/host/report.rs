@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use lossless::{Aside, PortId};
-use model::{HeldSocket, PausedBy, PortState, PortStatus};
+use model::{HeldSocket, PausedBy, PortSpec, PortState, PortStatus};
 use units::Instant;
 
 use super::attached::Attached;
@@ -12,7 +12,7 @@ use super::watch::Sight;
 
 /// The state of a port.
 pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus {
-    let Attached { id, spec, lacks, sight, away, .. } = attached;
+    let Attached { id, spec, mtu, lacks, sight, away, .. } = attached;
     let failure = plane.failure(*id).map(ToString::to_string);
     let seen = sight.iter().flat_map(Sight::notes);
     let device = plane.device(*id).notes();
@@ -24,6 +24,7 @@ pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus 
         .iter()
         .chain(lacks)
         .cloned()
+        .chain(beyond_tunnels(plane, spec, *mtu))
         .chain(device)
         .chain(stalled)
         .chain(seen)
@@ -35,7 +36,7 @@ pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus 
     let (paused, is_paused) = switch.paused(now, *id);
     PortStatus {
         name: spec.name.clone(),
-        attach: spec.attach.clone(),
+        attach: spec.attach.clone().with_mtu(*mtu),
         network: spec.network.clone(),
         label: spec.label,
         state,
@@ -59,6 +60,21 @@ pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus 
         held_sockets: held_sockets(plane, *id, now),
         notes: notes.collect(),
     }
+}
+
+/// What becomes of packets that are longer than tunnels carry, if the port's machine may send such.
+pub fn beyond_tunnels(plane: &HostPlane, spec: &PortSpec, mtu: u32) -> Option<String> {
+    let tunnels = plane.peers().filter(|_| spec.network.is_some())?;
+    let carried = tunnels.inner_mtu();
+    let otherwise = match tunnels.joins_parts() {
+        true => "others go in parts",
+        false => "of others, only IPv4's that may be fragmented are carried",
+    };
+    (u32::from(carried) < mtu).then(|| {
+        format!(
+            "its `mtu` of {mtu} is more than the {carried} that tunnels carry whole: who sends longer packets with \"don't fragment\", or of IPv6, is told; {otherwise}"
+        )
+    })
 }
 
 /// How many held sockets a status names.

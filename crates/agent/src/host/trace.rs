@@ -17,6 +17,7 @@ use model::{
     PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
     TraceSession, TraceSpec, TraceTable,
 };
+use overlay::Form;
 use plane::Leaving;
 use port::{FrameView, Slot};
 use tunnel::Admission;
@@ -302,9 +303,9 @@ impl Walk<'_> {
             (_, Some(outlook)) if outlook.is_stalled => {
                 refused("stalled_receiver: the other host takes nothing")
             }
-            (_, Some(outlook)) if outlook.is_too_long => {
-                refused("unfit: it is too long for the underlay")
-            }
+            (_, Some(outlook)) if outlook.form == Form::TooLong => refused(
+                "unfit: it is too long for the underlay, and only IPv4 without DF may be fragmented",
+            ),
             _ if egress.waiting > 0 => {
                 held("others for the same far port wait, and it goes behind them")
             }
@@ -328,10 +329,19 @@ impl Walk<'_> {
                 congestion_window_bytes: session.map(|session| session.congestion_window),
                 rtt: session.and_then(|session| session.rtt),
                 outstanding: egress.underway,
+                parts: if let Form::Parts(count) = outlook.form { Some(count) } else { None },
+                fragments: match outlook.form {
+                    Form::Fragments(count) => Some(count),
+                    _ => None,
+                },
             }));
         }
         let sentence = match (outcome, reason) {
-            (_, None) => format!("sent to {name}"),
+            (_, None) => match outlook.map(|outlook| outlook.form) {
+                Some(Form::Parts(count)) => format!("sent to {name} in {count} parts"),
+                Some(Form::Fragments(count)) => format!("sent to {name} in {count} fragments"),
+                _ => format!("sent to {name}"),
+            },
             (TraceOutcome::Refused, Some(why)) => format!("refused for `{name}`: {why}"),
             (_, Some(why)) => format!("held for `{name}`: {why}"),
         };

@@ -24,7 +24,7 @@ pub(super) fn port(site: &Site<'_>, host: u32, netns: String) -> PortSpec {
         mac: None,
         addresses: Vec::new(),
         routes: Vec::new(),
-        mtu: site.spec.mtu,
+        mtu: Some(site.spec.mtu),
         offload: site.spec.offload,
     };
     let far = site.endpoints.iter().filter(|(endpoint, _)| endpoint.host != Some(host));

@@ -65,7 +65,7 @@ fn host_config(socket: String, ports: &[Port], is_lossless: bool) -> HostConfig 
             mode: SocketMode::Connect,
             mac: Some(port.mac),
             queues: 1,
-            mtu: 1500,
+            mtu: None,
         };
         PortSpec { ingress, ..PortSpec::new(PortName(port.name.clone()), attach) }
     };

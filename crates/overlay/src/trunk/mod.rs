@@ -38,7 +38,7 @@ mod tests;
 pub use self::config::TrunkConfig;
 pub use self::liveness::Liveness;
 pub use self::out::OPTIONS_LEN;
-pub use self::outlook::{Outlook, SessionOutlook};
+pub use self::outlook::{Form, Outlook, SessionOutlook};
 pub use self::paths::{Path, pair};
 pub use self::report::REASONS;
 pub use self::state::Trunk;

@@ -12,7 +12,7 @@ use wire::ecn::Ecn;
 use wire::ethernet::{self, ethertype};
 use wire::geneve::{self, Draft};
 use wire::tcp::{self, Flags};
-use wire::{Offload, Piece, SegmentKind, gre, vxlan};
+use wire::{Offload, Piece, SegmentKind, gre, stt, vxlan};
 use zerocopy::FromBytes;
 
 use super::assembly::say_len;
@@ -31,30 +31,37 @@ const CUT_LEN: usize = geneve::Header::LEN + OPTIONS_LEN;
 /// The length of the option with a frame's offload, in bytes.
 const OFFLOAD_LEN: usize = 4 + Offload::LEN;
 
+/// GRE's header with a key (RFC 7637 §3.2).
+const NVGRE_LEN: usize = 8;
+
 const FITS: &str = "there is room for as many bytes as it has";
 const ROOM: &str = "these options have room in one packet";
 
-/// A frame as a session sends it: whole and without offload, or a large segment, in parts that fill
-/// datagrams.
+/// A frame as a session sends it: in one datagram, or in parts that fill datagrams.
 pub enum Going<'a> {
-    /// A frame that is no large segment.
+    /// A frame that one datagram carries, and that is no large segment: nothing is left to do for
+    /// it.
     Whole(Piece<'a>),
-    /// A large segment: its offload, and the longest payload of a datagram, in bytes.
+    /// Any other: its offload, and the longest payload of a datagram, in bytes.
     Parts(&'a [u8], Offload, usize),
 }
 
 impl<'a> Going<'a> {
-    /// A frame that lies in one piece. `None` if the offload metadata contradicts the frame, or the
-    /// frame or a segment of it exceeds the path MTU.
+    /// A frame that lies in one piece. `None` if the offload metadata contradicts the frame, or
+    /// there is none.
     pub fn new(bytes: &'a [u8], offload: Offload, most: usize) -> Option<Self> {
-        let first = wire::segments(bytes, offload).ok()?.next()?;
-        if first.len() == 0 || first.len() + DATA_LEN > most {
+        let whole = wire::segments(bytes, offload).ok()?.next()?;
+        if bytes.is_empty() {
             return None;
         }
-        Some(match offload.segment {
-            None => Self::Whole(first),
-            Some(_) => Self::Parts(bytes, offload, most),
-        })
+        let is_whole = offload.segment.is_none() && whole.len() + DATA_LEN <= most;
+        Some(if is_whole { Self::Whole(whole) } else { Self::Parts(bytes, offload, most) })
+    }
+
+    /// The same of a frame that was begun in parts: it stays so, although datagrams may have become
+    /// longer.
+    pub fn in_parts(bytes: &'a [u8], offload: Offload, most: usize) -> Option<Self> {
+        Self::new(bytes, offload, most).map(|_| Self::Parts(bytes, offload, most))
     }
 
     fn len(&self) -> usize {
@@ -176,6 +183,16 @@ pub struct Out<'a> {
 }
 
 impl TrunkConfig {
+    /// The bytes of a datagram before a frame without a session.
+    pub fn plain_len(&self) -> usize {
+        match self.encapsulation {
+            Encapsulation::Geneve => geneve::Header::LEN,
+            Encapsulation::Vxlan => vxlan::Header::LEN,
+            Encapsulation::Nvgre => NVGRE_LEN,
+            Encapsulation::Stt => stt::Header::LEN,
+        }
+    }
+
     /// DSCP and ECN of an outer packet with a frame of this class, whose inner packet has this
     /// traffic class: the inner DSCP or that of the class (RFC 2983 §3.1), and the inner ECN field
     /// (RFC 6040 §4.1).
@@ -257,20 +274,26 @@ impl Out<'_> {
         });
     }
 
-    /// Sends a frame without a session, behind this header if it is STT's. `false` if it is too
-    /// long.
+    /// The length in bytes of the longest frame that a datagram without a session carries.
+    pub fn longest_plain(&self) -> usize {
+        self.config.most.saturating_sub(self.config.plain_len())
+    }
+
+    /// Sends a frame of `len` bytes without a session, behind this header if it is STT's. It is no
+    /// longer than the [longest](Self::longest_plain).
     pub fn put_plain(
         &mut self,
         to: IpAddr,
         flow: u32,
-        piece: &Piece<'_>,
-        stt: &wire::stt::Header,
-    ) -> bool {
+        stt: &stt::Header,
+        len: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) {
         use zerocopy::IntoBytes;
 
         let Self { config, underlay, vni, marking, sealer } = self;
         let (geneve, vxlan);
-        let mut nvgre = [0; 8];
+        let mut nvgre = [0; NVGRE_LEN];
         let header = match config.encapsulation {
             Encapsulation::Vxlan => {
                 vxlan = vxlan::Header::new(*vni).expect("a network's number has 24 bits");
@@ -287,18 +310,14 @@ impl Out<'_> {
                 geneve.parts()[0]
             }
         };
-        let len = header.len() + piece.len();
-        if len > config.most {
-            return false;
-        }
-        let room = room(sealer);
+        debug_assert_eq!(header.len(), config.plain_len());
+        let (room, len) = (room(sealer), header.len() + len);
         underlay.send(to, flow, *marking, Len::Exactly(room + len), |bytes| {
             let (head, rest) = bytes[room..].split_at_mut(header.len());
             head.copy_from_slice(header);
-            piece.write(rest).expect(FITS);
+            write(rest);
             sealer.iter_mut().for_each(|sealer| sealer.seal(bytes));
         });
-        true
     }
 }
 
@@ -381,9 +400,8 @@ mod tests {
                 let data = Data { ends, number: 0, stream, offset: 0, len, part: Part::WHOLE, offload: None, cut: None };
                 out.put(&data, None, &going, 0);
             } else {
-                let Going::Whole(piece) = going else { panic!("nothing is left to do") };
                 let (header, _) = super::super::stt::begin(&config, 7, &bytes, Offload::NONE);
-                prop_assert!(out.put_plain(here().into(), 0, &piece, &header));
+                out.put_plain(here().into(), 0, &header, bytes.len(), |to| to.copy_from_slice(&bytes));
             }
             let mut seen = None;
             underlay.flush_telling(|Sent { traffic_class, payload, .. }| {

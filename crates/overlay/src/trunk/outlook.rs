@@ -1,18 +1,18 @@
 //! What would become of a frame that leaves by a trunk. Changes nothing.
 
+use std::iter;
 use std::num::NonZeroU16;
 
 use datapath::Remote;
 use lossless::Flow;
 use plane::Leaving;
-use tunnel::outer::Encapsulation;
 use tunnel::{Admission, PathMetrics};
 use units::{Instant, Span};
-use wire::{geneve, stt};
+use wire::Offload;
 
 use super::config::stream_of;
 use super::liveness::Liveness;
-use super::out::DATA_LEN;
+use super::out::Going;
 use super::state::Trunk;
 use crate::shared::Shared;
 
@@ -25,12 +25,26 @@ pub struct Outlook {
     pub label: Option<u32>,
     /// What the session would do, if there is one.
     pub session: Option<SessionOutlook>,
-    /// It exceeds the path MTU.
-    pub is_too_long: bool,
+    /// In which form it is sent.
+    pub form: Form,
     /// The far host takes nothing: frames for it are refused.
     pub is_stalled: bool,
     /// Why nothing is sent for now, whatever the session says.
     pub waits_for: Option<&'static str>,
+}
+
+/// In which form a frame is sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Form {
+    /// In one datagram.
+    Whole,
+    /// In so many parts, which the far host joins.
+    Parts(usize),
+    /// In so many fragments of its packet (RFC 791), which its receiver joins.
+    Fragments(usize),
+    /// Not at all: it exceeds the path MTU, the far host joins no parts, and its packet must not be
+    /// fragmented or is none of IPv4.
+    TooLong,
 }
 
 /// What a session would do with a frame.
@@ -62,12 +76,6 @@ impl Trunk {
     ) -> Option<Outlook> {
         let vni = shared.networks.vni(leaving.network)?;
         let len = leaving.view.len();
-        let header_len = match self.config.encapsulation {
-            Encapsulation::Stt => stt::Header::LEN,
-            _ if self.session.is_some() => DATA_LEN,
-            // The other encapsulations' headers are as long.
-            _ => geneve::Header::LEN,
-        };
         let session = self.session.as_ref().and_then(|session| {
             let len = NonZeroU16::new(u16::try_from(len).ok()?)?;
             let (admission, credit) = session.outlook(stream_of(flow), len);
@@ -76,7 +84,7 @@ impl Trunk {
         });
         let (remote, _) = Remote::of_flow(flow);
         let label = (!remote.is_flood()).then_some(remote.label);
-        let is_too_long = header_len + len > self.config.most;
+        let form = self.form(leaving.view.bytes);
         let is_stalled = self.is_stalled(now, shared.patience);
         let waits_for = match () {
             () if self.is_paused(flow) => Some("the link pauses its class"),
@@ -86,6 +94,30 @@ impl Trunk {
             () if !self.can_transmit() => Some("the kernel has no room"),
             () => None,
         };
-        Some(Outlook { vni, label, session, is_too_long, is_stalled, waits_for })
+        Some(Outlook { vni, label, session, form, is_stalled, waits_for })
+    }
+
+    /// In which form a frame is sent for which nothing is left to do.
+    fn form(&self, bytes: &[u8]) -> Form {
+        let most = self.config.most;
+        if self.session.is_none() {
+            let longest = most.saturating_sub(self.config.plain_len());
+            return match wire::fragments(bytes, longest) {
+                _ if bytes.len() <= longest => Form::Whole,
+                Some(fragments) => Form::Fragments(fragments.count()),
+                None => Form::TooLong,
+            };
+        }
+        let Some(going) = Going::new(bytes, Offload::NONE, most) else { return Form::TooLong };
+        let mut begin = 0;
+        let parts = iter::from_fn(|| {
+            let (len, _) = going.part(begin)?;
+            begin += usize::from(len.get());
+            Some(())
+        });
+        match parts.count() {
+            1 => Form::Whole,
+            count => Form::Parts(count),
+        }
     }
 }

@@ -72,8 +72,8 @@ impl Trunk {
         shared: &mut Shared,
         leaving: &Leaving<'_>,
     ) -> Result<Sent, Halt> {
-        let (Self { config, paths, channel, .. }, Shared { networks, scratch, .. }) =
-            (self, shared);
+        let Self { config, paths, channel, .. } = self;
+        let Shared { networks, scratch, cut, .. } = shared;
         let vni = networks.vni(leaving.network).ok_or(Halt::Unfit)?;
         let bytes = whole(&leaving.view, scratch);
         let (stt, left) = stt::begin(config, vni, bytes, leaving.view.offload());
@@ -87,9 +87,17 @@ impl Trunk {
         if !out.underlay.has_room(flow) {
             return Err(Halt::Kernel);
         }
+        let longest = out.longest_plain();
         for piece in pieces {
-            if !out.put_plain(*far, flow, &piece, &stt) {
-                return Err(Halt::Unfit);
+            if piece.len() <= longest {
+                out.put_plain(*far, flow, &stt, piece.len(), |to| put(piece.write(to)));
+                continue;
+            }
+            // A router would do the same: the far end knows no parts.
+            cut.resize(piece.len(), 0);
+            let piece = piece.write(cut).ok_or(Halt::Unfit)?;
+            for fragment in wire::fragments(piece, longest).ok_or(Halt::Unfit)? {
+                out.put_plain(*far, flow, &stt, fragment.len(), |to| put(fragment.write(to)));
             }
         }
         Ok(Sent::Gone)
@@ -112,7 +120,11 @@ impl Trunk {
         let Shared { networks, scratch, .. } = shared;
         let Leaving { port, slot, network, view, .. } = *leaving;
         let bytes = whole(&view, scratch);
-        let (vni, going) = (networks.vni(network), Going::new(bytes, view.offload(), config.most));
+        let going = match first {
+            0 => Going::new(bytes, view.offload(), config.most),
+            _ => Going::in_parts(bytes, view.offload(), config.most),
+        };
+        let vni = networks.vni(network);
         let (Some(vni), Some(going)) = (vni, going) else { return Err((first, Halt::Unfit)) };
         let mut underlay = underlay.borrow_mut();
         let stream = stream_of(flow);
@@ -270,10 +282,12 @@ impl Trunk {
             let bytes = whole(&view, scratch);
             out.vni = networks.vni(senders.network(port)).unwrap_or(0);
             out.marking = config.marking(data.stream.class, traffic_class(bytes));
-            let going = Going::new(bytes, view.offload(), config.most);
+            let going = match usize::from(data.len.get()) == bytes.len() {
+                true => Going::new(bytes, view.offload(), config.most),
+                false => Going::in_parts(bytes, view.offload(), config.most),
+            };
             let going = going.filter(|going| going.has(begin as usize, data.len));
-            // Of a frame whose guest has withdrawn its memory only the position is sent, and so of
-            // a part that no longer fits into a datagram.
+            // Of a frame whose guest has withdrawn its memory only the position is sent.
             if going.is_none() {
                 spoiled.insert((port, slot), why_unfit(&view));
             }
@@ -302,8 +316,8 @@ fn may_send(
     }
 }
 
-/// Divides a lost large segment, which a card cut, for retransmission: a first part that fits into
-/// a datagram, and the rest.
+/// Divides what was lost for retransmission if it exceeds a datagram, because a card has cut it or
+/// datagrams have become shorter: a first part that fits, and the rest.
 fn in_two(piece: Piece, len: NonZeroU16, most: usize) -> Option<[(Piece, NonZeroU16); 2]> {
     let begin = piece.begin.filter(|_| is_large(len, most))?;
     let first =
@@ -312,6 +326,11 @@ fn in_two(piece: Piece, len: NonZeroU16, most: usize) -> Option<[(Piece, NonZero
     let rest = NonZeroU16::new(len.get() - first.get())?;
     let next = begin + u32::from(first.get());
     Some([(Piece { is_last: false, ..piece }, first), (Piece { begin: Some(next), ..piece }, rest)])
+}
+
+/// Ends the writing of a frame for which room was made.
+fn put(written: Option<&mut [u8]>) {
+    written.expect("there is room for as many bytes as it has");
 }
 
 /// Why a frame cannot be sent any further.

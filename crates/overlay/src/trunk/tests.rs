@@ -4,7 +4,6 @@ mod world;
 
 use std::net::Ipv4Addr;
 
-use lossless::Refusal;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tunnel::message::Message;
@@ -69,6 +68,7 @@ fn offer() -> impl Strategy<Value = Offer> {
         1 => (1000..6000_usize).prop_map(Offer::Burst),
         1 => (1..10_000_usize).prop_map(Offer::Large),
         1 => (10_000..65_000_usize).prop_map(Offer::Large),
+        1 => (1300..10_000_usize).prop_map(Offer::Long),
     ]
 }
 
@@ -211,25 +211,21 @@ proptest! {
     }
 
     #[test]
-    fn what_does_not_fit_any_more_is_refused_and_the_rest_comes(
-        how in how(), offers in offers(), polled in 0..40_usize, shorter in 600..1400_usize,
+    fn what_does_not_fit_into_a_datagram_any_more_comes_in_parts(
+        how in how(), offers in offers(), polled in 0..40_usize, other in 600..1400_usize, longer: bool,
     ) {
         if !needs::root() {
             return Ok(());
         }
         let mut world = world(4, how, ENOUGH, &offers);
         world.run_until_polled(polled);
-        world.shorten(shorter);
-        world.run();
-        for (flow, Had { polled, .. }) in world.had[0].iter().enumerate() {
-            prop_assert!(polled.is_sorted_by(|a, b| a < b));
-            prop_assert_eq!(world.completed[flow].len(), world.offered[flow].len());
-            for (number, missed) in &world.completed[flow] {
-                prop_assert!(missed.is_none_or(|missed| missed == Refusal::UNFIT));
-                // What has come may be refused as well: its sender had not heard of it.
-                prop_assert!(missed.is_some() || polled.contains(number));
-            }
+        world.limit_datagrams(other);
+        if longer {
+            world.run_until_polled(polled * 2);
+            world.limit_datagrams(8900);
         }
+        world.run();
+        prop_assert!(is_all_there(&world), "{:?} {:?}", world.had, world.completed);
     }
 
     #[test]

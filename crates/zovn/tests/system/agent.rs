@@ -72,7 +72,7 @@ impl World {
             mac: None,
             addresses: vec![format!("10.9.0.{}/24", place + 1).parse().unwrap()],
             routes: Vec::new(),
-            mtu: 1500,
+            mtu: None,
             offload: true,
         };
         PortSpec::new(name(place), attach)
@@ -381,7 +381,7 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
             mode: SocketMode::Listen,
             mac: None,
             queues: 1,
-            mtu: 1500,
+            mtu: None,
         };
         client.attach(&PortSpec::new(PortName(name.into()), attach))
     };
@@ -425,9 +425,7 @@ fn a_sender_of_large_frames_is_held_back_by_its_declared_limit() {
     let client = world.start(0);
     for place in 0..2 {
         let mut port = world.port(place);
-        if let Attachment::Container { mtu, .. } = &mut port.attach {
-            *mtu = 9000;
-        }
+        port.attach = port.attach.with_mtu(9000);
         port.ingress.frames = 200;
         client.attach(&port).unwrap();
     }

@@ -82,7 +82,7 @@ impl World {
                 mac: None,
                 addresses: vec![format!("10.9.0.{}/24", at + 1).parse().unwrap()],
                 routes: Vec::new(),
-                mtu: 1500,
+                mtu: None,
                 offload: true,
             };
             PortSpec::new(PortName(format!("c{at}")), attach)

@@ -75,7 +75,7 @@ impl World {
             mode: SocketMode::Listen,
             mac: Some(Mac::local(label)),
             queues: 1,
-            mtu: 1500,
+            mtu: None,
         };
         let spec = PortSpec::new(PortName(format!("vm{label}")), attach);
         PortSpec { network: Some(NetworkName("blue".into())), label: Some(label), ..spec }

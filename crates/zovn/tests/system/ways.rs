@@ -91,7 +91,7 @@ impl World {
             mac: Some(Mac::local(1 + host as u32)),
             addresses: vec![format!("{a}.{b}.{c}.{d}/24").parse().unwrap()],
             routes: Vec::new(),
-            mtu: 1400,
+            mtu: Some(1400),
             offload: true,
         };
         let port = PortSpec {

@@ -62,7 +62,7 @@ impl Frame {
         }
         let room = (spec.size as usize - bytes.len()).min(u16::MAX.into());
         if let Some(to) = packet {
-            put_headers(&mut bytes, port, to, room);
+            put_headers(&mut bytes, port, to, room, spec.may_fragment);
         }
         bytes.resize(spec.size as usize, 0);
         Self { bytes }
@@ -74,8 +74,15 @@ impl Frame {
     }
 }
 
-/// Puts the headers of a datagram from a port's machine, whose packet has so many bytes.
-fn put_headers(bytes: &mut Vec<u8>, port: &PortSpec, to: IpAddr, packet_len: usize) {
+/// Puts the headers of a datagram from a port's machine, whose packet has so many bytes, and may be
+/// fragmented or not.
+fn put_headers(
+    bytes: &mut Vec<u8>,
+    port: &PortSpec,
+    to: IpAddr,
+    packet_len: usize,
+    may_fragment: bool,
+) {
     const FITS: &str = "a packet of no more than 65,535 bytes";
     let own = addresses(port).find(|own| own.is_ipv4() == to.is_ipv4());
     let ip_len = match to {
@@ -86,9 +93,9 @@ fn put_headers(bytes: &mut Vec<u8>, port: &PortSpec, to: IpAddr, packet_len: usi
                 _ => Ipv4Addr::new(192, 0, 2, 1),
             };
             let payload_len = packet_len - ipv4::Header::LEN;
-            bytes.extend(
-                ipv4::Header::new(from, to, protocol::UDP, payload_len).expect(FITS).as_bytes(),
-            );
+            let header = ipv4::Header::new(from, to, protocol::UDP, payload_len).expect(FITS);
+            let header = if may_fragment { header.may_fragment() } else { header };
+            bytes.extend(header.as_bytes());
             ipv4::Header::LEN
         }
         IpAddr::V6(to) => {

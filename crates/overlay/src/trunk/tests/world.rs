@@ -60,6 +60,8 @@ pub enum Offer {
     Burst(usize),
     /// A large segment, with what is left to do for it.
     Large(usize),
+    /// One that nothing is left to do for, however long it is.
+    Long(usize),
 }
 
 /// A frame in its sender's memory.
@@ -200,6 +202,7 @@ pub fn shared(frames: Counts) -> Shared {
         slots,
         networks,
         scratch: Vec::new(),
+        cut: Vec::new(),
         events: VecDeque::new(),
         patience,
         pace: Pace::default(),
@@ -265,13 +268,13 @@ impl World {
 
     /// A port of the sender has frames of a flow.
     pub fn offer(&mut self, flow: usize, port: usize, offer: Offer) {
-        let (Offer::Small(len) | Offer::Burst(len) | Offer::Large(len)) = offer;
+        let (Offer::Small(len) | Offer::Burst(len) | Offer::Large(len) | Offer::Long(len)) = offer;
         let (mut bytes, offload) = large(len, self.traffic_class);
         bytes[..6].copy_from_slice(&mac(flow).0);
         // No two frames are alike.
         bytes[SEQUENCE].copy_from_slice(&(self.known.len() as u32 * 70_000).to_be_bytes());
         match offer {
-            Offer::Small(_) => self.offer_frame(flow, port, bytes, Offload::NONE),
+            Offer::Small(_) | Offer::Long(_) => self.offer_frame(flow, port, bytes, Offload::NONE),
             Offer::Large(_) => self.offer_frame(flow, port, bytes, offload),
             Offer::Burst(_) => {
                 pieces(&bytes, offload)
@@ -413,14 +416,10 @@ impl World {
         while came < sent {
             ends[1 - from].underlay.borrow_mut().receive(|datagram| {
                 came += 1;
-                let is_large = datagram.payload.len() > session.datagram as usize;
-                let cards = if is_large && rng.below(2) == 0 {
-                    *cut += 1;
-                    cut_by_card(datagram.payload)
-                } else {
-                    vec![datagram.payload.to_vec()]
-                };
-                for packet in cards {
+                let is_long = datagram.payload.len() > session.datagram as usize;
+                let pieces = cut_by_card(datagram.payload).filter(|_| is_long && rng.below(2) == 0);
+                *cut += u32::from(pieces.is_some());
+                for packet in pieces.unwrap_or_else(|| vec![datagram.payload.to_vec()]) {
                     let mut is = |thousandths: u64| rng.below(1000) < thousandths;
                     let (is_lost, is_repeated) = (is(fabric.lost), is(fabric.repeated));
                     let copies = match (is_lost, is_repeated) {
@@ -570,8 +569,8 @@ impl World {
         memory.retain(|_, frame| frame.port != gone);
     }
 
-    /// Datagrams have to be shorter from now on.
-    pub fn shorten(&mut self, most: usize) {
+    /// From now on datagrams have no more than so many bytes.
+    pub fn limit_datagrams(&mut self, most: usize) {
         let paths = vec![self.ends[0].path(self.ends[1].address)];
         self.ends[0].trunk.set_paths(self.now, paths, Some(most));
     }
@@ -639,14 +638,16 @@ impl World {
 }
 
 /// What a card makes of a large datagram: each segment of the frame in it behind the same headers.
-fn cut_by_card(datagram: &[u8]) -> Vec<Vec<u8>> {
-    let packet = geneve::Packet::parse(datagram).unwrap();
-    let Some(Message::Data(Data { cut: Some(cut), .. }, _)) = Message::parse(packet.options) else {
-        panic!("a large datagram says how it may be cut");
+/// `None` if the datagram does not say how it may be cut.
+fn cut_by_card(datagram: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let packet = geneve::Packet::parse(datagram)?;
+    let Message::Data(Data { cut: Some(cut), .. }, _) = Message::parse(packet.options)? else {
+        return None;
     };
     let headers = &datagram[..datagram.len() - packet.payload.len()];
     let offload = wire::cut::offload(packet.payload, cut.size.get()).unwrap();
-    pieces(packet.payload, offload).iter().map(|piece| [headers, piece].concat()).collect()
+    let pieces = pieces(packet.payload, offload);
+    Some(pieces.iter().map(|piece| [headers, piece].concat()).collect())
 }
 
 /// What a frame is cut into.

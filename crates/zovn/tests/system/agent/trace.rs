@@ -78,6 +78,7 @@ fn what_cannot_be_traced_is_said() {
         class: None,
         size,
         vlan: None,
+        may_fragment: false,
     };
     for (spec, part) in [
         (spec("10.9.0.77", 60), "no port that `c0` can reach was declared with 10.9.0.77"),

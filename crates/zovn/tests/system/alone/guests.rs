@@ -149,7 +149,7 @@ fn guests_and_a_container_talk_through_the_agent_and_lose_nothing() {
         mac: None,
         addresses: vec!["10.8.0.3/24".parse().unwrap()],
         routes: Vec::new(),
-        mtu: 1500,
+        mtu: None,
         offload: true,
     };
     let mut ports = machines(&host);

@@ -78,7 +78,7 @@ impl Host {
     /// A virtual machine's port, whose socket has its name.
     pub fn machine(&self, name: &str, mode: SocketMode, mac: Option<Mac>) -> PortSpec {
         let socket = self.path(name).display().to_string();
-        let attach = Attachment::VhostUser { socket, mode, mac, queues: 1, mtu: 1500 };
+        let attach = Attachment::VhostUser { socket, mode, mac, queues: 1, mtu: None };
         PortSpec::new(PortName(name.into()), attach)
     }
 }

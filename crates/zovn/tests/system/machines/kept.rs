@@ -1,7 +1,7 @@
 //! Agents whose service manager keeps what they leave: their machines see no end.
 
 use api::Client;
-use model::{AgentSettings, Attachment, PortName, PortSpec, SocketMode};
+use model::{AgentSettings, PortName, PortSpec, SocketMode};
 use rustix::process::Signal;
 use units::Span;
 use vhost::socket::{Connection, Received, connect};
@@ -117,9 +117,7 @@ fn what_is_kept_is_for_the_ports_that_there_are() {
     host.end(Signal::TERM);
     assert!(open(&mut odd));
     let mut other = all[0].clone();
-    if let Attachment::VhostUser { mtu, .. } = &mut other.attach {
-        *mtu = 9000;
-    }
+    other.attach = other.attach.with_mtu(9000);
     let client = host.start(AgentSettings::default(), vec![other]);
     // It had agreed on something else.
     until(|| !open(&mut odd));

@@ -71,11 +71,13 @@ pub struct Plan {
     pub fabric: FabricSpec,
     pub uplink: Uplink,
     pub agent: AgentSettings,
-    /// The largest packet of machines' interfaces.
-    pub mtu: u32,
+    /// The largest packet of machines' interfaces, if it is declared.
+    pub mtu: Option<u32>,
     /// Two hosts are joined by a cable of the kernel's (veth), with its offloads, instead of a
     /// physical switch.
     pub is_cable: bool,
+    /// The first network's number in tunnels.
+    pub first_vni: u32,
     /// Hosts without an agent of ours.
     pub foreign: Vec<usize>,
     /// The key of all hosts, and what it does, if they have one.
@@ -108,8 +110,9 @@ impl Plan {
             uplink: Uplink::new(vtep_v4(0)),
             // Nobody waits so long: a test that drains at all has to find another end.
             agent: AgentSettings { drain: Span::from_secs(60), ..AgentSettings::default() },
-            mtu: 1500,
+            mtu: Some(1500),
             is_cable: false,
+            first_vni: 7,
             foreign: Vec::new(),
             key: None,
             second: None,
@@ -282,7 +285,7 @@ impl World {
             match networks.iter_mut().find(|network| network.name == name) {
                 Some(network) => network.members.push(member),
                 None => {
-                    let vni = networks.len() as u32 + 7;
+                    let vni = networks.len() as u32 + self.plan.first_vni;
                     networks.push(NetworkSpec { name, vni, members: vec![member] });
                 }
             }
