@@ -10,7 +10,7 @@ mod peers;
 use std::fmt;
 
 use lossless::Reason;
-use model::{AgentStatus, GateStatus, LedgerStatus, Ledgers, PortState, PortStatus};
+use model::{AgentStatus, GateStatus, LedgerStatus, Ledgers, PortState, PortStatus, SocketsStatus};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::{Registry, Unit};
@@ -129,7 +129,15 @@ impl Snapshot {
             })
         });
         let help = "Frames that wait for a UDP socket: at most 16 sockets of a port.";
-        page.gauge("held_udp_socket_frames", help, None, sockets)
+        page.gauge("held_udp_socket_frames", help, None, sockets)?;
+        let sockets = |count: fn(&SocketsStatus) -> u64| {
+            self.ports()
+                .filter_map(move |port| Some((name(port), count(port.udp_sockets.as_ref()?))))
+        };
+        let help = "Datagrams that found no room at a watched UDP socket.";
+        page.counter("udp_lost_datagrams", help, None, sockets(|sockets| sockets.lost))?;
+        let help = "Datagrams for which no UDP socket is seen.";
+        page.counter("udp_unseen_datagrams", help, None, sockets(|sockets| sockets.unseen))
     }
 
     fn encode_frames(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -230,6 +238,13 @@ mod tests {
                 silent: None,
                 stalled: true,
             }],
+            udp_sockets: Some(SocketsStatus {
+                watched: 0,
+                untracked: 0,
+                lost: 0,
+                unseen: 0,
+                last_unseen: None,
+            }),
             notes: Vec::new(),
         };
         render(AgentStatus { ports: vec![port], ..peers::tests::agent() })

@@ -8,6 +8,7 @@
 //!   sockopt  other options of sockets                             cycles   the processor's clock
 //!   tcp      what a connection sent again                         inherited descriptors of a service manager
 //!   clock    the clocks that threads read                         random   numbers that nobody guesses
+//!   steering who handles what a device receives
 //! ```
 //!
 //! Each module stands for one interface of the kernel, cites its manual, and returns what the
@@ -25,6 +26,7 @@ pub mod packet;
 pub mod random;
 pub mod sockopt;
 pub mod spawn;
+pub mod steering;
 pub mod tcp;
 pub mod thread;
 pub mod tun;

@@ -53,7 +53,7 @@ pub use port::{
 pub use position::Position;
 pub use status::{
     AddressStatus, AgentStatus, GateStatus, HeldSocket, NetworksReplaced, NetworksStatus, PausedBy,
-    PortState, PortStatus,
+    PortState, PortStatus, SocketsStatus,
 };
 pub use trace::{
     TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec,

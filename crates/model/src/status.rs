@@ -104,6 +104,9 @@ pub struct PortStatus {
     /// The sockets of those flows, at most 16: those with the most frames first.
     #[serde(default)]
     pub held_sockets: Vec<HeldSocket>,
+    /// The UDP sockets behind it. Absent if they are not watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_sockets: Option<SocketsStatus>,
     /// Notes for the operator, in sentences.
     pub notes: Vec<String>,
 }
@@ -123,6 +126,26 @@ pub struct HeldSocket {
     pub silent: Option<Span>,
     /// It has taken nothing for `socket_stall_after`: what is for it is refused until it does.
     pub stalled: bool,
+}
+
+/// The UDP sockets behind a port. Counters start at 0 when it is attached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SocketsStatus {
+    /// Watched sockets.
+    pub watched: u64,
+    /// How often a socket could not be watched because there were too many. It may lose datagrams.
+    pub untracked: u64,
+    /// Datagrams that found no room at any of them.
+    pub lost: u64,
+    /// Datagrams for which no socket is seen: nobody listens, or who does is behind address
+    /// translation, a macvlan or a namespace in the container. The first ones of a flow do not
+    /// count.
+    pub unseen: u64,
+    /// For whom the last of those was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "10.0.0.2:53"))]
+    pub last_unseen: Option<SocketAddr>,
 }
 
 /// An entry of the address table.

@@ -3,6 +3,7 @@
 use super::{TapPort, credit};
 use kernel::netlink::{Handle, Netlink, NetlinkError, OpenError, QdiscStatus};
 use kernel::netns::Namespace;
+use kernel::steering::Steering;
 
 /// Inspects a container port's interface. To be used in another thread than the switch's: the
 /// kernel answers under a lock that others may hold for long.
@@ -14,6 +15,8 @@ pub struct Inspector {
     netlink: Netlink,
     interface: String,
     link: u32,
+    /// `None` if it cannot be looked at.
+    steering: Option<Steering>,
 }
 
 /// What a look at an interface found.
@@ -53,6 +56,7 @@ impl TapPort {
             netlink: Netlink::open_in(&self.namespace)?,
             interface: self.interface.clone(),
             link: self.link,
+            steering: Steering::open_in(&self.namespace).ok(),
         })
     }
 }
@@ -125,6 +129,14 @@ impl Inspector {
                 link.tx_queue_len,
                 credit::RING
             ));
+        }
+        let is_steered = |steering: &Steering| steering.is_on(&self.interface).unwrap_or(false);
+        if self.steering.as_ref().is_some_and(is_steered) {
+            notes.push(
+                "receive packet steering was switched on inside the container (`rps_cpus`, `rps_flow_cnt`): \
+                 its UDP sockets may lose what they are sent when they are nearly full; set both to 0"
+                    .into(),
+            );
         }
         Seen { is_down: !link.up, notes }
     }

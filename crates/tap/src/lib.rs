@@ -33,6 +33,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use kernel::netlink::{LinkChange, Netlink, NetlinkError, Prefix, Route};
 use kernel::netns::{Namespace, NamespaceError};
+use kernel::steering::Steering;
 use kernel::tun::Device;
 use port::cut::Cutter;
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
@@ -209,6 +210,13 @@ impl TapPort {
         }
         for (to, via) in config.routes.iter().copied() {
             netlink.add_route(Route { to, via, link, initial_window: None })?;
+        }
+        // The UDP gate relies on a datagram being at its socket once it is written. Without sysfs
+        // steering cannot be switched off; then the container's own settings count.
+        if let Ok(steering) = Steering::open_in(&namespace)
+            && steering.is_on(interface).unwrap_or(false)
+        {
+            steering.switch_off(interface).map_err(because)?;
         }
         device.persist(true).map_err(because)?;
 

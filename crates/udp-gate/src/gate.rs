@@ -18,6 +18,7 @@ use super::programs::{Kernel, SLOTS, Slot, short};
 use super::question::{Passing, Question};
 use super::sockets::{Sockets, tightest};
 use super::state::{Share, SocketState};
+use super::unseen::{Stranger, Unseen, UnseenStatus};
 use super::verdict::{FlowKey, Verdict};
 
 /// Says for each datagram whether its socket has room.
@@ -35,6 +36,10 @@ pub struct UdpGate {
     round: u32,
     /// The datagram of the last verdict, for `passed`.
     last: Option<Passing>,
+    /// The same, if no socket is known that is to have it.
+    stranger: Option<Stranger>,
+    /// Datagrams whose sockets are not seen.
+    unseen: Unseen,
     /// The time of the next round.
     round_at: Instant,
     /// How much time was missed.
@@ -67,6 +72,8 @@ impl UdpGate {
             asked: vec![0; SLOTS],
             round: 1,
             last: None,
+            stranger: None,
+            unseen: Unseen::default(),
             round_at: Instant::now(),
             missed: Duration::ZERO,
             served: HashMap::new(),
@@ -96,6 +103,7 @@ impl UdpGate {
     /// closed.
     pub fn unserve(&mut self, namespace: u64) {
         self.served.remove(&short(namespace));
+        self.unseen.forget(short(namespace));
         // An error means that it was not served.
         let _ = self.kernel.serve(short(namespace), false);
     }
@@ -104,6 +112,7 @@ impl UdpGate {
     #[inline]
     pub fn verdict(&mut self, namespace: u64, frame: &FrameView<'_>) -> Verdict {
         let namespace = short(namespace);
+        self.stranger = None;
         let question = match Question::read(namespace, frame, &self.fragments, charge) {
             Ok(question) => question,
             Err((verdict, passing)) => {
@@ -119,6 +128,10 @@ impl UdpGate {
         let flow = question.flow(tightest.is_some_and(|tightest| tightest.connected));
         let slot = tightest.map_or_else(|| nobodys(flow), |tightest| tightest.socket);
         self.last = question.passing(&mut self.fragments, slot);
+        // Of a group's datagram that nobody has joined there is no socket.
+        if tightest.is_none() && !question.datagram.to_all {
+            self.stranger = Some(Stranger::new(flow, &question.datagram));
+        }
         match tightest {
             Some(tightest) if !tightest.has_room => {
                 if std::mem::replace(&mut self.asked[slot as usize], self.round) == 0 {
@@ -138,6 +151,9 @@ impl UdpGate {
     /// The frame of the last verdict was transmitted.
     #[inline]
     pub fn passed(&mut self) {
+        if let Some(stranger) = self.stranger.take() {
+            self.unseen.passed(stranger, self.round);
+        }
         match self.last.take() {
             None | Some(Passing::Whole { .. } | Passing::Later { last: false, .. }) => {}
             Some(Passing::First { whole, slot, bytes }) => {
@@ -169,7 +185,7 @@ impl UdpGate {
     /// Looks again at the sockets that hold somebody up. Room can become free without an event (a
     /// larger SO_RCVBUF, a bad checksum found by `poll`). If it did, the bell rings.
     fn look_again(&mut self) {
-        let Self { kernel, fragments, full, asked, round, served, surveyor, .. } = self;
+        let Self { kernel, fragments, full, asked, round, served, surveyor, unseen, .. } = self;
         full.retain(|(index, need)| {
             let asked = &mut asked[*index as usize];
             // Asked about in this round or the last; otherwise nobody waits any more.
@@ -187,6 +203,7 @@ impl UdpGate {
         let mut namespaces: Vec<_> = full
             .iter()
             .filter_map(|(index, _)| Some(kernel.slot(*index).name()?.namespace))
+            .chain(unseen.doubtful())
             .collect();
         namespaces.sort_unstable();
         namespaces.dedup();
@@ -267,6 +284,11 @@ impl UdpGate {
     /// The status of the namespace with this inode number; `None` if it is not served.
     pub fn share(&self, namespace: u64) -> Option<Share> {
         self.kernel.share(short(namespace))
+    }
+
+    /// The datagrams for the namespace with this inode number whose sockets are not seen.
+    pub fn unseen(&self, namespace: u64) -> UnseenStatus {
+        self.unseen.status(short(namespace))
     }
 }
 

@@ -17,13 +17,17 @@
 //! its socket and included in what the gate reads. If the caller transmits each frame that may go
 //! before it asks about the next, nothing is in flight. A socket that is not known has never been
 //! sent anything, so it is empty and takes a datagram of any size. This holds as long as the device
-//! has no NAPI (`IFF_NAPI`), no receive batching and no receive packet steering (`rps_cpus`), and
-//! the container does not forward the frame internally.
+//! has no NAPI (`IFF_NAPI`), no receive batching and no receive packet steering (`rps_cpus`,
+//! `rps_flow_cnt`: crate `tap` switches them off, and looks), and the container does not forward the
+//! frame internally.
 //!
 //! # What it cannot prevent
 //!
 //! - A namespace has more than 4,096 sockets, or all namespaces together more than 16,383: the
 //!   others are treated as empty.
+//! - The socket has another address than the datagram, or is in another namespace: behind address
+//!   translation, a macvlan, or a namespace in the container. Such datagrams are counted
+//!   ([`UdpGate::unseen`]).
 //! - A sender inside the same namespace fills the socket between the gate's check and the write.
 //! - The kernel has no memory left for UDP (`net.ipv4.udp_mem`).
 //! - The application shrinks the buffer of a socket that is not empty: the next datagram may be
@@ -51,6 +55,7 @@ mod question;
 mod sockets;
 mod state;
 mod teller;
+mod unseen;
 mod verdict;
 mod watch;
 
@@ -59,5 +64,6 @@ pub use gate::UdpGate;
 pub use guest::GuestGate;
 pub use state::{Share, SocketState};
 pub use teller::{Heard, Teller, Watched};
+pub use unseen::UnseenStatus;
 pub use verdict::{FlowKey, Verdict};
 pub use watch::{Watch, WatchError};

@@ -10,10 +10,10 @@ use std::time;
 
 use kernel::netns::Namespace;
 use lossless::{Flow, PortId};
-use model::GateStatus;
+use model::{GateStatus, SocketsStatus};
 use plane::{Clearance, Gate};
 use port::FrameView;
-use udp_gate::{GuestGate, UdpGate};
+use udp_gate::{GuestGate, Share, UdpGate, UnseenStatus};
 use units::{Instant, Span};
 use wire::udp::Packet;
 
@@ -147,17 +147,24 @@ impl HostGate {
         }
     }
 
+    /// The UDP sockets behind a port; `None` if they are not watched.
+    pub(super) fn sockets(&self, port: PortId) -> Option<SocketsStatus> {
+        let (gate, namespace) = (self.gate.as_ref().ok()?, self.namespace(port)?);
+        let Share { watched, untracked, lost } = gate.share(namespace)?;
+        let UnseenStatus { datagrams: unseen, last } = gate.unseen(namespace);
+        Some(SocketsStatus { watched, untracked, lost, unseen, last_unseen: last })
+    }
+
     /// What a port's operator ought to know, in sentences; nothing if all is well.
     pub(super) fn notes(&self, port: PortId) -> Vec<String> {
-        let namespace = self.namespace(port);
-        let share = self
-            .gate
-            .as_ref()
-            .ok()
-            .zip(namespace)
-            .and_then(|(gate, namespace)| gate.share(namespace));
         let mut notes = self.guest(port).map(GuestGate::notes).unwrap_or_default();
-        let Some(udp_gate::Share { untracked, lost, .. }) = share else { return notes };
+        let Some(sockets) = self.sockets(port) else { return notes };
+        let SocketsStatus { untracked, lost, unseen, last_unseen, .. } = sockets;
+        if let Some(last) = last_unseen {
+            notes.push(format!(
+                "{unseen} datagrams were for no UDP socket that is seen, the last for {last}: nobody listens there, or address translation, a macvlan or a namespace in the container leads on, and who is there loses what finds no room"
+            ));
+        }
         if untracked > 0 {
             notes.push(
                 "some of its UDP sockets are not watched, as there are too many, and lose what they are sent when full"

@@ -58,6 +58,7 @@ pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus 
         held_flows: switch.flows(*id).len() as u32,
         stalled_flows: switch.stalled_flows(*id).count() as u32,
         held_sockets: held_sockets(plane, *id, now),
+        udp_sockets: plane.gate().sockets(*id),
         notes: notes.collect(),
     }
 }

@@ -382,3 +382,19 @@ fn changes_to_a_containers_interface_are_reported() {
     port.detach().unwrap();
     other.detach().unwrap();
 }
+
+#[test]
+fn receive_packet_steering_is_off_and_is_reported_if_it_comes_back() {
+    let container = Container::new("steered");
+    let mask = || std::fs::write("/proc/sys/net/core/rps_default_mask", "1");
+    container.namespace.run(mask).unwrap().unwrap();
+    let port = attach(&config(&container, 1));
+    assert_eq!(port.inspector().unwrap().look().notes, [""; 0]);
+    let setting = "/sys/class/net/eth0/queues/rx-0/rps_cpus";
+    let mut ip = Command::new("ip");
+    ip.args(["netns", "exec", &container.name, "sh", "-c", &format!("echo 1 >{setting}")]);
+    assert!(ip.status().unwrap().success());
+    let notes = port.inspector().unwrap().look().notes.join("\n");
+    assert!(notes.contains("receive packet steering was switched on"), "{notes}");
+    port.detach().unwrap();
+}

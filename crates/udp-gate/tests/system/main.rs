@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tap::{TapConfig, TapPort};
-use udp_gate::{Share, SocketState, UdpGate, Verdict};
+use udp_gate::{Share, SocketState, UdpGate, UnseenStatus, Verdict};
 use units::Mac;
 use wire::checksum::{Sum, pseudo_header};
 use wire::{Offload, PartialChecksum, Segment, SegmentKind};
@@ -662,4 +663,40 @@ fn reusable(address: SocketAddr) -> UdpSocket {
     sockopt::set_socket_reuseport(&socket, true).unwrap();
     rustix::net::bind(socket.as_fd(), &address).unwrap();
     socket.into()
+}
+
+/// A container's interface has a second one beside it, which is in a namespace of its own.
+#[test]
+fn what_the_container_leads_on_is_counted_and_told_of() {
+    let (mut world, ()) = World::new("ug-led", |_| ());
+    let inner = format!("{}-inner", world.name);
+    let within = Namespace::create(&inner).unwrap();
+    let _guard = Named(inner.clone());
+    let ip = |namespace: &Namespace, words: &str| {
+        let run = || Command::new("ip").args(words.split(' ')).output().unwrap();
+        let output = namespace.run(run).unwrap();
+        assert!(output.status.success(), "{words}: {output:?}");
+    };
+    let (mac, address) = (Mac::local(3), v4(3));
+    ip(
+        &world.namespace,
+        &format!("link add mv0 link eth0 address {mac} netns {inner} type macvlan mode bridge"),
+    );
+    ip(&within, &format!("address add {address}/24 dev mv0"));
+    ip(&within, "link set mv0 up");
+    let (seen, led) = (world.bind("10.9.0.2:5000", 0), bind(&within, "10.9.0.3:5000", 0));
+    let mut count = 0;
+    let deadline = Instant::now() + LONG;
+    while world.gate.unseen(world.inode).datagrams == 0 {
+        assert!(Instant::now() < deadline);
+        assert!(world.offer(&Frame::new(0, (7000, 5000), count, 8)));
+        assert!(world.offer(&Frame::to(address, PEER[0], mac, (7000, 5000), count, 8)));
+        assert_eq!((read(&seen), read(&led)), (count, count));
+        world.gate.tick();
+        count += 1;
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(count > 10, "the first ones of a flow are no news");
+    let last = Some(SocketAddr::new(address, 5000));
+    assert_eq!(world.gate.unseen(world.inode), UnseenStatus { datagrams: 1, last });
 }
