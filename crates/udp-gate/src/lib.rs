@@ -18,8 +18,8 @@
 //! before it asks about the next, nothing is in flight. A socket that is not known has never been
 //! sent anything, so it is empty and takes a datagram of any size. This holds as long as the device
 //! has no NAPI (`IFF_NAPI`), no receive batching and no receive packet steering (`rps_cpus`,
-//! `rps_flow_cnt`: crate `tap` switches them off, and looks), and the container does not forward the
-//! frame internally.
+//! `rps_flow_cnt`: crate `tap` switches them off, and looks), and the container does not forward
+//! the frame internally.
 //!
 //! # What it cannot prevent
 //!
