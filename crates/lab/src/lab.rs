@@ -14,6 +14,7 @@ use kernel::spawn;
 
 use crate::home::{GUEST, PROCESSES, Record};
 use crate::process::Process;
+use crate::program::run;
 use crate::site::{Ground, Site, open};
 use crate::{Endpoint, Home, LabError, LabSpec, SwitchKind};
 use crate::{agent, bridge, endpoint, hosts, ovs};
@@ -142,6 +143,42 @@ impl Lab {
         spawn::inside(&mut command, namespace);
         spawn::dies_with_parent(&mut command);
         Ok(command)
+    }
+
+    /// Runs a command inside an endpoint to its end, and gives what it said.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::UnknownEndpoint`], or [`LabError::Program`] with what it said if it failed.
+    pub fn run_in(
+        &self,
+        endpoint: &str,
+        program: &str,
+        arguments: &[&str],
+    ) -> Result<String, LabError> {
+        run(self.command(endpoint, program)?.args(arguments))
+    }
+
+    /// Runs a command where the switch's ports are, each an interface of its endpoint's name, to
+    /// its end, and gives what it said: of a lab with one switch.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Program`] with what it said if it failed.
+    pub fn run_at_switch(&self, program: &str, arguments: &[&str]) -> Result<String, LabError> {
+        let mut command = Command::new(program);
+        spawn::inside(&mut command, open(&self.home.switch_netns(self.id()))?);
+        run(command.args(arguments))
+    }
+
+    /// Tells the bridge of a lab's Open vSwitch something by OpenFlow 1.3: an order of `ovs-ofctl`,
+    /// such as `add-flow`, and what it takes.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Program`] with what `ovs-ofctl` said if it failed.
+    pub fn open_flow(&self, order: &str, what: &str) -> Result<(), LabError> {
+        ovs::open_flow(&self.directory(), order, what)
     }
 
     /// Becomes a command inside an endpoint; it ends when the lab is taken down. Returns only if

@@ -81,6 +81,15 @@ pub(crate) fn received(directory: &Path) -> Result<u64, LabError> {
     Ok(sum(&switch.threads()?, "packets received:"))
 }
 
+/// Tells the bridge something by OpenFlow 1.3.
+pub(crate) fn open_flow(directory: &Path, order: &str, what: &str) -> Result<(), LabError> {
+    let program = "ovs-ofctl";
+    let ofctl = find(program).ok_or(LabError::Missing { program, package: PACKAGE })?;
+    let bridge = format!("unix:{}", directory.join(format!("{SWITCH}.mgmt")).display());
+    let mut command = at_home(Command::new(ofctl), directory);
+    run(command.args(["-O", "OpenFlow13", order, &bridge, what])).map(drop)
+}
+
 /// Adds up what the datapath's threads say behind `name`, as far as each begins with a number.
 pub(crate) fn sum(threads: &str, name: &str) -> u64 {
     let said = threads.lines().filter_map(|line| line.trim().strip_prefix(name));

@@ -82,12 +82,15 @@ impl Program {
     /// The next line that the program says.
     fn event(&mut self, bench: &Bench<'_>, patience: Duration) -> Result<Event, MeasureError> {
         let asked = Instant::now();
+        let mut seen = 0;
         loop {
-            if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.unread.drain(..=end).collect();
+            // A long report comes in many pieces: each is looked through once.
+            if let Some(end) = self.unread[seen..].iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.unread.drain(..=seen + end).collect();
                 return serde_json::from_slice(&line)
                     .map_err(|error| self.failed(error.to_string()));
             }
+            seen = self.unread.len();
             bench.go_on()?;
             if asked.elapsed() > patience {
                 return Err(self.failed(format!("it said nothing for {} s", patience.as_secs())));

@@ -1,5 +1,5 @@
-//! Measurements: loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers; and what
-//! BFD costs.
+//! Measurements: loss, ramp, Partition-Aggregate, throughput and isolation, on zovn and on its
+//! peers; and what BFD costs.
 //!
 //! ```text
 //!   Config ─▶ experiment ──▶ Measurement ──▶ JSON, table, page
@@ -20,6 +20,7 @@ mod environment;
 mod error;
 mod fleet;
 mod flood;
+pub mod isolation;
 pub mod loss;
 mod losses;
 pub mod memory;
@@ -77,7 +78,8 @@ impl Progress for () {
 pub struct Measurement<C, R> {
     /// The version that measured.
     pub zovn: String,
-    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `tunnel`, `bfd`, `paths`, `demo`.
+    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `tunnel`,
+    /// `isolation`, `bfd`, `paths`, `demo`.
     pub experiment: String,
     /// Where.
     pub environment: Environment,

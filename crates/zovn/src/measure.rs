@@ -5,10 +5,11 @@ mod pa;
 
 use clap::{Subcommand, ValueEnum};
 use lab::Cable;
+use measure::isolation::{self, Peer, Set};
 use measure::throughput::Ports;
 use measure::tunnel::{self, Tunnel};
 use measure::{MeasureError, SwitchKind, bfd, loss, paths, ramp, throughput, vhost};
-use units::Span;
+use units::{Rate, Span};
 
 use self::common::{CONTAINERS, Common, MACHINES, MEMORY, Output};
 use crate::ending::Outcome;
@@ -46,6 +47,12 @@ enum Experiment {
     ///
     /// Example: zovn measure tunnel --tunnels kernel-vxlan,geneve,vxlan --streams 1,4 --cable cut
     Tunnel(TunnelArgs),
+    /// See what bursts of one virtual network do to another that keeps to its rate.
+    ///
+    /// For instance: zovn measure isolation --quick --report isolation.html. The parameter sets P1
+    /// to P6, p1, pa1 and ti are those of Gusat et al., "Virtual network isolation". It fails if
+    /// zovn loses a frame.
+    Isolation(IsolationArgs),
     /// See what it costs to watch the paths to many hosts by BFD, and how soon a cut is noticed.
     ///
     /// For instance: zovn measure bfd --sessions 5000 --interval 500ms --duration 10s --json. Both
@@ -182,6 +189,43 @@ struct TunnelArgs {
 }
 
 #[derive(clap::Args)]
+struct IsolationArgs {
+    #[command(flatten)]
+    output: Output,
+    /// The switches to compare: bridge, bridge-htb, bridge-bucket, bridge-sender, ovs-meter,
+    /// ovs-htb, zovn-lossy, zovn.
+    #[arg(long = "switch", value_name = "SWITCH", value_delimiter = ',', default_values_t = Peer::ALL)]
+    peers: Vec<Peer>,
+    /// The parameter sets: what the second network sends and may send.
+    #[arg(long, value_name = "SET", value_delimiter = ',', default_values_t = Set::ALL)]
+    sets: Vec<Set>,
+    /// The rate of the port where both networks meet, in bits of L2 frame.
+    #[arg(long, default_value = "250mbit")]
+    rate: Rate,
+    /// How many frames of each network wait there, at most.
+    #[arg(long, value_name = "FRAMES", default_value_t = 64)]
+    buffer: u32,
+    /// How long a burst of the second network lasts; several are compared.
+    #[arg(long = "tb", value_name = "TIME", value_delimiter = ',', default_value = "1s,2s,5s")]
+    bursts_last: Vec<Span>,
+    /// How long the second network is silent behind each burst.
+    #[arg(long, value_name = "TIME", default_value = "3s")]
+    gap: Span,
+    /// How many bursts there are, each round.
+    #[arg(long, default_value_t = 5)]
+    bursts: u32,
+    /// How long the first network is alone at first.
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    lead: Span,
+    /// How often each switch has its turn.
+    #[arg(long, default_value_t = 10)]
+    rounds: u32,
+    /// A few minutes instead of hours: --tb 1s,2s --gap 1500ms --bursts 3 --lead 1s --rounds 1.
+    #[arg(long, conflicts_with_all = ["bursts_last", "gap", "bursts", "lead", "rounds"])]
+    quick: bool,
+}
+
+#[derive(clap::Args)]
 struct BfdArgs {
     #[command(flatten)]
     output: Output,
@@ -260,6 +304,10 @@ pub fn run(args: Args) -> Outcome {
             let config = tunnel::Config { tunnels, cable, streams, duration, tcp, rounds };
             output.make(|bench| tunnel::run(bench, config))
         }
+        Experiment::Isolation(args) => {
+            let config = args.config();
+            args.output.make(|bench| isolation::run(bench, config))
+        }
         Experiment::Bfd(args) => {
             let BfdArgs { output, sessions, interval, duration, rounds } = args;
             let config = bfd::Config { sessions, interval, duration, rounds };
@@ -268,6 +316,33 @@ pub fn run(args: Args) -> Outcome {
         Experiment::Paths(args) => {
             let PathsArgs { output, cuts, rate } = args;
             output.make(|bench| paths::run(bench, paths::Config { cuts, rate }))
+        }
+    }
+}
+
+impl IsolationArgs {
+    fn config(&self) -> isolation::Config {
+        let config = isolation::Config {
+            peers: self.peers.clone(),
+            sets: self.sets.clone(),
+            rate: self.rate,
+            buffer: self.buffer,
+            bursts_last: self.bursts_last.clone(),
+            gap: self.gap,
+            bursts: self.bursts,
+            lead: self.lead,
+            rounds: self.rounds,
+        };
+        if !self.quick {
+            return config;
+        }
+        isolation::Config {
+            bursts_last: [1, 2].map(Span::from_secs).into(),
+            gap: Span::from_millis(1500),
+            bursts: 3,
+            lead: Span::from_secs(1),
+            rounds: 1,
+            ..config
         }
     }
 }

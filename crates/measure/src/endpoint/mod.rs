@@ -16,6 +16,7 @@ mod error;
 mod query;
 mod repairs;
 mod stream;
+mod timed;
 mod udp;
 
 use std::process::ExitCode;
@@ -28,6 +29,9 @@ pub use error::EndpointError;
 pub use query::{Aggregator, AggregatorReport, Worker, WorkerReport};
 pub use repairs::Repairs;
 pub use stream::{TcpReceive, TcpReceived, TcpSend, TcpSent};
+pub use timed::{
+    SMALLEST_TIMED_FRAME, Skipped, TimedReceive, TimedReceived, TimedSend, TimedSent, Timetable,
+};
 pub use udp::{FRAME_HEADERS, SMALLEST_FRAME, UdpReceive, UdpReceived, UdpSend, UdpSent};
 
 use control::Control;
@@ -40,6 +44,10 @@ pub enum Role {
     UdpSend(UdpSend),
     /// Counts UDP frames, at a pace if asked.
     UdpReceive(UdpReceive),
+    /// Sends UDP frames when they are due.
+    TimedSend(TimedSend),
+    /// Tells how long each was on its way.
+    TimedReceive(TimedReceive),
     /// Answers queries.
     PaWorker(Worker),
     /// Asks queries and times them.
@@ -75,6 +83,8 @@ fn play(role: Role, control: &Control) -> Result<serde_json::Value, EndpointErro
     match role {
         Role::UdpSend(role) => report(udp::send(&role, control)?),
         Role::UdpReceive(role) => report(udp::receive(&role, control)?),
+        Role::TimedSend(role) => report(timed::send(&role, control)?),
+        Role::TimedReceive(role) => report(timed::receive(&role, control)?),
         Role::PaWorker(role) => report(query::work(&role, control)?),
         Role::PaAggregator(role) => report(query::aggregate(&role, control)?),
         Role::TcpSend(role) => report(stream::send(&role, control)?),

@@ -32,7 +32,7 @@ const HEADER: usize = 16;
 const LAST: u32 = 1;
 
 /// How long a blocked call may hide the clock and the parent.
-const GLANCE: Duration = Duration::from_millis(100);
+pub(super) const GLANCE: Duration = Duration::from_millis(100);
 
 /// How far behind its schedule a paced program may fall and still catch up; what lies further back
 /// is forgiven.
@@ -314,11 +314,11 @@ impl Pace {
 
 /// Lets a sleep end when it should: the default slack of 50 µs is a whole gap at 20,000 frames a
 /// second.
-fn sharpen_sleep() -> Result<(), EndpointError> {
+pub(super) fn sharpen_sleep() -> Result<(), EndpointError> {
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).doing("set the timer slack")
 }
 
-fn nanos(duration: Duration) -> u64 {
+pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -1,6 +1,7 @@
 //! Measurements as people read them: a table for the terminal, a page to keep.
 
 mod bfd;
+mod isolation;
 mod loss;
 mod pa;
 mod paths;

@@ -202,6 +202,39 @@ fn tunnels_are_compared() {
 }
 
 #[test]
+fn a_burst_breaches_a_deep_bucket_and_no_shallow_one() {
+    let mut switches = "bridge,bridge-htb,bridge-bucket,bridge-sender,zovn-lossy,zovn".to_owned();
+    if needs::checked(SwitchKind::Ovs.check()) {
+        switches += ",ovs-meter,ovs-htb";
+    }
+    // Slow enough that a busy machine sends in time.
+    let size = ["--rate", "20mbit", "--lead", "200ms", "--gap", "200ms", "--rounds", "1"];
+    let case =
+        ["isolation", "--switch", &switches, "--sets", "P4", "--tb", "400ms", "--bursts", "1"];
+    let (object, code) = measured(&[&case[..], &size[..]].concat());
+    assert_eq!(code, Some(0), "{object:#}");
+    let results = object["results"].as_array().unwrap();
+    assert_eq!(results.len(), switches.split(',').count());
+    for result in results {
+        let peer = result["peer"].as_str().unwrap();
+        let is_zovn = peer.starts_with("zovn");
+        assert_eq!(result["balanced"].as_bool(), is_zovn.then_some(true), "{result:#}");
+        assert!(result["sent"].as_u64().unwrap() > 500, "{result:#}");
+        let figure = |name: &str| result[name].as_f64().unwrap();
+        let lost = result["pa1"].as_array().unwrap().iter().filter_map(Value::as_u64).sum::<u64>();
+        match peer {
+            // Both together are 1.28 of the port, which has room for 64 frames, or 16.
+            "bridge" | "bridge-bucket" | "zovn-lossy" => assert!(lost > 0, "{result:#}"),
+            // The second may send less than a sixth of what it sends.
+            "bridge-htb" | "ovs-htb" | "ovs-meter" | "bridge-sender" => {
+                assert!(figure("p2") > 0.5, "{result:#}");
+            }
+            _ => assert_eq!((lost, figure("p2")), (0, 0.0), "{result:#}"),
+        }
+    }
+}
+
+#[test]
 fn flow_control_between_hosts_is_compared() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("lab.toml");

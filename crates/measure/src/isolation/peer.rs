@@ -1,0 +1,206 @@
+//! The switches of the isolation experiment, and how each is told what two networks may send.
+
+use std::fmt;
+use std::str::FromStr;
+
+use lab::{Lab, SwitchKind};
+use serde::{Deserialize, Serialize};
+use units::Rate;
+
+use super::set::Set;
+use crate::MeasureError;
+use crate::site::address;
+
+/// A switch and what isolates networks there.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Peer {
+    /// The kernel's bridge: one queue for both networks.
+    Bridge,
+    /// The bridge, with HTB at the port: a class for each network, of its own rate.
+    BridgeHtb,
+    /// The same with a bucket as deep as one second of the second network's rate, whose class goes
+    /// first: how some hardware switches limit rates.
+    BridgeBucket,
+    /// The bridge, with a bucket at each sender.
+    BridgeSender,
+    /// Open vSwitch's userspace datapath, with a meter for the second network.
+    OvsMeter,
+    /// Open vSwitch's userspace datapath, with HTB at the port.
+    OvsHtb,
+    /// zovn with every class lossy: nobody is told to wait.
+    ZovnLossy,
+    /// zovn.
+    Zovn,
+}
+
+/// The endpoint at the port where both networks meet, and who sends in each network.
+pub const RECEIVER: &str = "rx";
+pub const FIRST: &str = "first";
+pub const SECOND: &str = "second";
+
+/// Bytes a frame, Ethernet header included.
+pub const FRAME: u32 = 1514;
+
+/// Two frames, with what a tag adds: as little as a bucket needs.
+const BURST: u32 = 2 * 1518;
+
+impl Peer {
+    /// All there are, in the order in which tables show them.
+    pub const ALL: [Self; 8] = [
+        Self::Bridge,
+        Self::BridgeHtb,
+        Self::BridgeBucket,
+        Self::BridgeSender,
+        Self::OvsMeter,
+        Self::OvsHtb,
+        Self::ZovnLossy,
+        Self::Zovn,
+    ];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Bridge => "bridge",
+            Self::BridgeHtb => "bridge-htb",
+            Self::BridgeBucket => "bridge-bucket",
+            Self::BridgeSender => "bridge-sender",
+            Self::OvsMeter => "ovs-meter",
+            Self::OvsHtb => "ovs-htb",
+            Self::ZovnLossy => "zovn-lossy",
+            Self::Zovn => "zovn",
+        }
+    }
+
+    /// The switch under it.
+    pub const fn switch(self) -> SwitchKind {
+        match self {
+            Self::Bridge | Self::BridgeHtb | Self::BridgeBucket | Self::BridgeSender => {
+                SwitchKind::Bridge
+            }
+            Self::OvsMeter | Self::OvsHtb => SwitchKind::Ovs,
+            Self::ZovnLossy => SwitchKind::ZovnLossy,
+            Self::Zovn => SwitchKind::Zovn,
+        }
+    }
+
+    /// Tells the switch of `lab`, whose port has `rate` and holds `buffer` frames, what both
+    /// networks may send.
+    pub(super) fn isolate(
+        self,
+        lab: &Lab,
+        set: Set,
+        rate: Rate,
+        buffer: u32,
+    ) -> Result<(), MeasureError> {
+        let [first, second] = [Set::BETA1, set.beta2_limit()].map(|share| Set::of(share, rate));
+        match self {
+            Self::Bridge | Self::ZovnLossy | Self::Zovn => Ok(()),
+            Self::BridgeHtb | Self::OvsHtb => {
+                let first = Class { rate: first, most: rate, first: true, burst: BURST, buffer };
+                let second =
+                    Class { rate: second, most: second, first: false, burst: BURST, buffer };
+                classes(lab, rate, first, second)
+            }
+            Self::BridgeBucket => {
+                let deep = u32::try_from(second.bits_per_sec() / 8).unwrap_or(u32::MAX);
+                let first =
+                    Class { rate: first, most: rate, first: false, burst: BURST, buffer: 16 };
+                let second = Class { rate: second, most: second, first: true, burst: deep, buffer };
+                classes(lab, rate, first, second)
+            }
+            Self::BridgeSender => {
+                for (endpoint, rate) in [(FIRST, first), (SECOND, second)] {
+                    let bucket = format!(
+                        "qdisc replace dev eth0 root tbf rate {} burst {BURST} limit {}",
+                        bits(rate),
+                        u64::from(buffer) * u64::from(FRAME)
+                    );
+                    lab.run_in(endpoint, "tc", &words(&bucket))?;
+                }
+                Ok(())
+            }
+            Self::OvsMeter => {
+                let kbits = second.bits_per_sec() / 1000;
+                let burst = (BURST * 8).div_ceil(1000);
+                let meter =
+                    format!("meter=1,kbps,burst,band=type=drop,rate={kbits},burst_size={burst}");
+                lab.open_flow("add-meter", &meter)?;
+                let metered = format!("in_port={SECOND},priority=10,actions=meter:1,normal");
+                Ok(lab.open_flow("add-flow", &metered)?)
+            }
+        }
+    }
+}
+
+/// What HTB is told of a network.
+#[derive(Clone, Copy)]
+struct Class {
+    /// What it has for certain.
+    rate: Rate,
+    /// What it may have.
+    most: Rate,
+    /// Whether it goes before the other.
+    first: bool,
+    /// How many bytes it may send at once after a rest.
+    burst: u32,
+    /// How many frames wait.
+    buffer: u32,
+}
+
+/// Puts a class for each network inside the bucket that stands for the port's wire. HTB alone is no
+/// wire: what classes send below their own rates passes whatever their parent's is.
+fn classes(lab: &Lab, wire: Rate, first: Class, second: Class) -> Result<(), MeasureError> {
+    let tc = |line: &str| lab.run_at_switch("tc", &words(line)).map(drop);
+    let class = |parent: &str, id: &str, class: &Class| {
+        let Class { rate, most, first, burst, .. } = *class;
+        let (rate, most) = (bits(rate), bits(most));
+        let order = u32::from(!first);
+        tc(&format!(
+            "class add dev {RECEIVER} parent {parent} classid {id} htb rate {rate} ceil {most} \
+             burst {burst} cburst {burst} prio {order} quantum {FRAME}"
+        ))
+    };
+    tc(&format!("qdisc replace dev {RECEIVER} parent 1:1 handle 3: htb default 10"))?;
+    let whole = Class { rate: wire, most: wire, first: true, burst: BURST, buffer: 0 };
+    class("3:", "3:1", &whole)?;
+    for (endpoint, minor, one) in [(FIRST, 10, first), (SECOND, 20, second)] {
+        let id = format!("3:{minor}");
+        class("3:1", &id, &one)?;
+        tc(&format!(
+            "qdisc add dev {RECEIVER} parent {id} handle {minor}: pfifo limit {}",
+            one.buffer
+        ))?;
+        let from = address(lab, endpoint, 0)?.ip();
+        tc(&format!(
+            "filter add dev {RECEIVER} parent 3: protocol ip prio 1 u32 match ip src {from}/32 \
+             flowid {id}"
+        ))?;
+    }
+    Ok(())
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_ascii_whitespace().collect()
+}
+
+/// A rate as `tc` reads it.
+fn bits(rate: Rate) -> String {
+    format!("{}bit", rate.bits_per_sec())
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for Peer {
+    type Err = MeasureError;
+
+    fn from_str(text: &str) -> Result<Self, MeasureError> {
+        Self::ALL.into_iter().find(|peer| peer.word() == text).ok_or_else(|| {
+            let words = Self::ALL.map(Self::word).join(", ");
+            MeasureError::Config(format!("`{text}` is no switch here: write one of {words}"))
+        })
+    }
+}

@@ -1,0 +1,250 @@
+//! What bursts of one virtual network do to another, told.
+
+use units::Span;
+
+use crate::isolation::{BUSY, Isolation, Moment, Peer, Report, Set};
+use crate::page::{Axis, Bars, Cdf, Chart, Lines, Unit, percent, si};
+use crate::{Environment, SwitchKind};
+
+use super::{Readable, Rows, many, unbalanced, us};
+
+/// The bits of a frame.
+const FRAME_BITS: f64 = 8.0 * 1514.0;
+
+impl Readable for Report {
+    fn title(&self) -> String {
+        "Isolation: bursts of one network beside another".into()
+    }
+
+    fn conditions(&self) -> String {
+        let config = &self.config;
+        let lasts: Vec<_> = config.bursts_last.iter().map(ToString::to_string).collect();
+        format!(
+            "Both networks meet at a port of {} with room for {} of each. The first sends {} all the time; the second \
+             in {} of {}, {} apart. {}.",
+            si(config.rate.bits_per_sec() as f64, Unit::BITS_PER_SEC),
+            many(config.buffer.into(), "frame"),
+            bits(Set::BETA1 * config.rate.bits_per_sec() as f64),
+            many(config.bursts.into(), "burst"),
+            lasts.join(", "),
+            config.gap,
+            many(config.rounds.into(), "round"),
+        )
+    }
+
+    fn rows(&self) -> Rows {
+        let mut rows = Rows::new([
+            "switch",
+            "set",
+            "burst",
+            "p1",
+            "in bursts",
+            "pa1",
+            "ti loss",
+            "bucket",
+            "ti rate",
+            "ti delay",
+            "β1 came",
+            "β2 came",
+            "p2",
+            "alone p99",
+            "in bursts p99",
+        ]);
+        for one in &self.results {
+            let ms = |ms: f64| us(ms * 1e3);
+            rows.row([
+                one.peer.to_string(),
+                one.set.to_string(),
+                one.burst.to_string(),
+                percent(one.p1),
+                percent(one.p1_in_bursts),
+                format!("{:.0}", one.pa1_mean()),
+                ms(one.ti.loss_ms),
+                ms(one.bucket_ms),
+                ms(one.ti.rate_ms),
+                ms(one.ti.delay_ms),
+                bits(one.received[0]),
+                bits(one.received[1]),
+                percent(one.p2),
+                us(one.alone.p99),
+                us(one.in_bursts.p99),
+            ]);
+        }
+        rows
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let bursts: usize = self.results.iter().map(|one| one.pa1.len()).min().unwrap_or(0);
+        vec![
+            "p1 is the share of the first network's frames that were lost, pa1 how many of them in each burst. `ti` is how \
+             long isolation was breached in a burst, in parts of 10 ms: in which a frame was lost; in which less than 0.98 of \
+             what was due came; in which a frame took five frames' time on the wire longer than the median before the \
+             first burst."
+                .into(),
+            "`bucket` is how long a token bucket as deep as one second of the second network's rate lets its burst pass: \
+             β_l2/(β2 − β_l2), which is what `bridge-bucket` has to show."
+                .into(),
+            format!(
+                "Where none of {} cost a frame, fewer than {} of all do, at 95 %.",
+                many(bursts as u64, "burst"),
+                percent((3.0 / bursts.max(1) as f64).min(1.0))
+            ),
+            "HTB is the best that this kernel has: it is built without HFSC, ETS, DRR and FQ. Open vSwitch's userspace datapath \
+             shapes nothing by itself: `ovs-meter` drops, `ovs-htb` is HTB at its port's interface."
+                .into(),
+        ]
+    }
+
+    fn charts(&self) -> Vec<Chart> {
+        let mut charts = Vec::new();
+        if let Some(first) = self.results.first() {
+            let mine = |one: &&Isolation| (one.set, one.burst) == (first.set, first.burst);
+            let of = |what: &str| format!("{what}: {}, bursts of {}", first.set, first.burst);
+            let shown: Vec<_> = self.results.iter().filter(mine).collect();
+            let time = || Axis::linear("time", Unit::SECONDS);
+            let course = |chart: Lines, of: fn(&Moment) -> f64| {
+                shown.iter().fold(chart, |chart, one| {
+                    let points = one.course.iter().map(|moment| (moment.at_s, of(moment)));
+                    chart.series(one.peer.to_string(), points)
+                })
+            };
+            let came = Axis::linear("came", Unit::BITS_PER_SEC);
+            let lost = Axis::linear("lost", Unit::SHARE);
+            let longest = Axis::log10("longest delay", Unit::SECONDS);
+            charts.push(
+                course(Lines::new(of("First network (β1)"), time(), came.clone()), |moment| {
+                    moment.first_fps * FRAME_BITS
+                })
+                .into(),
+            );
+            charts.push(
+                course(Lines::new(of("Second network (β2)"), time(), came), |moment| {
+                    moment.second_fps * FRAME_BITS
+                })
+                .into(),
+            );
+            charts.push(
+                course(
+                    Lines::new(of("First network's frames lost (p1)"), time(), lost),
+                    |moment| moment.p1,
+                )
+                .into(),
+            );
+            charts.push(
+                course(Lines::new(of("First network's delay"), time(), longest), |moment| {
+                    moment.delay_us / 1e6
+                })
+                .into(),
+            );
+        }
+        for burst in &self.config.bursts_last {
+            charts.push(self.lost_by_set(*burst));
+            charts.push(self.breached_by_set(*burst));
+        }
+        charts.push(self.lost_in_bursts());
+        charts
+    }
+
+    fn broken(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        for one in &self.results {
+            let case = format!("{} with {} and bursts of {}", one.peer, one.set, one.burst);
+            if one.generator_busy > BUSY {
+                broken.push(format!(
+                    "a program took {} of a processor beside {case}: the switch is not what was measured.",
+                    percent(one.generator_busy)
+                ));
+            }
+            if one.received[0] == 0.0 || one.received[1] == 0.0 {
+                broken.push(format!("nothing arrived through {case}: that is no measurement."));
+            }
+            if one.peer.switch() == SwitchKind::Zovn && (one.p1 > 0.0 || one.p2 > 0.0) {
+                broken.push(format!("{case} lost frames."));
+            }
+            if one.peer.switch() == SwitchKind::Zovn && one.duplicates > 0 {
+                broken.push(format!("{case} delivered {} twice.", many(one.duplicates, "frame")));
+            }
+            broken.extend(unbalanced(one.peer, one.balanced));
+        }
+        broken
+    }
+
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+}
+
+impl Report {
+    /// Figure 4: how many frames a burst costs the first network.
+    fn lost_by_set(&self, burst: Span) -> Chart {
+        let axis = Axis::log10("lost in a burst", Unit::FRAMES);
+        let bars = Bars::new(format!("Lost in a burst of {burst} (pa1)"), axis)
+            .groups("set", self.config.sets.iter().map(ToString::to_string));
+        self.config
+            .peers
+            .iter()
+            .fold(bars, |bars, peer| {
+                let values =
+                    self.config.sets.iter().map(|set| {
+                        self.find(*peer, *set, burst).map_or(f64::NAN, Isolation::pa1_mean)
+                    });
+                bars.series(peer.to_string(), values)
+            })
+            .into()
+    }
+
+    /// Figure 5: how long isolation is breached, beside what a bucket of a second explains.
+    fn breached_by_set(&self, burst: Span) -> Chart {
+        let axis = Axis::linear("breached in a burst", Unit::SECONDS);
+        let bars = Bars::new(format!("Breached in a burst of {burst} (ti, by loss)"), axis)
+            .groups("set", self.config.sets.iter().map(ToString::to_string));
+        let bars = bars.series(
+            "a bucket of one second",
+            self.config.sets.iter().map(|set| set.bucket_lasts(burst)),
+        );
+        self.config
+            .peers
+            .iter()
+            .fold(bars, |bars, peer| {
+                let values = self.config.sets.iter().map(|set| {
+                    self.find(*peer, *set, burst).map_or(f64::NAN, |one| one.ti.loss_ms / 1e3)
+                });
+                bars.series(peer.to_string(), values)
+            })
+            .into()
+    }
+
+    /// Figure 6: how losses in bursts are distributed.
+    fn lost_in_bursts(&self) -> Chart {
+        let chart =
+            Cdf::new("Lost in a burst, all sets", Axis::log10("lost in a burst", Unit::FRAMES));
+        self.config
+            .peers
+            .iter()
+            .fold(chart, |chart, peer| {
+                let mine = self.results.iter().filter(|one| one.peer == *peer);
+                let mut lost: Vec<u64> = mine.flat_map(|one| one.pa1.iter().copied()).collect();
+                lost.sort_unstable();
+                let share = |place: usize| (place + 1) as f64 / lost.len() as f64;
+                let steps =
+                    lost.iter().enumerate().map(|(place, lost)| (*lost as f64, share(place)));
+                chart.steps(peer.to_string(), steps)
+            })
+            .into()
+    }
+
+    fn find(&self, peer: Peer, set: Set, burst: Span) -> Option<&Isolation> {
+        self.results.iter().find(|one| (one.peer, one.set, one.burst) == (peer, set, burst))
+    }
+}
+
+impl Isolation {
+    /// How many frames of the first network a burst costs, in the mean.
+    fn pa1_mean(&self) -> f64 {
+        self.pa1.iter().sum::<u64>() as f64 / self.pa1.len().max(1) as f64
+    }
+}
+
+fn bits(bits: f64) -> String {
+    si(bits, Unit::BITS_PER_SEC)
+}
