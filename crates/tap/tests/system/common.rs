@@ -53,9 +53,10 @@ impl Container {
         self.namespace.run(|| TcpStream::connect(address)).unwrap().unwrap()
     }
 
-    /// A counter of the container's own stack, from /proc/net/snmp.
+    /// A counter of the container's own stack, from /proc/net/snmp or /proc/net/netstat.
     pub fn counter(&self, protocol: &str, name: &str) -> u64 {
-        let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
+        let file = if protocol.ends_with("Ext") { "netstat" } else { "snmp" };
+        let read = || std::fs::read_to_string(format!("/proc/thread-self/net/{file}"));
         let text = self.namespace.run(read).unwrap().unwrap();
         let mut lines =
             text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(": "));
