@@ -35,6 +35,6 @@ mod trunk;
 pub use error::OpenError;
 pub use link::Link;
 pub use monitor::Monitor;
-pub use overlay::{Overlay, Protection, UNPROTECTED};
+pub use overlay::{Outline, Overlay, Protection, UNPROTECTED};
 pub use topology::{Delta, Topology};
 pub use trunk::{Form, Outlook, REASONS, SessionOutlook, Trunk};

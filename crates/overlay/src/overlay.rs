@@ -65,6 +65,21 @@ pub struct Protection {
     pub keys: Arc<Keys>,
 }
 
+/// A far host in short.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Outline {
+    /// Its first tunnel address.
+    pub host: IpAddr,
+    /// Whether frames are sent to it.
+    pub state: PeerState,
+    /// Whether packets can be sealed, or need not be.
+    pub has_keys: bool,
+    /// How often it began a new incarnation.
+    pub resets: u64,
+    /// How often this end began one because a stream of the host contradicted itself.
+    pub contradictions: u64,
+}
+
 /// A host's tunnels.
 pub struct Overlay {
     uplink: Uplink,
@@ -481,13 +496,15 @@ impl Overlay {
         self.table.places()
     }
 
-    /// The far host with this number, its state, and how often sessions with it were begun anew.
-    /// `None` if the number is free.
-    pub fn outline(&self, now: Instant, place: usize) -> Option<(IpAddr, PeerState, u64)> {
+    /// What is worth telling of the far host with this number. `None` if the number is free.
+    pub fn outline(&self, now: Instant, place: usize) -> Option<Outline> {
         let trunk = self.table.get(Peer::new(place as u32)?)?;
         let session = trunk.session_status(now);
         let state = status::state(trunk, session.as_ref(), now, self.shared.patience);
-        Some((trunk.host(), state, session.map_or(0, |session| session.resets)))
+        let (resets, contradictions) =
+            session.map_or((0, 0), |session| (session.resets, session.contradictions));
+        let has_keys = trunk.is_channel_open();
+        Some(Outline { host: trunk.host(), state, has_keys, resets, contradictions })
     }
 
     /// The state of the far hosts with these numbers. The uplink is that port of the switch;

@@ -7,6 +7,7 @@
 
 use lossless::{PortId, Reason};
 use model::{PeerState, PortState};
+use overlay::Outline;
 use units::{Class, Instant, Span};
 
 use super::Host;
@@ -84,18 +85,23 @@ impl Host {
 
     fn tell_of_host(&mut self, now: Instant, place: usize) {
         let Self { plane, news, .. } = self;
-        let Some((host, state, resets)) = plane.peers().and_then(|peers| peers.outline(now, place))
-        else {
-            return;
-        };
-        let before = news.hosts.insert(host, (state, resets));
-        let (told, told_resets) = before.unwrap_or((PeerState::Handshake, 0));
+        let Some(found) = plane.peers().and_then(|peers| peers.outline(now, place)) else { return };
+        let Outline { host, state, .. } = found;
+        let before = news.hosts.insert(host, found).unwrap_or(Outline {
+            state: PeerState::Handshake,
+            resets: 0,
+            contradictions: 0,
+            ..found
+        });
+        let cause = why_reset(&before, &found);
         match state {
-            _ if told == state => {}
+            _ if before.state == state => {}
             PeerState::Up => tracing::info!(%host, "the host is reached"),
-            PeerState::Handshake => {
-                tracing::warn!(%host, "the host's session is over: a new one is asked for")
-            }
+            PeerState::Handshake => tracing::warn!(
+                %host,
+                cause = cause.unwrap_or("this end forgets streams that nobody uses"),
+                "the host's session is over: a new one is asked for"
+            ),
             PeerState::Down => {
                 tracing::warn!(%host, "the host is not reached: no path to it works, frames wait")
             }
@@ -104,9 +110,30 @@ impl Host {
                 "nothing was heard of the host for the stall time: what is for it is refused until it is"
             ),
         }
-        if resets > told_resets {
-            tracing::warn!(%host, resets, "sessions with the host were begun anew: it has restarted, or its stream could not be made sense of");
+        // A session may be over and a new one begun within a round.
+        if let Some(cause) = cause
+            && state == PeerState::Up
+        {
+            let Outline { resets, contradictions, .. } = found;
+            tracing::warn!(%host, cause, resets, contradictions, "the session with the host was begun anew");
         }
+    }
+}
+
+/// Why the session with a far host was begun anew between two looks; `None` if it was not, or for
+/// a reason that is no news.
+fn why_reset(before: &Outline, now: &Outline) -> Option<&'static str> {
+    match () {
+        () if now.contradictions > before.contradictions => {
+            Some("a stream of the host contradicted itself: somebody forges packets")
+        }
+        () if now.resets > before.resets => Some(
+            "the host began a new incarnation: it has restarted, or a stream from here made no sense to it",
+        ),
+        () if before.has_keys && !now.has_keys => {
+            Some("the keys were used up or given up, and no handshake has brought new ones")
+        }
+        () => None,
     }
 }
 
@@ -121,4 +148,31 @@ fn fresh_reasons(plane: &HostPlane, id: PortId, told: u32) -> Vec<Reason> {
     }
     let is_fresh = |reason: &Reason| (seen & !told) & 1 << *reason as u32 != 0;
     Reason::ALL.into_iter().filter(is_fresh).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn the_cause_of_a_reset_is_what_changed() {
+        let before = Outline {
+            host: Ipv4Addr::LOCALHOST.into(),
+            state: PeerState::Up,
+            has_keys: true,
+            resets: 3,
+            contradictions: 1,
+        };
+        let says = |now: Outline, part: &str| {
+            let cause = why_reset(&before, &now).unwrap();
+            assert!(cause.contains(part), "{cause}");
+        };
+        says(Outline { resets: 4, ..before }, "new incarnation");
+        // The host answers a new incarnation of ours by one of its own.
+        says(Outline { resets: 4, contradictions: 2, ..before }, "contradicted");
+        says(Outline { has_keys: false, ..before }, "keys");
+        assert_eq!(why_reset(&before, &before), None);
+    }
 }

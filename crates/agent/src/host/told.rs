@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use model::{PeerState, PortState};
+use model::PortState;
+use overlay::Outline;
 use units::Instant;
 
 /// Where the round is, and what was told of far hosts.
@@ -17,7 +18,8 @@ pub struct News {
     pub next: Option<usize>,
     /// How many refusals may be told of in this round.
     pub refusals: u32,
-    pub hosts: HashMap<IpAddr, (PeerState, u64)>,
+    /// The far hosts as they were told of.
+    pub hosts: HashMap<IpAddr, Outline>,
 }
 
 /// What was told of a port.
