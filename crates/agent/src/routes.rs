@@ -87,7 +87,8 @@ pub fn document() -> utoipa::openapi::OpenApi {
             ready,
             openapi,
             scrape
-        )
+        ),
+        components(schemas(CaptureDirection))
     )]
     struct Document;
     Document::openapi()
@@ -296,8 +297,8 @@ async fn remove_network(
     ("uplink" = Option<bool>, Query, description = "Packets in the underlay; their headers of Ethernet are made up."),
     ("refused" = Option<bool>, Query, description = "What is refused; a comment says why."),
     ("direction" = Option<CaptureDirection>, Query, description = "Into the switch or out of it; both if absent."),
-    ("snap" = Option<u32>, Query, description = "The most bytes of a frame that are kept."),
-    ("count" = Option<u64>, Query, description = "How many frames."),
+    ("snap" = Option<u32>, Query, minimum = 1, description = "The most bytes of a frame that are kept."),
+    ("count" = Option<u64>, Query, minimum = 1, description = "How many frames."),
     ("duration" = Option<String>, Query, description = "For how long: `10s`."),
 ), responses(
     (status = 200, content_type = "application/x-pcapng", body = Vec<u8>, description = "The file's beginning; it goes on."),
