@@ -1,27 +1,38 @@
-//! Signals that ask a command to end: the first is seen by whoever looks, a second one kills.
+//! Signals that ask a command to end: the first is seen by whoever looks, a later one kills.
 
 use std::fs;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 
 /// What a shell says of a command that Ctrl-C ended: 128 and the signal's number.
 pub const INTERRUPTED: u8 = 130;
 
+/// Signals within this time of the first are the same wish: timeout(1) sends its signal to the
+/// command and to its group, and the command gets it twice.
+const ONE_WISH: Duration = Duration::from_millis(300);
+
 /// A flag that the first Ctrl-C, SIGTERM or hang-up sets.
 pub fn stop() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        if signal == SIGHUP && survives_hangup() {
-            continue;
+    let asks = |signal: &i32| *signal != SIGHUP || !survives_hangup();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP].iter().filter(|signal| asks(signal)))?;
+    let told = stop.clone();
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        let mut first = None;
+        for signal in signals.forever() {
+            told.store(true, Ordering::Relaxed);
+            if first.get_or_insert_with(Instant::now).elapsed() > ONE_WISH {
+                low_level::exit(128 + signal);
+            }
         }
-        // In this order: the flag that the second looks at is the first's.
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
-        flag::register(signal, Arc::clone(&stop))?;
-    }
+    })?;
     Ok(stop)
 }
 
