@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A port's name: what people call it in files, tables and metrics.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(pattern = "^[!-.0-~]{1,63}$"))]
 #[serde(transparent)]
 pub struct PortName(pub String);
 

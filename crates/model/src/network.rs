@@ -25,6 +25,7 @@ pub const LABELS: RangeInclusive<u32> = 1..=(1 << 31) - 1;
 /// A virtual network's name: what people call it in files and in ports' declarations.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(pattern = "^[!-.0-~]{1,63}$"))]
 #[serde(transparent)]
 pub struct NetworkName(pub String);
 

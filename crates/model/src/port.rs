@@ -40,6 +40,7 @@ pub struct PortSpec {
     /// How many of its sender's frames may wait for one receiver in one class before the sender is
     /// held back; as many as `ingress` allows if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub quota: Option<u32>,
     /// How the egress chooses among its classes.
     #[serde(default)]
@@ -243,6 +244,7 @@ pub struct PortChange {
     pub class: Option<Class>,
     /// A new quota. As many as `ingress` has frames lift an old one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub quota: Option<u32>,
     /// A new scheduling.
     #[serde(skip_serializing_if = "Option::is_none")]
