@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use units::{Instant, Mac, Span};
-use wire::{Offload, arp, bfd, geneve, gre, icmp, neighbor, stt, tcp};
+use wire::{Offload, arp, bfd, geneve, gre, icmp, membership, neighbor, stt, tcp};
 use zerocopy::IntoBytes;
 
 use super::verify;
@@ -64,6 +64,8 @@ pub fn answer(bytes: &[u8]) {
         assert_eq!((answer.target, answer.mac), (question.target, Some(ROUTER)));
     }
     neighbor::Advertisement::parse(bytes);
+    neighbor::claim(bytes);
+    membership::read(bytes, |_| ());
     let mut buffer = [0; icmp::LONGEST_FRAME];
     let about = |bytes: &[u8], buffer: &mut [u8]| {
         let v4 = icmp::fragmentation_needed(bytes, 1400, (ROUTER, Ipv4Addr::LOCALHOST), buffer);

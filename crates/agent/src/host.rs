@@ -25,7 +25,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datapath::{Directory, MacEntry, Network};
+use datapath::{Behind, Directory, MacEntry, Network};
 use kernel::clock::{self, Watched};
 use kernel::random;
 use lossless::{Classes, Limits, PortConfig, PortId, Settings};
@@ -52,7 +52,7 @@ use host_plane::HostPlane;
 use numbers::Numbers;
 use paths::BfdMonitor;
 use porter::{Porter, Ticket};
-use responder::HostResponder;
+use responder::{HostResponder, Member};
 use told::News;
 pub(crate) use trace::TraceError;
 use watch::Watcher;
@@ -189,6 +189,7 @@ impl Host {
         let datapath = datapath::Settings {
             priorities: ClassMap(settings.priorities),
             mac_age: settings.mac_age,
+            forward_bpdus: settings.forward_bpdus,
             ..datapath::Settings::default()
         };
         Ok(Self {
@@ -313,9 +314,16 @@ impl Host {
     fn update_responder(&mut self) {
         let Self { plane, directory, attached, .. } = self;
         let Some(inner_mtu) = plane.peers().map(Overlay::inner_mtu) else { return };
-        let network = |port: &Attached| directory.vni(port.spec.network.as_ref()?);
-        let ports = attached.iter().filter_map(|port| Some((port.id, network(port)?)));
-        let ports = ports.collect();
+        let member = |Attached { id, spec, .. }: &Attached| {
+            let vni = directory.vni(spec.network.as_ref()?)?;
+            let declared = directory.network(vni).zip(spec.label);
+            let declared = declared.and_then(|(network, label)| network.behind(label));
+            let pinned = spec.addresses().map(|(mac, _)| mac);
+            let behind =
+                spec.has_antispoof().then(|| Behind::new(declared.into_iter().chain(pinned)));
+            Some(Member { port: *id, vni, behind })
+        };
+        let ports = attached.iter().filter_map(member).collect();
         plane.responder_mut().follow(directory.clone(), inner_mtu, ports);
     }
 
@@ -347,7 +355,7 @@ impl Host {
             turns: 0,
             empty_turns: 0,
             udp_gate: plane.gate().status(),
-            ports: self.attached.iter().map(|port| report::port(plane, port, now)).collect(),
+            ports: self.attached.iter().map(|port| self.report(port, now)).collect(),
             uplink: plane.uplink().and_then(uplink).or_else(|| self.uplink.as_ref().map(waiting)),
             ledger: plane.total_ledger(),
             balanced: match proof {
@@ -378,7 +386,7 @@ impl Host {
     /// One port, if there is one of that name.
     pub fn port(&self, name: &PortName) -> Option<PortStatus> {
         let port = &self.attached[self.find(name).ok()?];
-        Some(report::port(&self.plane, port, self.now()))
+        Some(self.report(port, self.now()))
     }
 
     /// The table of addresses: what was learned, pinned, and declared of machines on other hosts.

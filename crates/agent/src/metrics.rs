@@ -115,6 +115,9 @@ impl Snapshot {
             Some(Unit::Seconds),
             paused,
         )?;
+        let moved = self.ports().map(|port| (name(port), port.moved_addresses));
+        let help = "Ethernet addresses that have moved to this port from another.";
+        page.counter("moved_addresses", help, None, moved)?;
         let flows = self.ports().map(|port| (name(port), i64::from(port.held_flows)));
         page.gauge("held_udp_flows", "UDP flows held because their socket is full.", None, flows)?;
         let flows = self.ports().map(|port| (name(port), i64::from(port.stalled_flows)));
@@ -224,12 +227,14 @@ mod tests {
             class: units::Class::default(),
             quota: None,
             scheduling: model::Scheduling::default(),
+            storm: model::StormLimits::default(),
             ingress: Ledgers::default(),
             egress: Ledgers::default(),
             ingress_bytes: 0,
             egress_bytes: 0,
             paused: units::Span::ZERO,
             paused_by: None,
+            moved_addresses: 0,
             held_flows: 0,
             stalled_flows: 0,
             held_sockets: vec![model::HeldSocket {

@@ -16,10 +16,13 @@ use alloc::vec::Vec;
 use lossless::{Audience, Destination, PortId, Refusal};
 use units::{Class, ClassMap, Instant, Mac, Span};
 use wire::ethernet::{Peek, Tag};
+use wire::membership;
 
 use crate::cache::{Action, Cache, Cached, Entry};
+use crate::flaps::{Flap, Flaps};
 use crate::key::FlowKey;
 use crate::l2::{Address, Learned, Place, Segment};
+use crate::storm::{Storm, StormLimits};
 use crate::{Declared, Network, Peer, Remote};
 
 /// What a datapath is told.
@@ -32,6 +35,9 @@ pub struct Settings {
     /// The most addresses that are learned of one port; frames to others are flooded. So no sender
     /// fills the table for others.
     pub mac_limit: u32,
+    /// Spanning tree's frames are flooded as those of any group, so that bridges behind ports find
+    /// their loops; if not, they never cross the switch.
+    pub forward_bpdus: bool,
 }
 
 impl Default for Settings {
@@ -40,6 +46,7 @@ impl Default for Settings {
             priorities: ClassMap::from_fn(|class| class),
             mac_age: Span::from_secs(300),
             mac_limit: 1024,
+            forward_bpdus: false,
         }
     }
 }
@@ -51,6 +58,11 @@ pub struct PortConfig {
     pub class: Class,
     /// The network that the port is a member of.
     pub network: Network,
+    /// How much of what it sends is flooded.
+    pub storm: StormLimits,
+    /// Frames that come by it from an address that is another's, pinned or declared on another
+    /// host, are refused.
+    pub antispoof: bool,
 }
 
 /// What is to become of a frame.
@@ -92,8 +104,11 @@ struct Member {
     /// What was decided last: a sender that keeps talking to one receiver asks nobody else.
     last: Entry,
     config: PortConfig,
+    storm: Storm,
     /// How many addresses were learned of it.
     learned: u32,
+    /// How often an address moved to it from another port.
+    moves: u64,
 }
 
 /// All that decides where a host's frames go.
@@ -117,6 +132,7 @@ pub struct Datapath {
     uplink: Option<PortId>,
     /// Who is to have the frame that was flooded last.
     audience: Audience,
+    flaps: Flaps,
 }
 
 impl Datapath {
@@ -133,6 +149,7 @@ impl Datapath {
             sweep_at: Instant::ZERO,
             uplink: None,
             audience: Audience::default(),
+            flaps: Flaps::default(),
         }
     }
 
@@ -151,8 +168,9 @@ impl Datapath {
         if self.members.len() <= port.index() {
             self.members.resize_with(port.index() + 1, || None);
         }
-        self.members[port.index()] =
-            Some(Box::new(Member { last: Entry::NONE, config, learned: 0 }));
+        let storm = Storm::new(&config.storm);
+        let member = Member { last: Entry::NONE, config, storm, learned: 0, moves: 0 };
+        self.members[port.index()] = Some(Box::new(member));
     }
 
     /// Changes the class of a port's untagged frames.
@@ -161,6 +179,15 @@ impl Datapath {
         self.member_mut(port).config.class = class;
         // What was decided of its frames had the old class.
         self.segment_mut(network);
+    }
+
+    /// Changes how much of what a port sends is flooded.
+    pub fn set_storm_limits(&mut self, port: PortId, limits: StormLimits) {
+        let member = self.member_mut(port);
+        if member.config.storm != limits {
+            member.config.storm = limits;
+            member.storm = Storm::new(&limits);
+        }
     }
 
     /// How a port is configured.
@@ -176,6 +203,7 @@ impl Datapath {
         let Some(segment) = segments.get_mut(network.index()).and_then(Option::as_mut) else {
             return;
         };
+        segment.groups.forget(port);
         let before = segment.addresses.len();
         segment.addresses.retain(|_, place| {
             let goes = place.port == port;
@@ -196,6 +224,7 @@ impl Datapath {
     pub fn detach(&mut self, port: PortId) {
         self.close(port);
         if self.uplink == Some(port) {
+            self.segments.iter_mut().flatten().for_each(|segment| segment.groups.forget(port));
             self.uplink = None;
             self.touch_declared();
         } else {
@@ -203,6 +232,7 @@ impl Datapath {
             self.segment_mut(network).locals.remove(port);
         }
         self.members[port.index()] = None;
+        self.flaps.forget(port);
         self.drop_empty();
     }
 
@@ -210,7 +240,7 @@ impl Datapath {
     /// [declared](Self::declare).
     pub fn set_uplink(&mut self, port: PortId, class: Class) {
         assert!(self.uplink.is_none(), "a host's datapath has one uplink");
-        self.add(port, PortConfig { class, network: Network::NONE });
+        self.add(port, PortConfig { class, network: Network::NONE, ..PortConfig::default() });
         self.uplink = Some(port);
         self.touch_declared();
     }
@@ -260,6 +290,16 @@ impl Datapath {
                 segment.addresses.iter().map(move |it| entry(network, it))
             })
             .collect()
+    }
+
+    /// The addresses that move to and fro between ports.
+    pub fn flaps(&self, now: Instant) -> impl Iterator<Item = &Flap> {
+        self.flaps.iter(now)
+    }
+
+    /// How often an address has moved to a port from another.
+    pub fn moves(&self, port: PortId) -> u64 {
+        self.member(port).moves
     }
 
     /// How often the stages were asked, as no cache had the answer.
@@ -312,18 +352,48 @@ impl Datapath {
     ) -> Decision<'_> {
         let key = FlowKey::of(header, network);
         let action = self.action(now, from, key);
-        self.decision(from, key, action)
+        self.decision(now, from, key, action)
+    }
+
+    /// Notes what a frame for a group says of who is in which.
+    #[cold]
+    fn overhear(&mut self, now: Instant, from: PortId, key: FlowKey, frame: &[u8]) {
+        if !self.is_member(from, key.network()) || key.is_malformed() {
+            return;
+        }
+        let (_, vlan) = self.class_and_vlan(from, key.tag());
+        // Behind the uplink are the machines of all other hosts.
+        let most = match self.uplink == Some(from) {
+            true => u32::MAX,
+            false => self.settings.mac_limit,
+        };
+        let segment = self.segments[key.network().index()].as_mut().expect("it has a member");
+        membership::read(frame, |told| segment.groups.hear(now, from, vlan, told, most));
     }
 
     /// What would become of a frame that came now, and the VLAN that it would be looked for in.
     /// Nothing is learned: give a source address that is known.
-    pub fn explain(&self, from: PortId, header: &Peek, network: Network) -> Explained {
+    pub fn explain(
+        &self,
+        now: Instant,
+        from: PortId,
+        header: &Peek,
+        network: Network,
+    ) -> Explained {
         let key = FlowKey::of(header, network);
         let Action { class, verdict } = self.stages(from, key);
         let verdict = match verdict {
             Cached::To(port) => Fate::To(port),
             Cached::Far(remote) => Fate::Far(remote),
-            Cached::Flood => Fate::Flooded(self.audience(from, key, class)),
+            Cached::Flood => match self.audience(from, key, class) {
+                (_, Some(receivers))
+                    if let Some(refusal) =
+                        self.member(from).storm.refusal(now, key.destination(), receivers) =>
+                {
+                    Fate::Refused(refusal)
+                }
+                (audience, _) => Fate::Flooded(audience),
+            },
             Cached::Refuse(refusal) => Fate::Refused(refusal),
         };
         Explained { class, vlan: self.class_and_vlan(from, key.tag()).1, fate: verdict }
@@ -363,20 +433,25 @@ impl Datapath {
     fn learn(&mut self, now: Instant, from: PortId, key: FlowKey) {
         let (network, source) = (key.network(), key.source());
         let (_, vlan) = self.class_and_vlan(from, key.tag());
-        let Self { members, segments, settings, generation, addresses, .. } = self;
+        let Self { members, segments, settings, generation, addresses, flaps, .. } = self;
         let Some(segment) = segments.get_mut(network.index()).and_then(Option::as_mut) else {
             return;
         };
         // Nobody here is a machine that is declared on another host.
         let is_far = segment.remote(source, vlan).is_some();
-        if source.is_multicast() || is_far || !segment.locals.contains(from) {
+        if key.is_malformed() || is_far || !segment.locals.contains(from) {
             return;
         }
         let has_room = *learned_of(members, from) < settings.mac_limit;
-        match segment.learn(now, Address::new(source, vlan), from, has_room) {
+        let address = Address::new(source, vlan);
+        match segment.learn(now, address, from, has_room) {
             Learned::Nothing => return,
             Learned::New => *addresses += 1,
-            Learned::Moved(before) => *learned_of(members, before) -= 1,
+            Learned::Moved(before) => {
+                *learned_of(members, before) -= 1;
+                flaps.note(now, network, address, [from, before]);
+                members[from.index()].iter_mut().for_each(|member| member.moves += 1);
+            }
         }
         *learned_of(members, from) += 1;
         *generation += 1;
@@ -386,19 +461,38 @@ impl Datapath {
     /// The stages, one after the other.
     fn stages(&self, from: PortId, key: FlowKey) -> Action {
         let (class, vlan) = self.class_and_vlan(from, key.tag());
-        let is_uplink = self.uplink == Some(from);
-        let is_member = |segment: &&Segment| match is_uplink {
+        let (is_uplink, destination) = (self.uplink == Some(from), key.destination());
+        let is_bpdu = self.settings.forward_bpdus && destination == BPDU;
+        let verdict = match self.segment(key.network()) {
+            Some(segment) if self.is_member(from, key.network()) => {
+                if is_link_local(destination) && !is_bpdu {
+                    Cached::Refuse(Refusal::LINK_LOCAL)
+                } else if key.is_malformed() {
+                    Cached::Refuse(Refusal::MALFORMED)
+                } else if self.config(from).antispoof
+                    && segment.belongs_elsewhere(from, key.source(), vlan)
+                {
+                    Cached::Refuse(Refusal::SPOOFED)
+                } else {
+                    l2(segment, from, is_uplink, destination, vlan)
+                }
+            }
+            _ => Cached::Refuse(Refusal::NOT_MEMBER),
+        };
+        match verdict {
+            Cached::Far(_) if self.uplink.is_none() => {
+                Action { class, verdict: Cached::Refuse(Refusal::NO_EGRESS) }
+            }
+            verdict => Action { class, verdict },
+        }
+    }
+
+    /// Whether frames of a network may come by a port.
+    fn is_member(&self, from: PortId, network: Network) -> bool {
+        self.segment(network).is_some_and(|segment| match self.uplink == Some(from) {
             true => segment.declared.is_some(),
             false => segment.locals.contains(from),
-        };
-        let verdict = match self.segment(key.network()).filter(is_member) {
-            Some(segment) => match l2(segment, from, is_uplink, key.destination(), vlan) {
-                Cached::Far(_) if self.uplink.is_none() => Cached::Refuse(Refusal::NO_EGRESS),
-                verdict => verdict,
-            },
-            None => Cached::Refuse(Refusal::NOT_MEMBER),
-        };
-        Action { class, verdict }
+        })
     }
 
     /// The class and VLAN of a frame with this tag that comes by this port.
@@ -412,29 +506,50 @@ impl Datapath {
 
     /// An action on frames of this key, spelled out.
     #[inline]
-    fn decision(&mut self, from: PortId, key: FlowKey, action: Action) -> Decision<'_> {
+    fn decision(
+        &mut self,
+        now: Instant,
+        from: PortId,
+        key: FlowKey,
+        action: Action,
+    ) -> Decision<'_> {
         let verdict = match action.verdict {
             Cached::To(port) => Verdict::Forward(Destination::One(port)),
             Cached::Far(remote) => {
                 let uplink = self.uplink.expect("who decided so knew one");
                 Verdict::Forward(Destination::Flow(uplink, remote.flow(action.class)))
             }
-            Cached::Flood => {
-                Verdict::Forward(Destination::Many(self.flood(from, key, action.class)))
-            }
+            Cached::Flood => match self.flood(now, from, key, action.class) {
+                Ok(audience) => Verdict::Forward(Destination::Many(audience)),
+                Err(refusal) => Verdict::Refuse(refusal),
+            },
             Cached::Refuse(refusal) => Verdict::Refuse(refusal),
         };
         Decision { class: action.class, verdict }
     }
 
+    /// Who is to have a frame for many, unless its port has had as much flooded as it may.
     #[cold]
-    fn flood(&mut self, from: PortId, key: FlowKey, class: Class) -> &Audience {
-        self.audience = self.audience(from, key, class);
-        &self.audience
+    fn flood(
+        &mut self,
+        now: Instant,
+        from: PortId,
+        key: FlowKey,
+        class: Class,
+    ) -> Result<&Audience, Refusal> {
+        let (audience, uninvited) = self.audience(from, key, class);
+        if let Some(receivers) = uninvited {
+            self.member_mut(from).storm.take(now, key.destination(), receivers)?;
+        }
+        self.audience = audience;
+        Ok(&self.audience)
     }
 
-    fn audience(&self, from: PortId, key: FlowKey, class: Class) -> Audience {
-        let Some(segment) = self.segment(key.network()) else { return Audience::default() };
+    /// Who is to have a frame for many; and how many that are, if nobody has asked for it.
+    fn audience(&self, from: PortId, key: FlowKey, class: Class) -> (Audience, Option<usize>) {
+        let Some(segment) = self.segment(key.network()) else {
+            return (Audience::default(), None);
+        };
         // What has come from another host has reached every other that it is for.
         let reaches_far = key.destination().is_multicast() && self.uplink != Some(from);
         let mut ports = segment.locals;
@@ -445,7 +560,14 @@ impl Datapath {
                 move |peer: &Peer| (uplink, Remote::flood(*peer, declared.vni()).flow(class));
             declared.peers().iter().map(flow)
         });
-        Audience { ports, flows: flows.collect() }
+        let flows: Vec<_> = flows.collect();
+        let mut bystanders = ports;
+        self.uplink.into_iter().for_each(|uplink| bystanders.insert(uplink));
+        let (_, vlan) = self.class_and_vlan(from, key.tag());
+        let members = segment.groups.members(key.destination(), vlan);
+        members.iter().for_each(|member| bystanders.remove(member));
+        let receivers = members.is_empty().then(|| ports.len() + flows.len());
+        (Audience { ports, flows, bystanders }, receivers)
     }
 
     /// How long a port may keep quiet about an address that it keeps seeing.
@@ -524,7 +646,14 @@ impl Visit<'_> {
             self.action = self.datapath.action(self.now, self.from, key);
             self.key = key;
         }
-        self.datapath.decision(self.from, key, self.action)
+        self.datapath.decision(self.now, self.from, key, self.action)
+    }
+
+    /// Notes what a frame for a group says of who is in which ([`wire::membership`]). A copy for who
+    /// has not said so holds nobody.
+    pub fn overhear(&mut self, header: &Peek, network: Network, frame: &[u8]) {
+        let key = FlowKey::of(header, network);
+        self.datapath.overhear(self.now, self.from, key, frame);
     }
 
     /// Whether all that decides of a frame is as of the one before, so that what was decided of
@@ -532,6 +661,11 @@ impl Visit<'_> {
     #[inline(always)]
     pub fn repeats(&self, header: &Peek, network: Network) -> bool {
         FlowKey::of(header, network) == self.key
+    }
+
+    /// The class of a frame with this header.
+    pub fn class_of(&self, header: &Peek) -> Class {
+        self.datapath.class_and_vlan(self.from, header.tag()).0
     }
 
     /// The class of what is no Ethernet frame.
@@ -571,9 +705,6 @@ fn learned_of(members: &mut [Option<Box<Member>>], port: PortId) -> &mut u32 {
 
 /// Where a frame goes by the network's own table: 802.1Q §8.6.
 fn l2(segment: &Segment, from: PortId, is_uplink: bool, destination: Mac, vlan: u16) -> Cached {
-    if is_link_local(destination) {
-        return Cached::Refuse(Refusal::LINK_LOCAL);
-    }
     if destination.is_multicast() {
         return Cached::Flood;
     }
@@ -590,6 +721,9 @@ fn l2(segment: &Segment, from: PortId, is_uplink: bool, destination: Mac, vlan: 
         (None, None) => Cached::Flood,
     }
 }
+
+/// The bridge group address, which spanning tree's frames are for (802.1Q table 8-1).
+const BPDU: Mac = Mac([0x01, 0x80, 0xc2, 0, 0, 0]);
 
 /// Whether a bridge keeps frames for this address to itself: 01-80-C2-00-00-00 to -0F (802.1Q table
 /// 8-1).

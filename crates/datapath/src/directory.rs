@@ -21,6 +21,8 @@ pub struct Directory {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct VirtualNetwork {
     places: BTreeMap<Mac, Place>,
+    /// Those on this host, by their labels.
+    here: BTreeMap<u32, Mac>,
     owners: BTreeMap<IpAddr, Mac>,
     peers: BTreeSet<IpAddr>,
 }
@@ -125,6 +127,9 @@ impl VirtualNetwork {
             let place =
                 if vtep == our { Place::Here { label } } else { Place::There { vtep, label } };
             new.places.insert(member.mac, place);
+            if vtep == our {
+                new.here.insert(label, member.mac);
+            }
             new.owners.extend(member.addresses.iter().map(|address| (*address, member.mac)));
             if vtep != our {
                 new.peers.insert(vtep);
@@ -138,6 +143,11 @@ impl VirtualNetwork {
         self.places.get(&mac).copied()
     }
 
+    /// The machine that is declared behind the port of this host with this label.
+    pub fn behind(&self, label: u32) -> Option<Mac> {
+        self.here.get(&label).copied()
+    }
+
     /// Where each machine is, by its Ethernet address.
     pub fn places(&self) -> impl Iterator<Item = (Mac, Place)> {
         self.places.iter().map(|(mac, place)| (*mac, *place))
@@ -145,7 +155,7 @@ impl VirtualNetwork {
 
     /// Whether any of its machines is on this host.
     pub fn is_here(&self) -> bool {
-        self.places.values().any(|place| matches!(place, Place::Here { .. }))
+        !self.here.is_empty()
     }
 
     /// Which machine has this IP address.

@@ -13,9 +13,6 @@ use crate::Network;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct FlowKey(u64, u64);
 
-/// In place of a tag: the drop eligible bit, which is not kept of a tag.
-const UNTAGGED: u16 = 1 << 12;
-
 impl FlowKey {
     /// No frame's, as no frame is of its network.
     pub(crate) const NONE: Self = Self(0, (Network::NONE.number() as u64) << 48);
@@ -24,11 +21,8 @@ impl FlowKey {
     pub(crate) fn of(header: &Peek, network: Network) -> Self {
         let [first @ .., i, j, k, l] = header.addresses;
         let last = u64::from(u32::from_le_bytes([i, j, k, l]));
-        let tag = header.tag.map_or(UNTAGGED, Tag::tci);
-        Self(
-            u64::from_le_bytes(first),
-            last | u64::from(tag) << 32 | u64::from(network.number()) << 48,
-        )
+        let tci = u64::from(header.tci);
+        Self(u64::from_le_bytes(first), last | tci << 32 | u64::from(network.number()) << 48)
     }
 
     /// A number for frames that are alike and came in by this port.
@@ -54,7 +48,20 @@ impl FlowKey {
     }
 
     pub(crate) fn tag(self) -> Option<Tag> {
-        let tci = (self.1 >> 32) as u16;
-        (tci != UNTAGGED).then(|| Tag::from_tci(tci))
+        Peek::tag_of(self.tci())
+    }
+
+    /// Whether no machine may send such a frame: its source is a group or nobody (802.3 §3.2.3), its
+    /// VLAN is reserved (802.1Q table 9-2), or it is MAC control for somebody beyond the link.
+    pub(crate) fn is_malformed(self) -> bool {
+        let source = self.source();
+        source.is_multicast()
+            || source == Mac([0; 6])
+            || self.tag().is_some_and(|tag| tag.vlan == 0xfff)
+            || self.tci() == Peek::CONTROL
+    }
+
+    fn tci(self) -> u16 {
+        (self.1 >> 32) as u16
     }
 }

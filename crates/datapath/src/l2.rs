@@ -20,6 +20,7 @@ use alloc::sync::Arc;
 use lossless::{PortId, PortSet};
 use units::{Instant, Mac, Span};
 
+use crate::groups::Groups;
 use crate::{Declared, Remote};
 
 /// An address and its VLAN in one number: 48 and 12 bits.
@@ -70,6 +71,7 @@ pub(crate) struct Segment {
     pub generation: u64,
     pub locals: PortSet,
     pub addresses: BTreeMap<Address, Place>,
+    pub groups: Groups,
     /// Machines on other hosts; absent for a network of this host alone.
     pub declared: Option<Arc<Declared>>,
 }
@@ -81,9 +83,20 @@ impl Segment {
         self.declared.as_ref().filter(|_| vlan == 0)?.place(mac)
     }
 
+    /// Whether an address is another port's for good, or a machine's on another host.
+    pub(crate) fn belongs_elsewhere(&self, port: PortId, mac: Mac, vlan: u16) -> bool {
+        match self.addresses.get(&Address::new(mac, vlan)) {
+            Some(Place { port: owner, seen: None }) => *owner != port,
+            _ => self.remote(mac, vlan).is_some(),
+        }
+    }
+
     /// Whether nobody is a member, and no address is known.
     pub(crate) fn is_empty(&self) -> bool {
-        self.locals.is_empty() && self.addresses.is_empty() && self.declared.is_none()
+        self.locals.is_empty()
+            && self.addresses.is_empty()
+            && self.groups.is_empty()
+            && self.declared.is_none()
     }
 
     /// A frame from an address came in by a port, which may have another one learned.
@@ -117,6 +130,7 @@ impl Segment {
         age: Span,
         mut forgotten: impl FnMut(PortId),
     ) -> bool {
+        self.groups.sweep(now);
         let before = self.addresses.len();
         self.addresses.retain(|_, place| {
             let stays = place.seen.is_none_or(|seen| now.since(seen) < age);

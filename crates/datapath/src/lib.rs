@@ -26,10 +26,14 @@ mod answer;
 mod cache;
 mod decide;
 mod directory;
+mod flaps;
+mod groups;
 mod key;
 mod l2;
 mod network;
 mod remote;
+mod spoof;
+mod storm;
 
 pub use answer::{Answer, LONGEST_ANSWER, answer, is_question};
 pub use decide::{
@@ -37,5 +41,8 @@ pub use decide::{
     is_link_local,
 };
 pub use directory::{Directory, Place, VirtualNetwork};
+pub use flaps::Flap;
 pub use network::Network;
 pub use remote::{Declared, Peer, Remote};
+pub use spoof::{Behind, is_spoofed};
+pub use storm::StormLimits;

@@ -19,12 +19,12 @@ impl CodePoints {
     /// What the switch is to go by, of a frame of `len` bytes whose headers are in `head`: its
     /// class is as if a tag said so.
     pub fn tag(&self, header: Peek, head: &[u8], len: usize) -> Peek {
-        if header.tag.is_some() {
+        if header.tag().is_some() {
             return header;
         }
         let traffic_class =
             Layout::of_head(head, len).and_then(|layout| layout.traffic_class(head));
         let class = traffic_class.and_then(|traffic_class| self.0[Dscp::of(traffic_class).index()]);
-        Peek { tag: class.map(|class| Tag { class, vlan: 0 }), ..header }
+        class.map_or(header, |class| header.with_tag(Some(Tag { class, vlan: 0 })))
     }
 }

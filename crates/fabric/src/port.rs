@@ -77,7 +77,7 @@ impl Port {
 
     /// The class of a frame that comes by it, as the switch has it (802.1Q §6.9.4).
     pub fn class_of(&self, header: Option<Peek>) -> Class {
-        header.and_then(|header| header.tag).map_or(self.class, |tag| tag.class)
+        header.and_then(|header| header.tag()).map_or(self.class, |tag| tag.class)
     }
 
     /// Whether its host has yet to be told of a pause, or of its end.

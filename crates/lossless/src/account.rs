@@ -19,7 +19,8 @@ pub enum Reason {
     /// A group address that never crosses a bridge: PAUSE, spanning tree, link-layer discovery
     /// (802.1Q table 8-1).
     LinkLocal,
-    /// Not an Ethernet frame.
+    /// Not an Ethernet frame, or one that no machine may send: from a group or from nobody, of VLAN
+    /// 4095, or MAC control for somebody beyond the link.
     Malformed,
     /// Its receiver cannot take a frame this long or of this kind.
     Unfit,
@@ -32,6 +33,16 @@ pub enum Reason {
     SplitHorizon,
     /// The socket that it is for has taken nothing for the socket's stall time.
     SocketStalled,
+    /// A copy for a bystander that does not keep up: such copies hold no sender.
+    SlowReceiver,
+    /// Its port has had as many broadcasts flooded as it may for now.
+    BroadcastLimit,
+    /// The same of frames to groups that nobody has asked for.
+    MulticastLimit,
+    /// The same of frames to addresses of which nobody knows where they are.
+    UnknownLimit,
+    /// Its sender speaks from, or for, an address that is declared to be another's.
+    Spoofed,
 }
 
 impl Reason {
@@ -39,7 +50,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 17] = [
         Self::Full,
         Self::StalledReceiver,
         Self::Detached,
@@ -52,6 +63,11 @@ impl Reason {
         Self::NotMember,
         Self::SplitHorizon,
         Self::SocketStalled,
+        Self::SlowReceiver,
+        Self::BroadcastLimit,
+        Self::MulticastLimit,
+        Self::UnknownLimit,
+        Self::Spoofed,
     ];
 
     /// The reason in metrics and tables.
@@ -69,6 +85,11 @@ impl Reason {
             Self::NotMember => "not_member",
             Self::SplitHorizon => "split_horizon",
             Self::SocketStalled => "socket_stalled",
+            Self::SlowReceiver => "slow_receiver",
+            Self::BroadcastLimit => "broadcast_limit",
+            Self::MulticastLimit => "multicast_limit",
+            Self::UnknownLimit => "unknown_limit",
+            Self::Spoofed => "spoofed",
         }
     }
 }
@@ -95,6 +116,10 @@ impl Refusal {
         Self(Reason::Full)
     }
 
+    /// Of a copy for a bystander, for want of room: the copies of one sender may take up its
+    /// [share](crate::Audience::bystanders) of what it may have held, and no more.
+    pub(crate) const SLOW: Self = Self(Reason::SlowReceiver);
+
     /// Nothing was heard of its receiver for the stall time.
     pub const STALLED: Self = Self(Reason::StalledReceiver);
     /// Its sender or its receiver is gone.
@@ -111,8 +136,16 @@ impl Refusal {
     pub const SPLIT_HORIZON: Self = Self(Reason::SplitHorizon);
     /// Its socket has taken nothing for the socket's stall time.
     pub const SOCKET_STALLED: Self = Self(Reason::SocketStalled);
-    /// It is no Ethernet frame.
+    /// It is no Ethernet frame, or none that may be.
     pub const MALFORMED: Self = Self(Reason::Malformed);
+    /// Its port broadcasts more than it may.
+    pub const BROADCAST_LIMIT: Self = Self(Reason::BroadcastLimit);
+    /// Its port sends more than it may to groups that nobody has asked for.
+    pub const MULTICAST_LIMIT: Self = Self(Reason::MulticastLimit);
+    /// Its port sends more than it may to addresses that nobody knows.
+    pub const UNKNOWN_LIMIT: Self = Self(Reason::UnknownLimit);
+    /// It speaks from, or for, an address that is another's.
+    pub const SPOOFED: Self = Self(Reason::Spoofed);
 
     /// The receiver's device will never take this frame.
     pub const UNFIT: Self = Self(Reason::Unfit);

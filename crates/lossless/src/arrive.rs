@@ -27,13 +27,18 @@ pub enum Destination<'a> {
 }
 
 /// For whom a frame is that is for many: a copy goes to each, but to the port that the frame comes
-/// by, and those that are [closed](Switch::close).
+/// by, and those that are [closed](Switch::close) or [absent](Switch::set_absent).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Audience {
     /// Receivers at ports.
     pub ports: PortSet,
     /// One each of many behind a port.
     pub flows: Vec<(PortId, Flow)>,
+    /// Those of these ports, and of the ports that these flows are behind, that have not asked for
+    /// the frame. What is copied for them holds its sender's other frames back for nobody: all
+    /// such copies together take up half of what the sender may have held, and 1,024 frames, at the
+    /// most. What finds no room is refused as [slow](crate::Reason::SlowReceiver).
+    pub bystanders: PortSet,
 }
 
 /// What a frame counts as.
@@ -56,6 +61,9 @@ pub struct Arrivals<'a, F: Copy> {
     now: Instant,
     from: PortId,
     run: Run,
+    /// What was held of the sender's copies for bystanders when the visit began; unknown until it
+    /// has one.
+    standing: Option<u32>,
 }
 
 /// Frames of one visit for one receiver in one class that are in no queue yet, and how many more
@@ -95,7 +103,7 @@ impl<F: Copy> Switch<F> {
     /// Begins a visit to the sender at `from`.
     #[inline]
     pub fn arrivals(&mut self, now: Instant, from: PortId) -> Arrivals<'_, F> {
-        Arrivals { switch: self, now, from, run: Run::NONE }
+        Arrivals { switch: self, now, from, run: Run::NONE, standing: None }
     }
 
     /// Takes over one frame from the sender at `from`, as [`Arrivals::offer`] does, and hands it
@@ -133,7 +141,8 @@ impl<F: Copy> Switch<F> {
     }
 
     /// A copy to everybody who is to have it. Each waits for its own egress: a slow one holds back
-    /// nobody's later frames until the sender's share, or its quota there, is used up.
+    /// nobody's later frames until the sender's share, or its quota there, is used up. Of its
+    /// copies for bystanders so many were `standing` when the sender's visit began.
     #[cold]
     fn flood(
         &mut self,
@@ -142,9 +151,13 @@ impl<F: Copy> Switch<F> {
         audience: &Audience,
         frame: F,
         label: Label,
+        standing: u32,
     ) -> Offered<F> {
         let class = label.stamp.class();
-        let is_open = |port: &PortId| *port != from && !self.port(*port).egress.closed;
+        let is_open = |port: &PortId| {
+            let egress = &self.port(*port).egress;
+            *port != from && !egress.closed && !egress.absent
+        };
         let ports = audience.ports.iter().map(|port| (port, None));
         let flows = audience.flows.iter().map(|(port, flow)| (*port, Some(*flow)));
         let receivers: Vec<_> = ports.chain(flows).filter(|(port, _)| is_open(port)).collect();
@@ -152,14 +165,15 @@ impl<F: Copy> Switch<F> {
             return self.refuse_at_once(from, class, label.bytes, frame, Refusal::NO_EGRESS);
         };
         self.ports[from].ingress.classes[class].accept(1, label.bytes.into());
-        let node = self.cells.insert(frame, label);
+        let node = self.cells.insert_for_many(frame, label);
+        let standing = |to| audience.bystanders.contains(to).then_some(standing);
         for (to, flow) in others {
             let copy = self.cells.copy(node);
-            self.place(now, from, *to, *flow, copy);
+            self.place(now, from, *to, *flow, copy, standing(*to));
         }
         // The frame's own node goes to the last, so that no copy finishes the frame while others
         // are to come.
-        match self.place(now, from, *last, *last_flow, node) {
+        match self.place(now, from, *last, *last_flow, node, standing(*last)) {
             None => Offered::Held,
             Some((frame, reason)) => Offered::Refused(frame, reason),
         }
@@ -222,7 +236,7 @@ impl<F: Copy> Arrivals<'_, F> {
     #[inline(never)]
     fn begin(&mut self, to: Destination<'_>, stamp: Stamp, frame: F, bytes: u32) -> Offered<F> {
         self.settle();
-        let Self { switch, now, from, .. } = self;
+        let Self { switch, now, from, standing, .. } = self;
         let (now, from, class) = (*now, *from, stamp.class());
         let Port { config, ingress, .. } = &mut switch.ports[from];
         let most = config.ingress.frames.max(1).saturating_sub(ingress.classes[class].held.frames);
@@ -239,12 +253,15 @@ impl<F: Copy> Arrivals<'_, F> {
             Destination::Flow(to, flow) => {
                 ingress.classes[class].accept(1, bytes.into());
                 let node = switch.cells.insert(frame, label);
-                return match switch.place(now, from, to, Some(flow), node) {
+                return match switch.place(now, from, to, Some(flow), node, None) {
                     None => Offered::Held,
                     Some((frame, reason)) => Offered::Refused(frame, reason),
                 };
             }
-            Destination::Many(audience) => return switch.flood(now, from, audience, frame, label),
+            Destination::Many(audience) => {
+                let standing = *standing.get_or_insert_with(|| switch.copies_held(from));
+                return switch.flood(now, from, audience, frame, label, standing);
+            }
         };
         let node = switch.cells.insert(frame, label);
         let step = switch.step(to, class, label.load());
@@ -277,7 +294,7 @@ impl<F: Copy> Arrivals<'_, F> {
 
     /// Books the run, and puts its frames where they go.
     fn settle(&mut self) {
-        let Self { switch, now, from, run } = self;
+        let Self { switch, now, from, run, .. } = self;
         if run.frames == 0 {
             return;
         }

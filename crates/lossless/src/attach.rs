@@ -60,6 +60,13 @@ impl<F: Copy> Switch<F> {
         self.port_mut(port).egress.closed = true;
     }
 
+    /// Whether nobody is there to take frames at a port: an interface that is down, a guest that is
+    /// off. It gets no copy of what is for many, until it is said that somebody is there, or until
+    /// nothing waits there that would tell.
+    pub fn set_absent(&mut self, port: PortId, absent: bool) {
+        self.port_mut(port).egress.absent = absent;
+    }
+
     /// Takes a port away. Every frame from it or for it alone that is still held is refused and
     /// released. Close it first, and wait until it holds nothing ([`Switch::holds`]), where nothing
     /// is to be refused.

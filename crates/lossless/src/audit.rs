@@ -40,6 +40,18 @@ pub enum Defect {
         /// What really waits.
         counted: u64,
     },
+    /// What is held of a sender's copies for bystanders is not what its books say.
+    #[error(
+        "port {port}: {booked} of its sender's frames are held for bystanders, and {counted} lie in queues"
+    )]
+    Copies {
+        /// The sender's port.
+        port: usize,
+        /// What the books say.
+        booked: u32,
+        /// What really waits.
+        counted: u32,
+    },
     /// A frame waits for an egress that has room for it.
     #[error("port {port} class {class}: a frame waits although there is room")]
     Idle {
@@ -77,7 +89,12 @@ impl<F: Copy> Switch<F> {
                 compare(id, class, "ingress", account, came[id.index()][class])?;
             }
         }
-        Ok(())
+        match self.wrong_copies() {
+            Some((port, booked, counted)) => {
+                Err(Defect::Copies { port: port.index(), booked, counted })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Proves the law for one port: the books of both its sides balance, its egress's queues hold

@@ -9,6 +9,7 @@
 //!             └── queue ──┘                  and neither does giving back what left a queue in its order
 //! ```
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -73,9 +74,11 @@ impl Stamp {
     const DELIVERED: u64 = 1 << 35;
     /// The cell's frame was offered to a flow: the flow's group is in the cell.
     const OFFERED: u64 = 1 << 36;
-    /// In the highest 27 bits the egresses and flows that have yet to be done with the frame: 1 but
+    /// The cell is a copy for a bystander.
+    const SPARE: u64 = 1 << 37;
+    /// In the highest 26 bits the egresses and flows that have yet to be done with the frame: 1 but
     /// for a flooded one, and 0 in its further cells. There are 2^24 far hosts at the most.
-    const COPY: u64 = 1 << 37;
+    const COPY: u64 = 1 << 38;
     const MOST_COPIES: u64 = u64::MAX / Self::COPY;
 
     /// A frame of its own, for one egress.
@@ -105,10 +108,17 @@ impl Stamp {
         (self.0 >> 16) as u16
     }
 
-    /// Whether one egress wants the frame, and no other ever did.
+    /// Whether one egress wants the frame, no other ever did, and it is no bystander's.
     #[inline]
     pub(crate) fn is_alone(self) -> bool {
-        self.copies() == 1 && !self.is_delivered()
+        let others = !(Self::COPY - 1) | Self::DELIVERED | Self::SPARE;
+        self.0 & others == Self::COPY
+    }
+
+    /// Whether the cell is a copy for a bystander.
+    #[inline]
+    pub(crate) fn is_spare(self) -> bool {
+        self.0 & Self::SPARE != 0
     }
 
     #[inline]
@@ -155,8 +165,9 @@ struct Cell<F> {
     frame: F,
     /// Who comes behind it in its queue, or in the list of free ones.
     next: u32,
-    /// Of a further cell of a flooded frame: the first one.
-    original: u32,
+    /// Of a further cell of a flooded frame: the first one. Of the first: how many of the frame's
+    /// cells are for bystanders.
+    kin: u32,
 }
 
 const _: () = assert!(size_of::<Cell<u32>>() == 32 && size_of::<Cell<u64>>() == 32);
@@ -213,10 +224,16 @@ impl<F: Copy> Cells<F> {
             assert!(self.cells.len() < NONE as usize, "four billion frames are held at once");
             self.free = self.cells.len() as u32;
             let Label { stamp, bytes } = label;
-            let (next, original) = (NONE, NONE);
-            self.cells.push(Cell { stamp, bytes, group: 0, frame, next, original });
+            self.cells.push(Cell { stamp, bytes, group: 0, frame, next: NONE, kin: NONE });
         }
         self.take(frame, label).expect("there is a free one")
+    }
+
+    /// Writes a frame down of which there will be copies.
+    pub(crate) fn insert_for_many(&mut self, frame: F, label: Label) -> Node {
+        let node = self.insert(frame, label);
+        self.cells[node.0 as usize].kin = 0;
+        node
     }
 
     /// Writes a frame down where the cell that was written last leads to, if it leads to a free
@@ -233,13 +250,38 @@ impl<F: Copy> Cells<F> {
     /// A further place for the frame of `node`, for another egress; one more copy of it is to come.
     pub(crate) fn copy(&mut self, node: Node) -> Node {
         let Cell { stamp, bytes, frame, .. } = &mut self.cells[node.0 as usize];
-        assert!(stamp.copies() < Stamp::MOST_COPIES, "a frame is for more than 134 million");
+        assert!(stamp.copies() < Stamp::MOST_COPIES, "a frame is for more than 67 million");
         let copy = Label { stamp: Stamp(stamp.0 % Stamp::COPY), bytes: *bytes };
         stamp.0 += Stamp::COPY;
         let frame = *frame;
         let place = self.insert(frame, copy);
-        self.cells[place.0 as usize].original = node.0;
+        self.cells[place.0 as usize].kin = node.0;
         place
+    }
+
+    /// The cell of `node`, of a frame for many, is for a bystander. Whether it is the frame's first
+    /// such cell.
+    pub(crate) fn set_spare(&mut self, node: Node) -> bool {
+        self.cells[node.0 as usize].stamp.0 |= Stamp::SPARE;
+        let spares = self.spares(node);
+        *spares += 1;
+        *spares == 1
+    }
+
+    /// The bystander is done with the cell of `node`, which is about to be [finished](Self::finish).
+    /// Whether it was the frame's last such cell.
+    pub(crate) fn end_spare(&mut self, node: Node) -> bool {
+        self.cells[node.0 as usize].stamp.0 &= !Stamp::SPARE;
+        let spares = self.spares(node);
+        *spares -= 1;
+        *spares == 0
+    }
+
+    /// How many cells for bystanders the frame of `node` has, which is for many.
+    fn spares(&mut self, node: Node) -> &mut u32 {
+        let cell = &self.cells[node.0 as usize];
+        let first = if cell.stamp.copies() == 0 { cell.kin } else { node.0 };
+        &mut self.cells[first as usize].kin
     }
 
     #[inline]
@@ -273,7 +315,7 @@ impl<F: Copy> Cells<F> {
         let Node(mut original) = node;
         let cell = &self.cells[original as usize];
         if cell.stamp.copies() == 0 {
-            original = cell.original;
+            original = cell.kin;
             self.forget(Queue::of(node));
         }
         let Cell { stamp, frame, .. } = &mut self.cells[original as usize];
@@ -343,15 +385,33 @@ impl<F: Copy> Cells<F> {
 
     /// Every frame that is held, once.
     pub(crate) fn held(&self) -> Vec<Label> {
+        let cells = self.used().filter(|(_, cell)| cell.stamp.copies() > 0);
+        cells.map(|(_, cell)| cell.label()).collect()
+    }
+
+    /// What the frames of each sender that have cells for bystanders weigh together.
+    pub(crate) fn held_for_bystanders(&self, weight: impl Fn(u32) -> u32) -> BTreeMap<u16, u32> {
+        let spare = self.used().filter(|(_, cell)| cell.stamp.is_spare());
+        let first = |(number, cell): (u32, &Cell<F>)| {
+            let first = if cell.stamp.copies() == 0 { cell.kin } else { number };
+            (first, cell.stamp.ingress(), weight(cell.bytes))
+        };
+        let frames: BTreeSet<_> = spare.map(first).collect();
+        let mut held = BTreeMap::new();
+        for (_, ingress, weight) in frames {
+            *held.entry(ingress).or_default() += weight;
+        }
+        held
+    }
+
+    /// The cells that are not free, with their numbers.
+    fn used(&self) -> impl Iterator<Item = (u32, &Cell<F>)> {
         let mut free = vec![false; self.cells.len()];
         let mut next = self.free;
         while let Some(cell) = self.cells.get(next as usize) {
             free[next as usize] = true;
             next = cell.next;
         }
-        let held = |(cell, free): (&Cell<F>, bool)| {
-            (!free && cell.stamp.copies() > 0).then_some(cell.label())
-        };
-        self.cells.iter().zip(free).filter_map(held).collect()
+        (0..).zip(&self.cells).zip(free).filter(|(_, free)| !free).map(|(cell, _)| cell)
     }
 }

@@ -198,6 +198,12 @@ impl Flows {
         self.queues.get(&flow)
     }
 
+    /// How many frames of a sender are in a flow.
+    pub(crate) fn lane_frames(&self, flow: Flow, sender: PortId) -> u32 {
+        let lane = self.get(flow).and_then(|queue| queue.lanes.get(&sender));
+        lane.map_or(0, |lane| lane.frames)
+    }
+
     /// What is in a flow.
     pub(crate) fn load(&self, flow: Flow) -> Load {
         self.get(flow).map_or(Load::NONE, |queue| queue.load)

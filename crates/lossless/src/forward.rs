@@ -24,8 +24,9 @@ pub(crate) enum Step {
 }
 
 impl<F: Copy> Switch<F> {
-    /// Puts a frame that lies in no queue where it goes. Its handle and why, if it is refused and
-    /// no other egress wants it.
+    /// Puts a frame that lies in no queue where it goes. Of a copy for a bystander it is told what
+    /// was [standing](Self::flood) of its sender's. Its handle and why, if it is refused and no
+    /// other egress wants it.
     pub(crate) fn place(
         &mut self,
         now: Instant,
@@ -33,6 +34,7 @@ impl<F: Copy> Switch<F> {
         to: PortId,
         flow: Option<Flow>,
         node: Node,
+        standing: Option<u32>,
     ) -> Option<(F, Reason)> {
         let label = self.cells.label(node);
         let class = label.stamp.class();
@@ -45,6 +47,13 @@ impl<F: Copy> Switch<F> {
                 self.step_in_flow(to, flow, class, label.load())
             }
         };
+        let step = match standing {
+            Some(standing) => self.copy_step(step, from, (to, flow), label.bytes, standing),
+            None => step,
+        };
+        if standing.is_some() && !matches!(step, Step::Refused(_)) {
+            self.begin_copy(from, to, flow, node);
+        }
         match (step, flow) {
             (Step::Switched, _) => self.switch(now, to, class, Queue::of(node), 1, label.load()),
             (Step::Waits, None) => self.hold_back(from, to, class, Queue::of(node), 1),

@@ -37,6 +37,7 @@ mod attach;
 mod audit;
 mod cells;
 mod config;
+mod copies;
 mod depart;
 mod far;
 mod flows;

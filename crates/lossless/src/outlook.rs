@@ -91,6 +91,29 @@ impl<F: Copy> Switch<F> {
         }
     }
 
+    /// The same of a copy for a [bystander](crate::Audience::bystanders) that comes by `from`, and is
+    /// for a port or for a flow behind it.
+    pub fn copy_outlook(
+        &self,
+        from: PortId,
+        to: (PortId, Option<Flow>),
+        class: Class,
+        size: Size,
+    ) -> EgressOutlook {
+        let (step, outlook) = match to {
+            (port, None) => {
+                (self.step(port, class, load_of(size)), self.outlook(port, class, size))
+            }
+            (port, Some(flow)) => (
+                self.step_in_flow(port, flow, class, load_of(size)),
+                self.flow_outlook(port, flow, class, size),
+            ),
+        };
+        let standing = self.copies_held(from);
+        let fate = self.copy_step(step, from, to, size.bytes, standing).into();
+        EgressOutlook { fate, ..outlook }
+    }
+
     /// What is the same for all frames of a class; the rest is empty.
     fn outlook_of_port(&self, to: PortId, class: Class) -> EgressOutlook {
         let Port { config, egress, .. } = self.port(to);

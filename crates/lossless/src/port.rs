@@ -8,6 +8,7 @@ use units::{Class, ClassMap, Gcra, Instant, Span};
 use crate::account::{Account, Load, Refusal};
 use crate::cells::Queue;
 use crate::config::{Limits, PortConfig, Shaping};
+use crate::copies::Copies;
 use crate::flows::{Flow, Flows};
 use crate::groups::Groups;
 use crate::voqs::VoqId;
@@ -37,6 +38,8 @@ pub(crate) struct Ingress {
     pub paused_since: Option<Instant>,
     /// How long it was held back before.
     pub paused: Span,
+    /// Its copies for bystanders, once it had one.
+    pub copies: Option<Box<Copies>>,
 }
 
 /// What a port's sender has in the switch in one class, wherever it lies. The reasons of refusals
@@ -88,6 +91,8 @@ pub(crate) struct Egress {
     pub stalled: bool,
     /// It is told of nothing new: its port is about to go.
     pub closed: bool,
+    /// Nobody is there to take anything: no copy is made for it.
+    pub absent: bool,
     /// The classes that have a frame switched and in no flow, one bit each.
     pub ready: u8,
     /// The classes of which the receiver takes nothing for now, one bit each.
@@ -144,6 +149,7 @@ impl Port {
                 aside: 0,
                 paused_since: None,
                 paused: Span::ZERO,
+                copies: None,
             },
             egress: Egress::new(&config, now, ClassMap::default()),
         }
@@ -172,6 +178,7 @@ impl Egress {
             progress: now,
             stalled: false,
             closed: false,
+            absent: false,
         }
     }
 

@@ -83,6 +83,9 @@ impl<F: Copy> Switch<F> {
         let Label { stamp, bytes, .. } = self.cells.label(node);
         let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
         let group = self.cells.group(node);
+        if stamp.is_spare() {
+            self.end_copy(ingress, egress, group, node);
+        }
         let egress = &mut self.port_mut(egress).egress;
         egress.classes[class].account.end(end, bytes);
         if let Some(group) = group {
@@ -178,8 +181,9 @@ impl<F: Copy> Switch<F> {
         }
         let Port { config, egress, .. } = self.port_mut(egress);
         let accounts = egress.classes.0.map(|class| class.account);
-        let (closed, paused) = (egress.closed, egress.paused);
+        let (closed, absent, paused) = (egress.closed, egress.absent, egress.paused);
         let groups = mem::take(&mut egress.groups);
-        *egress = Egress { closed, paused, groups, ..Egress::new(config, now, ClassMap(accounts)) };
+        let empty = Egress::new(config, now, ClassMap(accounts));
+        *egress = Egress { closed, absent, paused, groups, ..empty };
     }
 }

@@ -53,6 +53,11 @@ impl PortSet {
         self.used == 0
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
     /// The ports, by number.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = PortId> + use<> {

@@ -114,6 +114,8 @@ impl<F: Copy> Switch<F> {
         let egress = &mut ports[id].egress;
         if egress.is_idle() {
             egress.stalled = false;
+            // The next copy finds out whether it is there again.
+            egress.absent = false;
             pending.remove(id);
         }
     }

@@ -118,6 +118,11 @@ impl<F: Copy> Switch<F> {
         self.port(port).egress.closed
     }
 
+    /// Whether [nobody is there](Self::set_absent) to take frames at a port.
+    pub fn is_absent(&self, port: PortId) -> bool {
+        self.port(port).egress.absent
+    }
+
     /// How many frames of one class may be offered by this port now: for a sender whose classes
     /// wait apart. As [`Switch::room`], zero says that the sender is held back.
     pub(crate) fn room_in(&mut self, now: Instant, port: PortId, class: Class) -> u32 {

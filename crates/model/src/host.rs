@@ -53,6 +53,9 @@ pub struct AgentSettings {
     pub mac_age: Span,
     /// What becomes of a port whose container was deleted.
     pub deleted: Deleted,
+    /// Flood spanning tree's frames as those of any group, so that bridges in containers and
+    /// machines find loops; they never cross the switch if not (802.1Q §8.6.3).
+    pub forward_bpdus: bool,
     /// Hold a UDP flow while its last socket is full, where the kernel lets us see that.
     pub udp_gate: bool,
 }
@@ -70,6 +73,7 @@ impl Default for AgentSettings {
             socket_stall_after: Span::from_secs(1),
             mac_age: Span::from_secs(300),
             deleted: Deleted::Keep,
+            forward_bpdus: false,
             udp_gate: true,
         }
     }

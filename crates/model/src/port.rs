@@ -49,6 +49,13 @@ pub struct PortSpec {
     /// move.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<PinnedAddress>,
+    /// How many of its sender's frames are flooded.
+    #[serde(default)]
+    pub storm: StormLimits,
+    /// Refuse what its sender says from, or of, an address that is declared to be another's; yes in
+    /// a network, and no elsewhere, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub antispoof: Option<bool>,
     /// The virtual network that it is in, with a `label`; it is in none, and reaches this host's
     /// ports alone, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,6 +64,35 @@ pub struct PortSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_147_483_647))]
     pub label: Option<u32>,
+}
+
+/// How many frames a second of one sender are flooded, of each kind, and as many at once; 0 for as
+/// many as come. A frame that is copied to many receivers counts once for each 32 of them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct StormLimits {
+    /// Broadcasts.
+    #[cfg_attr(feature = "openapi", schema(default = 10_000))]
+    pub broadcast: u32,
+    /// To groups of which nobody has said that it is in them.
+    #[cfg_attr(feature = "openapi", schema(default = 10_000))]
+    pub multicast: u32,
+    /// To single addresses that are neither declared nor learned.
+    #[cfg_attr(feature = "openapi", schema(default = 10_000))]
+    pub unknown: u32,
+}
+
+impl StormLimits {
+    /// Everything is flooded.
+    pub const NONE: Self = Self { broadcast: 0, multicast: 0, unknown: 0 };
+}
+
+impl Default for StormLimits {
+    /// More than anybody needs, and less than keeps a switch busy.
+    fn default() -> Self {
+        Self { broadcast: 10_000, multicast: 10_000, unknown: 10_000 }
+    }
 }
 
 /// How an egress chooses among its classes: `"strict"`, or `{"weighted": [1, 1, 1, 1, 1, 1, 1,
@@ -249,6 +285,9 @@ pub struct PortChange {
     /// A new scheduling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
+    /// New limits of what is flooded: all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storm: Option<StormLimits>,
 }
 
 /// New bounds of a queue; what is absent stays as it is.
@@ -339,6 +378,8 @@ impl PortSpec {
             quota: None,
             scheduling: Scheduling::Strict,
             pinned: Vec::new(),
+            storm: StormLimits::default(),
+            antispoof: None,
             network: None,
             label: None,
         }
@@ -481,6 +522,11 @@ impl PortSpec {
         }
     }
 
+    /// Whether what its sender says from, or of, an address of another's is refused.
+    pub fn has_antispoof(&self) -> bool {
+        self.antispoof.unwrap_or(self.network.is_some())
+    }
+
     /// The Ethernet addresses behind it, as far as they are declared, with their VLANs.
     pub fn addresses(&self) -> impl Iterator<Item = (Mac, u16)> {
         let pinned = self.pinned.iter().map(|pinned| (pinned.mac, pinned.vlan));
@@ -500,6 +546,7 @@ impl PortSpec {
             class: change.class.unwrap_or(self.class),
             quota: change.quota.or(self.quota),
             scheduling: change.scheduling.unwrap_or(self.scheduling),
+            storm: change.storm.unwrap_or(self.storm),
             ..self.clone()
         }
     }
@@ -519,6 +566,7 @@ impl PortSpec {
             // A quota of all that is allowed is none.
             quota: Some(wanted.quota.unwrap_or(wanted.ingress.frames)),
             scheduling: Some(wanted.scheduling),
+            storm: Some(wanted.storm),
         };
         let after = Self { quota: wanted.quota, ..self.changed(&change) };
         (after == *wanted).then_some(change)

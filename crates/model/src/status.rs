@@ -9,7 +9,7 @@ use units::{Class, Mac, Rate, Span};
 
 use crate::{
     Attachment, Generation, LedgerStatus, Ledgers, Limits, NetworkName, NetworkSpec, PortName,
-    Scheduling, UplinkStatus, VtepList,
+    Scheduling, StormLimits, UplinkStatus, VtepList,
 };
 
 /// The whole agent at one moment.
@@ -82,6 +82,9 @@ pub struct PortStatus {
     pub quota: Option<u32>,
     /// How the egress schedules its classes.
     pub scheduling: Scheduling,
+    /// How many frames a second of its sender are flooded, of each kind; 0 for as many as come.
+    #[serde(default)]
+    pub storm: StormLimits,
     /// The ledger of frames from its sender.
     pub ingress: Ledgers,
     /// The ledger of frames for its receiver.
@@ -95,6 +98,9 @@ pub struct PortStatus {
     pub paused: Span,
     /// What pauses the sender now, if something does.
     pub paused_by: Option<PausedBy>,
+    /// How often an Ethernet address has moved to this port from another.
+    #[serde(default)]
+    pub moved_addresses: u64,
     /// UDP flows to this port that wait for their socket now.
     pub held_flows: u32,
     /// UDP flows to this port whose socket has taken nothing for `socket_stall_after`: what is for

@@ -9,9 +9,9 @@
 //!
 //! [`Plane`] owns the [ports](port::Port), the datapath that decides where frames go, and the
 //! queues in which they wait. What a host adds to that comes in by three traits: [`Responder`]
-//! answers frames at their ingress, [`Gate`] holds frames whose last receiver has no room at their
-//! egress, and [`Peers`] are far hosts behind tunnels. The crate opens no sockets, starts no
-//! threads, and knows neither tunnels nor names of networks.
+//! answers and refuses frames at their ingress, [`Gate`] holds frames whose last receiver has no
+//! room at their egress, and [`Peers`] are far hosts behind tunnels. The crate opens no sockets,
+//! starts no threads, and knows neither tunnels nor names of networks.
 
 #![forbid(unsafe_code)]
 
@@ -29,4 +29,4 @@ mod uplink;
 pub use ledgers::ledger;
 pub use peers::{Arrival, Event, Leaving, NoPeers, Peers, Senders, Sent};
 pub use plane::Plane;
-pub use stages::{Clearance, Gate, NoGate, NoResponder, Responder};
+pub use stages::{Clearance, Gate, Intercepted, NoGate, NoResponder, Responder};

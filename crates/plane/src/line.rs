@@ -45,6 +45,18 @@ impl<P: Port, F: Peers> End<P, F> {
     }
 }
 
+impl<P: Port, F> Line<P, F> {
+    /// Whether no device is there that works, or nobody behind it to take frames.
+    #[inline]
+    pub fn is_absent(&self) -> bool {
+        let absent = match &self.end {
+            End::Device(device) => device.is_absent(),
+            End::Uplink(_) => false,
+        };
+        absent || self.failed.is_some()
+    }
+}
+
 impl<P, F> Line<P, F> {
     /// Its device.
     ///

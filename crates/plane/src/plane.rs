@@ -15,18 +15,19 @@
 //! A port that has nothing to receive leaves the `rx_ready` set, and enters it again by an event. A
 //! device without events of its own is asked for one first ([`Plane::arm`]).
 
-use datapath::{Datapath, Decision, Network, Verdict};
+use datapath::{Datapath, Decision, Network, Verdict, Visit};
 use lossless::{
-    Defect, Flow, Head, Offered, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released,
-    Settings, Size, Switch, TooManyPorts,
+    Defect, Destination, Flow, Head, Offered, PortConfig, PortId, PortSet, Reason, Refusal, Refused,
+    Released, Settings, Size, Switch, TooManyPorts,
 };
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::{Instant, Span};
+use wire::ethernet::Peek;
 
 use crate::audit::Audit;
 use crate::line::{End, Line, Lines, release};
 use crate::peers::{NoPeers, Peers};
-use crate::stages::{Clearance, Gate, NoGate, NoResponder, Responder};
+use crate::stages::{Clearance, Gate, Intercepted, NoGate, NoResponder, Responder};
 use crate::taps::{Direction, Taps};
 
 /// The most frames of one port in one visit.
@@ -38,6 +39,12 @@ const KEPT: usize = 8;
 /// How long a flow has taken nothing before it is asked about for its verdict: less than a verdict
 /// takes.
 const A_WHILE: Span = Span::from_millis(20);
+
+/// The most bytes that are looked at of what hosts say of groups: a full frame's, two tags with it.
+const LONGEST_REPORT: usize = 1522;
+
+/// So many frames of a guest that are held for bystanders are to take up none of its slots.
+const MOST_COPIES: u32 = 64;
 
 /// What a visit to a sender relies on.
 pub const HAS_ROOM: &str = "no more is received than there is room for";
@@ -546,6 +553,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         unarmed.remove(id);
         if line.muted || line.failed.is_some() {
             rx_ready.remove(id);
+            switch.set_absent(id, line.is_absent());
             return false;
         }
         let most = switch.room(now, id).min(BURST);
@@ -572,18 +580,35 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             }
             let is_report = wire::room::may_be(header.destination()) && gate.intercept(id, view);
             let is_question = network != Network::default() && responder.may_answer(id, view);
-            if is_report || is_question && responder.intercept(id, view) {
+            let intercepted = match is_question {
+                true => responder.intercept(id, view),
+                false => Intercepted::Passes,
+            };
+            if is_report || intercepted == Intercepted::Taken {
                 refused.push(slot);
                 return;
             }
             let (bytes, frames) = view.on_wire();
             let size = Size { bytes: bytes as u32, frames: frames as u16 };
+            if let Intercepted::Refused(refusal) = intercepted {
+                visit.refuse(decisions.class_of(&header), size.bytes, refusal);
+                refused.push(slot);
+                if let Some(taps) = taps {
+                    taps.refuse(now, id, None, refusal.reason(), view);
+                }
+                return;
+            }
             if decisions.repeats(&header, network) && visit.repeat(slot, size) {
                 return;
             }
             match decisions.decide(&header, network) {
                 Decision { class, verdict: Verdict::Forward(to) } => {
-                    match visit.offer(to, class, slot, size) {
+                    let is_for_many = matches!(to, Destination::Many(_));
+                    let offered = visit.offer(to, class, slot, size);
+                    if is_for_many {
+                        overhear(&mut decisions, &header, network, view);
+                    }
+                    match offered {
                         Offered::Held => return,
                         Offered::Refused(..) => {}
                         Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
@@ -617,6 +642,10 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         for slot in refused.drain(..) {
             line.end.release(slot, None);
         }
+        if switch.copies_held(id) >= MOST_COPIES {
+            line.device().keep(BURST as usize);
+        }
+        switch.set_absent(id, line.is_absent());
         // Even if it received nothing: that the ring was seen empty may be what a grant was waiting
         // for.
         needs_flush.insert(id);
@@ -646,6 +675,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         {
             line.failed.get_or_insert(error);
         }
+        self.switch.set_absent(id, line.is_absent());
         self.lines[id.index()] = Some(line);
         moved
     }
@@ -807,6 +837,15 @@ fn note(head: &mut Head<'_, '_, Slot>, clearance: Clearance) {
         Clearance::Hold(flow, reads) => head.note_full(flow, reads),
         Clearance::Go(flow) => head.note_room(flow),
         Clearance::Free => {}
+    }
+}
+
+/// Has the datapath hear what a frame for many says of who is in which group.
+#[cold]
+pub fn overhear(decisions: &mut Visit<'_>, header: &Peek, network: Network, view: &FrameView<'_>) {
+    if header.destination().is_multicast() {
+        let mut scratch = [0; LONGEST_REPORT];
+        decisions.overhear(header, network, view.first(&mut scratch));
     }
 }
 

@@ -5,22 +5,34 @@
 //!            a question?                        room at the last receiver?
 //! ```
 
-use lossless::{Flow, PortId};
+use lossless::{Flow, PortId, Refusal};
 use port::FrameView;
 
-/// Answers frames at their ingress, in place of machines that may be on other hosts.
+/// Answers frames at their ingress, in place of machines that may be on other hosts, and refuses
+/// those that contradict what is known of their sender.
 pub trait Responder {
     /// Whether a frame from behind `port`, which is a member of a virtual network, may be a
-    /// question. May say yes of a frame that is none; never says no of one that is.
+    /// question, or contradict what is known. May say yes of a frame that is and does not; never
+    /// says no of one that is or does.
     fn may_answer(&self, port: PortId, frame: &FrameView<'_>) -> bool;
 
-    /// Takes a frame that may be a question. `true`: it was one, and is forwarded to nobody and
-    /// counted in no ledger. `false`: it passes.
-    fn intercept(&mut self, port: PortId, frame: &FrameView<'_>) -> bool;
+    /// Looks at a frame of which [`may_answer`](Self::may_answer) said yes.
+    fn intercept(&mut self, port: PortId, frame: &FrameView<'_>) -> Intercepted;
 
     /// Transmits pending replies, each by the port that asked. `transmit` returns whether a reply
     /// is done with; if not, it stays pending.
     fn poll_transmit(&mut self, transmit: impl FnMut(PortId, FrameView<'_>) -> bool);
+}
+
+/// What becomes of a frame that a responder has looked at.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Intercepted {
+    /// It goes on to where it is for.
+    Passes,
+    /// It was a question: it is forwarded to nobody, and counted in no ledger.
+    Taken,
+    /// It is refused, for this reason.
+    Refused(Refusal),
 }
 
 /// Asks, at a frame's egress, whether its last receiver behind the device has room for it.
@@ -68,8 +80,8 @@ impl Responder for NoResponder {
     }
 
     #[inline]
-    fn intercept(&mut self, _: PortId, _: &FrameView<'_>) -> bool {
-        false
+    fn intercept(&mut self, _: PortId, _: &FrameView<'_>) -> Intercepted {
+        Intercepted::Passes
     }
 
     #[inline]

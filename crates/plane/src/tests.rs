@@ -19,6 +19,8 @@ struct Granting {
     grants: u32,
     taken: u32,
     busy: bool,
+    /// Nobody is there.
+    is_down: bool,
     /// It makes an event of room, and of a frame once it is armed.
     tells: bool,
     /// The memory that its frames lie in was taken away.
@@ -71,6 +73,10 @@ impl Port for Granting {
         self.unseen += 1;
         self.unseen_of_all.update(|unseen| unseen + 1);
         Ok(Taken::Yes)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_down
     }
 
     fn deliver(&mut self) -> Result<(), PortError> {
@@ -143,15 +149,12 @@ fn a_sender_has_a_frame_back_when_its_receiver_can_see_it() {
     let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
     // Flooded, and each of them both sends and receives.
     let ports = [(); 3].map(|()| {
-        let device = Granting {
-            frames: 2 * BURST,
-            unseen_of_all: unseen_of_all.clone(),
-            ..Granting::default()
-        };
+        let device =
+            Granting { frames: BURST, unseen_of_all: unseen_of_all.clone(), ..Granting::default() };
         plane.attach(now, device, PortConfig::default(), datapath::PortConfig::default()).unwrap()
     });
     while plane.turn(now) {}
-    assert_eq!(ports.map(|port| plane.device_mut(port).taken), [4 * BURST; 3]);
+    assert_eq!(ports.map(|port| plane.device_mut(port).taken), [2 * BURST; 3]);
 }
 
 #[test]
@@ -214,4 +217,36 @@ fn only_a_busy_device_that_tells_of_no_room_is_tried_again_soon() {
         assert!(plane.is_any_tx_blocked() && !plane.arm());
         assert_eq!(plane.is_any_tx_blocked(), !tells);
     }
+}
+
+#[test]
+fn who_cannot_take_frames_gets_no_copy_and_holds_nobody() {
+    let now = Instant::ZERO;
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
+    let devices = [
+        Granting { frames: 3000, ..Granting::default() },
+        Granting::default(),
+        // One is down, which is found out by the first frame; and one has no room, ever.
+        Granting { busy: true, is_down: true, ..Granting::default() },
+        Granting { busy: true, ..Granting::default() },
+    ];
+    let [sender, eager, down, slow] = devices.map(|device| {
+        plane.attach(now, device, PortConfig::default(), datapath::PortConfig::default()).unwrap()
+    });
+    while plane.turn(now) {}
+    assert_eq!(plane.device_mut(eager).taken, 3000, "nobody holds the sender up");
+    let meant = |port| plane.switch().egress_account(port, Default::default()).accepted;
+    assert_eq!(meant(down), u64::from(BURST), "as many as came before it was looked at");
+    let refused = plane.switch().egress_account(slow, Default::default());
+    assert!(refused.refused[Reason::SlowReceiver as usize] > 2000, "{refused:?}");
+    assert!(plane.switch().peek_room(sender) > 512);
+    assert_eq!(plane.switch().audit(), Ok(()));
+    // It is up again, as a frame that waited finds out, and gets the next.
+    (plane.device_mut(down).busy, plane.device_mut(down).is_down) = (false, false);
+    while plane.turn(now) {}
+    assert_eq!(plane.device_mut(down).taken, BURST);
+    plane.device_mut(sender).frames = 1;
+    plane.mark_all_rx_ready();
+    while plane.turn(now) {}
+    assert_eq!(plane.device_mut(down).taken, BURST + 1);
 }

@@ -7,14 +7,16 @@
 //! ```
 
 use datapath::{Decision, Verdict};
-use lossless::{Offered, PortConfig, PortId, Reason, Refusal, Released, Size, TooManyPorts};
+use lossless::{
+    Destination, Offered, PortConfig, PortId, Reason, Refusal, Released, Size, TooManyPorts,
+};
 use port::Port;
 use units::{Class, Instant};
-use wire::ethernet::Tag;
+use wire::ethernet::{Peek, Tag};
 
 use crate::line::{End, Line, Others};
 use crate::peers::{Event, Leaving, Peers, Sent};
-use crate::plane::{BURST, HAS_ROOM, Plane, show_refused};
+use crate::plane::{BURST, HAS_ROOM, Plane, overhear, show_refused};
 use crate::stages::{Gate, Responder};
 use crate::taps::Taps;
 
@@ -101,8 +103,10 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             };
             // A frame without a tag keeps the class that it had at the far switch.
             let of = |class| Class::all().find(|priority| priorities[*priority] == class);
-            header.tag =
-                header.tag.or(arrival.class.and_then(of).map(|class| Tag { class, vlan: 0 }));
+            if header.tci == Peek::UNTAGGED {
+                let class = arrival.class.and_then(of);
+                header = header.with_tag(class.map(|class| Tag { class, vlan: 0 }));
+            }
             let (bytes, frames) = view.on_wire();
             let size = Size { bytes: bytes as u32, frames: frames as u16 };
             let decision = match arrival.network {
@@ -114,7 +118,12 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             };
             match decision {
                 Decision { class, verdict: Verdict::Forward(to) } => {
-                    match visit.offer(to, class, slot, size) {
+                    let is_for_many = matches!(to, Destination::Many(_));
+                    let offered = visit.offer(to, class, slot, size);
+                    if is_for_many && let Some(network) = arrival.network {
+                        overhear(&mut decisions, &header, network, &view);
+                    }
+                    match offered {
                         Offered::Held => {}
                         // The switch lists it for the captures.
                         Offered::Refused(slot, reason) => turned_away.push((slot, reason)),

@@ -79,6 +79,12 @@ pub trait Port {
     /// [`PortError`]: the device is gone or broken. The receiver did not get the frame.
     fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError>;
 
+    /// Whether nobody is there to take frames, as far as is known: the interface is down, the guest
+    /// is off. What is for it alone waits; of what is for many it gets no copy.
+    fn is_absent(&self) -> bool {
+        false
+    }
+
     /// Has the receiver see what it took. Before any sender has the memory of those frames back by
     /// a [`flush`](Self::flush): a switch that is killed between the two would lose them. A port
     /// whose receiver sees a frame at once has nothing to do.

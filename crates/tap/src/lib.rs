@@ -152,6 +152,8 @@ pub struct TapPort {
     is_adopted: bool,
     link: u32,
     offload: bool,
+    /// The interface was down when a frame was last written to it, and has sent none since.
+    down: bool,
     credit: Credit,
     memory: Memory,
     cutter: Cutter,
@@ -229,6 +231,7 @@ impl TapPort {
             is_adopted,
             link,
             offload: config.offload,
+            down: false,
             credit,
             memory: Memory::new(config.small_slots, config.large_slots),
             cutter: Cutter::default(),
@@ -268,6 +271,8 @@ impl Port for TapPort {
         most: usize,
         mut arrived: impl FnMut(Slot, &FrameView<'_>),
     ) -> Result<Left, PortError> {
+        // It may be up again: the next frame that is written to it tells.
+        self.down = false;
         for _ in 0..most {
             if !self.memory.has_room() {
                 return Ok(Left::Full);
@@ -304,17 +309,21 @@ impl Port for TapPort {
 
     #[inline]
     fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError> {
-        let Self { device, cutter, .. } = self;
+        let Self { device, cutter, down, .. } = self;
         let Offload { checksum, segment, .. } = frame.offload();
         let written = if !self.offload && (checksum.is_some() || segment.is_some()) {
-            cutter.write(frame, |bytes| write(device, &FrameView::plain(bytes)))
+            cutter.write(frame, |bytes| write(device, &FrameView::plain(bytes), down))
         } else {
-            write(device, frame)
+            write(device, frame, down)
         };
         match written {
             Ok(taken) => Ok(taken),
             Err(error) => Err(self.error("write to it", error.into())),
         }
+    }
+
+    fn is_absent(&self) -> bool {
+        self.down
     }
 
     #[inline]

@@ -7,9 +7,10 @@ use kernel::tun::Device;
 use port::{FrameView, MAX_SPANS, Span, Taken};
 use rustix::io::Errno;
 
-/// Delivers a frame to the container. It is at its socket when this returns.
+/// Delivers a frame to the container. It is at its socket when this returns. Notes whether the
+/// interface is down.
 #[inline]
-pub fn write(device: &Device, frame: &FrameView<'_>) -> Result<Taken, Errno> {
+pub fn write(device: &Device, frame: &FrameView<'_>, down: &mut bool) -> Result<Taken, Errno> {
     let header = frame.offload().emit();
     let written = match frame.rest {
         [] => rustix::io::writev(device, &[IoSlice::new(&header), IoSlice::new(frame.bytes)])
@@ -20,9 +21,10 @@ pub fn write(device: &Device, frame: &FrameView<'_>) -> Result<Taken, Errno> {
             written => written,
         },
     };
+    // The kernel returns EIO if the interface is down. It may be set up again.
+    *down = written == Err(Errno::IO);
     match written {
         Ok(()) => Ok(Taken::Yes),
-        // The kernel returns EIO if the interface is down. It may be set up again.
         Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::IO) => Ok(Taken::Busy),
         Err(Errno::INVAL) => Ok(Taken::Unfit),
         Err(error) => Err(error),

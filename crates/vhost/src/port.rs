@@ -222,14 +222,19 @@ impl VhostPort {
         let _ = std::fs::remove_file(&self.config.records);
     }
 
+    /// Whether a guest takes and sends frames. As few as one pair of rings may run: the driver's
+    /// choice.
+    fn is_up(&self) -> bool {
+        self.backend.connection().is_some() && self.backend.session().rings().card().has_pair()
+    }
+
     /// Whether frames flow.
     pub fn link(&self) -> Link {
         let session = self.backend.session();
         if self.backend.connection().is_none() {
             return Link::Down(self.why.clone());
         }
-        // As few as one pair may run: the driver's choice.
-        if session.rings().card().has_pair() {
+        if self.is_up() {
             return Link::Up;
         }
         let has_to = match [0, 1].map(|ring| session.waits_for(ring)) {
@@ -550,6 +555,10 @@ impl Port for VhostPort {
                 Ok(Taken::Busy)
             }
         }
+    }
+
+    fn is_absent(&self) -> bool {
+        !self.is_up()
     }
 
     #[inline]

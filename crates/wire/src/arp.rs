@@ -62,10 +62,19 @@ impl Packet {
     /// The packet in a frame; `None` if that is not ARP, of other kinds of addresses, or cut short.
     pub fn parse(frame: &[u8]) -> Option<&Self> {
         let (header, rest) = ethernet::Header::parse(frame)?;
-        let (packet, _) = Self::ref_from_prefix(rest).ok()?;
+        Self::read(header.ethertype.get(), rest)
+    }
+
+    /// The same behind at most two VLAN tags.
+    pub fn behind_tags(frame: &[u8]) -> Option<&Self> {
+        let (ethertype, at) = ethernet::payload(frame)?;
+        Self::read(ethertype, &frame[at..])
+    }
+
+    fn read(ethertype: u16, bytes: &[u8]) -> Option<&Self> {
+        let (packet, _) = Self::ref_from_prefix(bytes).ok()?;
         let kinds = (packet.hardware.get(), packet.protocol.get(), packet.lengths);
-        let is_ours =
-            header.ethertype.get() == ethertype::ARP && kinds == (1, ethertype::IPV4, [6, 4]);
+        let is_ours = ethertype == ethertype::ARP && kinds == (1, ethertype::IPV4, [6, 4]);
         is_ours.then_some(packet)
     }
 }

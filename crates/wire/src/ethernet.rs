@@ -100,11 +100,19 @@ pub struct Peek {
     /// The destination's address and the source's, as they lie in a frame: so they can be looked at
     /// in whole words.
     pub addresses: [u8; 12],
-    /// The outermost tag, customer's or service's.
-    pub tag: Option<Tag>,
+    /// The control information of the outermost tag, customer's or service's, without the drop
+    /// eligible bit; or with that bit, [`UNTAGGED`](Self::UNTAGGED) or
+    /// [`CONTROL`](Self::CONTROL). So all that a switch tells frames apart by is at hand.
+    pub tci: u16,
 }
 
 impl Peek {
+    /// In place of a tag's control information: the frame has none.
+    pub const UNTAGGED: u16 = 1 << 12;
+
+    /// The same of a MAC control frame, which no switch forwards (802.3 §31, 802.1Q §6.7).
+    pub const CONTROL: u16 = 1 << 12 | 1;
+
     /// Of a frame with these addresses and this tag.
     #[inline]
     pub const fn new(
@@ -112,7 +120,29 @@ impl Peek {
         Mac([g, h, i, j, k, l]): Mac,
         tag: Option<Tag>,
     ) -> Self {
-        Self { addresses: [a, b, c, d, e, f, g, h, i, j, k, l], tag }
+        Self { addresses: [a, b, c, d, e, f, g, h, i, j, k, l], tci: Self::UNTAGGED }.with_tag(tag)
+    }
+
+    /// The same of a frame with this tag.
+    #[inline]
+    pub const fn with_tag(self, tag: Option<Tag>) -> Self {
+        let tci = match tag {
+            Some(tag) => tag.tci(),
+            None => Self::UNTAGGED,
+        };
+        Self { tci, ..self }
+    }
+
+    /// The outermost tag, customer's or service's.
+    #[inline]
+    pub const fn tag(&self) -> Option<Tag> {
+        Self::tag_of(self.tci)
+    }
+
+    /// The tag with this control information, if it is one's.
+    #[inline]
+    pub const fn tag_of(tci: u16) -> Option<Tag> {
+        if tci & Self::UNTAGGED == 0 { Some(Tag::from_tci(tci)) } else { None }
     }
 
     /// To whom.
@@ -139,13 +169,15 @@ impl Peek {
 pub fn peek(frame: &[u8]) -> Option<Peek> {
     let [addresses @ .., t0, t1] = *frame.first_chunk::<{ Header::LEN }>()?;
     let outer = u16::from_be_bytes([t0, t1]);
-    let tag = if is_tag(outer) {
+    let tci = if is_tag(outer) {
         let [c0, c1, _, _] = *frame[Header::LEN..].first_chunk()?;
-        Some(Tag::from_tci(u16::from_be_bytes([c0, c1])))
+        u16::from_be_bytes([c0, c1]) & !Peek::UNTAGGED
+    } else if outer == ethertype::MAC_CONTROL {
+        Peek::CONTROL
     } else {
-        None
+        Peek::UNTAGGED
     };
-    Some(Peek { addresses, tag })
+    Some(Peek { addresses, tci })
 }
 
 /// The EtherType of what the frame carries and where that begins, behind at most two tags
@@ -193,7 +225,17 @@ mod tests {
         let plain = peek(&frame(&[], ethertype::IPV4)).unwrap();
         assert_eq!(plain, Peek::new(Mac::BROADCAST, Mac::local(7), None));
         let tagged = peek(&frame(&[(ethertype::VLAN, TAG)], ethertype::IPV6)).unwrap();
-        assert_eq!(tagged.tag, Some(TAG));
+        assert_eq!(tagged.tag(), Some(TAG));
+    }
+
+    #[test]
+    fn mac_control_is_told_apart() {
+        let control = peek(&frame(&[], ethertype::MAC_CONTROL)).unwrap();
+        assert_eq!((control.tci, control.tag()), (Peek::CONTROL, None));
+        let eligible = Tag { class: Class::from_low_bits(0), vlan: 1 };
+        let mut tagged = frame(&[(ethertype::VLAN, eligible)], ethertype::IPV4);
+        tagged[14] |= 0x10;
+        assert_eq!(peek(&tagged).unwrap().tag(), Some(eligible), "it may be dropped first");
     }
 
     #[test]
@@ -235,7 +277,7 @@ mod tests {
             if let Some(peek) = peek(&bytes) {
                 let (header, _) = Header::parse(&bytes).unwrap();
                 prop_assert_eq!((peek.destination().0, peek.source().0), (header.destination, header.source));
-                prop_assert_eq!(peek.tag.is_some(), is_tag(header.ethertype.get()));
+                prop_assert_eq!(peek.tag().is_some(), is_tag(header.ethertype.get()));
             }
         }
     }

@@ -18,6 +18,8 @@ pub use fragment::{Fragment, Part};
 pub mod protocol {
     /// ICMP for IPv4 (RFC 792).
     pub const ICMP: u8 = 1;
+    /// IGMP (RFC 3376).
+    pub const IGMP: u8 = 2;
     /// TCP.
     pub const TCP: u8 = 6;
     /// UDP.

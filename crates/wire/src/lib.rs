@@ -8,7 +8,7 @@
 //!                                   └ Offload says what is still to be done here: sums, segments
 //!
 //! a frame in a packet   geneve and vxlan behind udp, gre behind IP, stt behind what looks like tcp
-//! to a neighbor         arp, rarp, neighbor; icmp tells that a packet is too big
+//! to a neighbor         arp, rarp, neighbor, membership; icmp tells that a packet is too big
 //! to the link's end     pause and pfc are MAC control, room our own; bfd behind udp
 //! ```
 //!
@@ -41,6 +41,7 @@ pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 mod join;
+pub mod membership;
 pub mod neighbor;
 mod offload;
 pub mod pause;

@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::checksum::{Sum, pseudo_header};
 use crate::ethernet::{self, ethertype};
-use crate::ip::protocol;
+use crate::ip::{Layout, protocol};
 use crate::ipv6;
 
 /// The hop limit of every message: one from beyond the link would have less (RFC 4861 §3.1).
@@ -228,6 +228,17 @@ pub struct Advertisement {
     pub overrides: bool,
 }
 
+/// What a frame claims by an advertisement, as a receiver might believe it: of an address, and the
+/// Ethernet address that is to have it. Nothing is verified, extension headers and tags hide
+/// nothing, and of `frame` all must be at hand.
+pub fn claim(frame: &[u8]) -> Option<(Ipv6Addr, Option<Mac>)> {
+    let layout = Layout::of(frame).filter(|layout| layout.protocol == protocol::ICMPV6)?;
+    let (header, options) =
+        Header::ref_from_prefix(frame.get(layout.transport..layout.end)?).ok()?;
+    let address = || link_address(options, TARGET_ADDRESS).flatten();
+    (header.kind == ADVERTISEMENT).then(|| (header.target.into(), address()))
+}
+
 impl Advertisement {
     /// What a frame tells; `None` if that is nothing of the kind or is not valid (RFC 4861 §7.1.2).
     pub fn parse(frame: &[u8]) -> Option<Self> {
@@ -289,6 +300,22 @@ mod tests {
             prop_assert!(Solicitation::parse(&bytes).is_none() || at < 18);
             prop_assert!(Solicitation::parse(&bytes[..at]).is_none());
         }
+    }
+
+    #[test]
+    fn a_claim_is_seen_behind_extensions_and_tags() {
+        let asked = Solicitation { sender: ASKS, target: ASKED.1 };
+        let told = asked.answer(ASKED.0, false);
+        let frame = told.as_bytes();
+        let claimed = Some((ASKED.1, Some(ASKED.0)));
+        assert_eq!(claim(frame), claimed);
+        assert_eq!(claim(Frame::solicitation(ASKS, ASKED.1).as_bytes()), None);
+        // Destination options before it, and a tag that names no VLAN.
+        let mut hidden = frame.to_vec();
+        (hidden[20], hidden[19]) = (60, hidden[19] + 8);
+        hidden.splice(54..54, [protocol::ICMPV6, 0, 1, 4, 0, 0, 0, 0]);
+        hidden.splice(12..12, [0x81, 0, 0, 0]);
+        assert_eq!(claim(&hidden), claimed);
     }
 
     #[test]

@@ -159,6 +159,15 @@ impl Port for Device {
     }
 
     #[inline]
+    fn is_absent(&self) -> bool {
+        match self {
+            Tap(port) => port.is_absent(),
+            Vhost(port) => port.is_absent(),
+            Away => true,
+        }
+    }
+
+    #[inline]
     fn deliver(&mut self) -> Result<(), PortError> {
         match self {
             Tap(port) => port.deliver(),

@@ -15,6 +15,7 @@ use std::num::NonZeroU32;
 use lossless::{MAX_PORTS, PortConfig, PortId, Shaping, TooManyPorts};
 use model::{
     Attachment, Deleted, PortChange, PortName, PortSpec, PortState, PortStatus, SocketMode,
+    StormLimits,
 };
 use overlay::Overlay;
 use port::PortError;
@@ -216,8 +217,12 @@ impl Host {
     fn plug(&mut self, device: Device, spec: &PortSpec) -> Result<PortId, AttachError> {
         let network = spec.network.as_ref();
         let network = network.map(|name| self.numbers.get(name).expect("the port has acquired it"));
-        let forwarding =
-            datapath::PortConfig { class: spec.class, network: network.unwrap_or_default() };
+        let forwarding = datapath::PortConfig {
+            class: spec.class,
+            network: network.unwrap_or_default(),
+            storm: storm_limits(&spec.storm),
+            antispoof: spec.has_antispoof(),
+        };
         let config = port_config(spec, self.mtu(spec));
         let id = self.plane.attach(self.now(), device, config, forwarding)?;
         if let Err(error) = self.listen(id) {
@@ -447,8 +452,14 @@ impl Host {
         let config = port_config(&spec, self.attached[place].mtu);
         self.plane.switch_mut().configure(now, id, config);
         self.plane.datapath_mut().set_class(id, spec.class);
+        self.plane.datapath_mut().set_storm_limits(id, storm_limits(&spec.storm));
         self.attached[place].spec = spec;
         Ok(())
+    }
+
+    /// The state of a port.
+    pub(super) fn report(&self, port: &Attached, now: Instant) -> PortStatus {
+        report::port(&self.plane, port, now, |id| self.name(id))
     }
 
     /// The place of the port of this name, or where it would be.
@@ -457,7 +468,7 @@ impl Host {
     }
 
     fn detach_now(&mut self, place: usize, reply: Reply<Result<PortStatus, DetachError>>) {
-        let status = report::port(&self.plane, &self.attached[place], self.now());
+        let status = self.report(&self.attached[place], self.now());
         let Attached { id, spec, ticket, away, .. } = self.attached.remove(place);
         self.plane.responder_mut().forget(id);
         self.plane.gate_mut().unserve(id);
@@ -493,6 +504,12 @@ fn pin(plane: &mut HostPlane, id: PortId, spec: &PortSpec) {
     for (mac, vlan) in spec.addresses() {
         plane.datapath_mut().pin(id, mac, vlan);
     }
+}
+
+fn storm_limits(limits: &StormLimits) -> datapath::StormLimits {
+    let StormLimits { broadcast, multicast, unknown } = *limits;
+    let [broadcast, multicast, unknown] = [broadcast, multicast, unknown].map(NonZeroU32::new);
+    datapath::StormLimits { broadcast, multicast, unknown }
 }
 
 /// How a port with this largest packet is served.

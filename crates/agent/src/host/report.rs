@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 
+use datapath::Flap;
 use lossless::{Aside, PortId};
-use model::{HeldSocket, PausedBy, PortSpec, PortState, PortStatus};
+use model::{HeldSocket, PausedBy, PortName, PortSpec, PortState, PortStatus};
 use units::Instant;
 
 use super::attached::Attached;
@@ -11,7 +12,12 @@ use super::host_plane::HostPlane;
 use super::watch::Sight;
 
 /// The state of a port.
-pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus {
+pub fn port(
+    plane: &HostPlane,
+    attached: &Attached,
+    now: Instant,
+    name_of: impl Fn(PortId) -> PortName,
+) -> PortStatus {
     let Attached { id, spec, mtu, lacks, sight, away, .. } = attached;
     let failure = plane.failure(*id).map(ToString::to_string);
     let seen = sight.iter().flat_map(Sight::notes);
@@ -28,6 +34,7 @@ pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus 
         .chain(device)
         .chain(stalled)
         .chain(seen)
+        .chain(flaps(plane, *id, now, name_of))
         .chain(plane.gate().notes(*id))
         .chain(failure);
     let switch = plane.switch();
@@ -46,6 +53,7 @@ pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus 
         class: spec.class,
         quota: spec.quota,
         scheduling: spec.scheduling,
+        storm: spec.storm,
         ingress,
         egress,
         ingress_bytes,
@@ -55,6 +63,7 @@ pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus 
             true => PausedBy::Egress,
             false => PausedBy::Ingress,
         }),
+        moved_addresses: plane.datapath().moves(*id),
         held_flows: switch.flows(*id).len() as u32,
         stalled_flows: switch.stalled_flows(*id).count() as u32,
         held_sockets: held_sockets(plane, *id, now),
@@ -74,6 +83,24 @@ pub fn beyond_tunnels(plane: &HostPlane, spec: &PortSpec, mtu: u32) -> Option<St
     (u32::from(carried) < mtu).then(|| {
         format!(
             "its `mtu` of {mtu} is more than the {carried} that tunnels carry whole: who sends longer packets with \"don't fragment\", or of IPv6, is told; {otherwise}"
+        )
+    })
+}
+
+/// The addresses that move to and fro between a port and another, in sentences.
+fn flaps(
+    plane: &HostPlane,
+    id: PortId,
+    now: Instant,
+    name_of: impl Fn(PortId) -> PortName,
+) -> impl Iterator<Item = String> {
+    let flaps = plane.datapath().flaps(now).filter(move |flap| flap.ports.contains(&id));
+    flaps.map(move |Flap { mac, ports, moves, .. }| {
+        let other = if ports[0] == id { ports[1] } else { ports[0] };
+        format!(
+            "{mac} moves to and fro between this port and `{}`, {moves} times so far: a loop behind them, or two \
+             machines with one address",
+            name_of(other)
         )
     })
 }

@@ -1,5 +1,5 @@
 //! The responder: answers ARP, neighbour solicitations and packets that are too long, in place of
-//! machines that may be on other hosts.
+//! machines that may be on other hosts; and refuses frames that speak for others.
 //!
 //! Each port has a token bucket (RFC 4443 §2.4 (f)): a port that asks too much, or does not take
 //! its replies, gets none, and delays nobody else's. Whoever needs a reply asks again.
@@ -7,13 +7,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use datapath::{Answer, Directory, LONGEST_ANSWER};
-use lossless::PortId;
+use datapath::{Answer, Behind, Directory, LONGEST_ANSWER, VirtualNetwork};
+use lossless::{PortId, Refusal};
 use model::ResponderStatus;
-use plane::Responder;
+use plane::{Intercepted, Responder};
 use port::FrameView;
 use units::{Gcra, Instant, Span};
 use wire::Offload;
+use wire::ethernet::{self, ethertype};
+use wire::ip::protocol;
 
 /// The token bucket's depth: the most replies to one port at once. As many may wait for it.
 const BURST: u32 = 256;
@@ -47,22 +49,96 @@ struct Asker {
     bucket: Gcra,
     /// Replies to it.
     waiting: VecDeque<Box<[u8]>>,
+    /// Whom alone it may speak for; anybody if absent.
+    behind: Option<Behind>,
+    /// From where its last packets came that spoke for nobody else, of IPv4 and of IPv6.
+    sources: ([u8; 4], [u8; 16]),
+}
+
+/// A port whose questions are answered.
+#[derive(Debug)]
+pub struct Member {
+    pub port: PortId,
+    /// The network that they are about.
+    pub vni: u32,
+    /// Whom alone it may speak for; anybody if absent.
+    pub behind: Option<Behind>,
+}
+
+impl Asker {
+    /// Whether a frame may come from an address that is another's.
+    #[inline]
+    fn may_be_spoofed(&self, frame: &[u8]) -> bool {
+        if self.behind.is_none() {
+            return false;
+        }
+        match source(frame) {
+            Some(Source::V4(source)) => *source != self.sources.0,
+            // What neighbors say may lie behind extension headers.
+            Some(Source::V6(source)) => *source != self.sources.1 || !is_transport(frame),
+            None => is_tagged(frame),
+        }
+    }
+
+    /// Whether a frame speaks for somebody else.
+    fn is_spoofed(&mut self, network: &VirtualNetwork, frame: &[u8]) -> bool {
+        let Some(behind) = &self.behind else { return false };
+        if datapath::is_spoofed(network, behind, frame) {
+            return true;
+        }
+        match source(frame) {
+            Some(Source::V4(source)) => self.sources.0 = *source,
+            Some(Source::V6(source)) => self.sources.1 = *source,
+            None => {}
+        }
+        false
+    }
+}
+
+/// Where a packet comes from.
+enum Source<'a> {
+    V4(&'a [u8; 4]),
+    V6(&'a [u8; 16]),
+}
+
+/// Where the packet in a frame without a tag comes from, if it is IP.
+#[inline]
+fn source(frame: &[u8]) -> Option<Source<'_>> {
+    let (header, packet) = ethernet::Header::parse(frame)?;
+    match header.ethertype.get() {
+        ethertype::IPV4 => packet.get(12..)?.first_chunk().map(Source::V4),
+        ethertype::IPV6 => packet.get(8..)?.first_chunk().map(Source::V6),
+        _ => None,
+    }
+}
+
+/// Whether TCP or UDP follows the header of the IPv6 packet in a frame without a tag.
+#[inline]
+fn is_transport(frame: &[u8]) -> bool {
+    let next = frame.get(ethernet::Header::LEN + 6);
+    next.is_some_and(|next| matches!(*next, protocol::TCP | protocol::UDP))
+}
+
+#[inline]
+fn is_tagged(frame: &[u8]) -> bool {
+    ethernet::peek(frame).is_some_and(|peek| peek.tag().is_some())
 }
 
 impl HostResponder {
     /// Sets the directory, the longest packet that tunnels carry, in bytes, and the networks of the
     /// ports whose questions are answered. Drops pending replies.
-    pub fn follow(&mut self, directory: Arc<Directory>, mtu: u16, ports: Vec<(PortId, u32)>) {
+    pub fn follow(&mut self, directory: Arc<Directory>, mtu: u16, ports: Vec<Member>) {
         (self.directory, self.mtu) = (directory, mtu);
         self.waiting.clear();
         let mut before = std::mem::take(&mut self.askers);
-        for (port, vni) in ports {
+        for Member { port, vni, behind } in ports {
             if self.askers.len() <= port.index() {
                 self.askers.resize_with(port.index() + 1, || None);
             }
             let before = before.get_mut(port.index()).and_then(Option::take);
             let bucket = before.map_or_else(|| Gcra::of_units(EACH, BURST), |asker| asker.bucket);
-            self.askers[port.index()] = Some(Asker { vni, bucket, waiting: VecDeque::new() });
+            let (waiting, sources) = (VecDeque::new(), Default::default());
+            self.askers[port.index()] = Some(Asker { vni, bucket, waiting, behind, sources });
         }
     }
 
@@ -102,23 +178,30 @@ impl HostResponder {
 impl Responder for HostResponder {
     #[inline]
     fn may_answer(&self, port: PortId, frame: &FrameView<'_>) -> bool {
-        self.askers.get(port.index()).is_some_and(Option::is_some)
-            && datapath::is_question(self.mtu, frame.bytes, frame.len(), &frame.offload())
+        let Some(asker) = self.askers.get(port.index()).and_then(Option::as_ref) else {
+            return false;
+        };
+        datapath::is_question(self.mtu, frame.bytes, frame.len(), &frame.offload())
+            || asker.may_be_spoofed(frame.bytes)
     }
 
     #[cold]
-    fn intercept(&mut self, port: PortId, frame: &FrameView<'_>) -> bool {
+    fn intercept(&mut self, port: PortId, frame: &FrameView<'_>) -> Intercepted {
         let Self { directory, mtu, askers, waiting, now, status, scratch } = self;
         let Some(asker) = askers.get_mut(port.index()).and_then(Option::as_mut) else {
-            return false;
+            return Intercepted::Passes;
         };
-        let Some(network) = directory.network(asker.vni) else { return false };
+        let Some(network) = directory.network(asker.vni) else { return Intercepted::Passes };
         if !frame.rest.is_empty() {
             scratch.resize(LARGE, 0);
         }
         let bytes = frame.first(scratch);
         match datapath::answer(network, *mtu, bytes, &frame.offload(), &mut [0; LONGEST_ANSWER]) {
-            Answer::Pass => return false,
+            // Of what is answered nobody else hears.
+            Answer::Pass if asker.is_spoofed(network, bytes) => {
+                return Intercepted::Refused(Refusal::SPOOFED);
+            }
+            Answer::Pass => return Intercepted::Passes,
             Answer::Silence => {}
             Answer::Reply(reply)
                 if asker.waiting.len() < BURST as usize && asker.bucket.try_take(*now) =>
@@ -130,7 +213,7 @@ impl Responder for HostResponder {
             }
             Answer::Reply(_) => status.rate_limited += 1,
         }
-        true
+        Intercepted::Taken
     }
 
     fn poll_transmit(&mut self, mut transmit: impl FnMut(PortId, FrameView<'_>) -> bool) {
@@ -154,8 +237,9 @@ mod tests {
     use lossless::{PortConfig, Settings, Switch};
     use std::net::IpAddr;
 
-    use model::{Member, NetworkName, NetworkSpec, VtepList};
+    use model::{NetworkName, NetworkSpec, VtepList};
     use units::Mac;
+    use zerocopy::IntoBytes;
 
     use super::*;
 
@@ -163,7 +247,7 @@ mod tests {
     /// 10.0.0.2.
     fn answers() -> (HostResponder, [PortId; 2]) {
         let vtep = |host: u8| VtepList::from(IpAddr::from([192, 0, 2, host]));
-        let member = |label: u8| Member {
+        let member = |label: u8| model::Member {
             mac: Mac::local(label.into()),
             addresses: vec![[10, 0, 0, label].into()],
             vtep: vtep(label),
@@ -175,7 +259,8 @@ mod tests {
         let mut switch = Switch::<u32>::new(Settings::default());
         let ports = [(); 2].map(|()| switch.attach(Instant::ZERO, PortConfig::default()).unwrap());
         let mut answers = HostResponder::default();
-        answers.follow(directory.into(), 1450, ports.map(|port| (port, 7)).into());
+        let member = |port| Member { port, vni: 7, behind: Some(Behind::new([Mac::local(1)])) };
+        answers.follow(directory.into(), 1450, ports.map(member).into());
         (answers, ports)
     }
 
@@ -192,8 +277,9 @@ mod tests {
         let question = question();
         for _ in 0..times {
             assert!(answers.may_answer(port, &FrameView::plain(&question)));
-            assert!(
+            assert_eq!(
                 answers.intercept(port, &FrameView::plain(&question)),
+                Intercepted::Taken,
                 "nobody else is to have it"
             );
         }
@@ -231,5 +317,46 @@ mod tests {
         assert_eq!(taken(&mut answers, other), 2);
         answers.forget(deaf);
         assert_eq!((taken(&mut answers, deaf), answers.status().replies), (0, 2));
+    }
+
+    /// An IPv4 packet from an address, to the second machine alone.
+    fn packet(source: [u8; 4]) -> Vec<u8> {
+        let ip = wire::ipv4::Header::new(source.into(), [10, 0, 0, 2].into(), 17, 8).unwrap();
+        let ethernet = ethernet::Header::new(Mac::local(2), Mac::local(1), ethertype::IPV4);
+        [ethernet.as_bytes(), ip.as_bytes(), &[0; 8]].concat()
+    }
+
+    #[test]
+    fn who_speaks_for_another_is_refused_even_to_one() {
+        let (mut answers, [port, _]) = answers();
+        let mut fate = |frame: &[u8]| match answers.may_answer(port, &FrameView::plain(frame)) {
+            true => answers.intercept(port, &FrameView::plain(frame)),
+            false => Intercepted::Passes,
+        };
+        let refused = Intercepted::Refused(Refusal::SPOOFED);
+        for _ in 0..2 {
+            assert_eq!(fate(&packet([10, 0, 0, 1])), Intercepted::Passes);
+            assert_eq!(fate(&packet([10, 0, 0, 2])), refused, "from another's address");
+            assert_eq!(fate(&packet([10, 0, 0, 9])), Intercepted::Passes, "it is nobody's");
+        }
+        // An answer that another's address is here.
+        let mut answer = question();
+        answer[..6].copy_from_slice(&Mac::local(7).0);
+        (answer[21], answer[31]) = (2, 2);
+        assert_eq!(fate(&answer), refused);
+        (answer[21], answer[31]) = (2, 1);
+        assert_eq!(fate(&answer), Intercepted::Passes, "its own");
+    }
+
+    #[test]
+    fn a_packet_from_where_the_last_came_is_looked_at_no_further() {
+        let (mut answers, [port, _]) = answers();
+        let own = packet([10, 0, 0, 1]);
+        assert!(answers.may_answer(port, &FrameView::plain(&own)), "not seen yet");
+        answers.intercept(port, &FrameView::plain(&own));
+        assert!(!answers.may_answer(port, &FrameView::plain(&own)));
+        let mut tagged = own;
+        tagged.splice(12..12, [0x81, 0, 0, 0]);
+        assert!(answers.may_answer(port, &FrameView::plain(&tagged)));
     }
 }

@@ -12,7 +12,7 @@ mod frame;
 use std::net::IpAddr;
 
 use datapath::{Answer, Explained, LONGEST_ANSWER, Network, Remote};
-use lossless::{EgressOutlook, Fate, Flow, PortId, Reason, Size};
+use lossless::{Audience, EgressOutlook, Fate, Flow, PortId, Reason, Size};
 use model::{
     PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
     TraceSession, TraceSpec, TraceTable,
@@ -111,7 +111,7 @@ impl Host {
     }
 
     /// A port's name.
-    fn name(&self, id: PortId) -> PortName {
+    pub(super) fn name(&self, id: PortId) -> PortName {
         let port = self.attached.iter().find(|port| port.id == id);
         port.expect("every port but the uplink is attached").spec.name.clone()
     }
@@ -138,7 +138,7 @@ impl Walk<'_> {
         let switch = self.host.plane.switch();
         let (size, header) = (Size { bytes: frame.bytes.len() as u32, frames: 1 }, frame.header());
         let Explained { class, vlan, fate } =
-            self.host.plane.datapath().explain(self.from.id, &header, self.network);
+            self.host.plane.datapath().explain(self.now, self.from.id, &header, self.network);
         let room = switch.peek_room(self.from.id);
         let paused_by = (room == 0).then_some(match switch.at_quota(self.from.id) {
             true => PausedBy::Egress,
@@ -177,10 +177,20 @@ impl Walk<'_> {
                 let uplink = self.host.plane.uplink().expect("who decided so knew one");
                 (vec![far((uplink, remote.flow(class)))], false, None)
             }
-            datapath::Fate::Flooded(audience) => {
-                let ports = audience.ports.iter().filter(|port| !switch.is_closed(*port));
-                let egresses: Vec<_> =
-                    ports.map(local).chain(audience.flows.into_iter().map(far)).collect();
+            datapath::Fate::Flooded(Audience { ports, flows, bystanders }) => {
+                let is_open = |port: &PortId| !switch.is_closed(*port) && !switch.is_absent(*port);
+                let copy =
+                    |port, flow| switch.copy_outlook(self.from.id, (port, flow), class, size);
+                let ports =
+                    ports.iter().filter(is_open).map(|port| match bystanders.contains(port) {
+                        true => Egress::Port(copy(port, None)),
+                        false => local(port),
+                    });
+                let flows = flows.into_iter().map(|(port, flow)| match bystanders.contains(port) {
+                    true => Egress::Far(flow, copy(port, Some(flow))),
+                    false => far((port, flow)),
+                });
+                let egresses: Vec<_> = ports.chain(flows).collect();
                 let refused = egresses.is_empty().then_some(Reason::NoEgress);
                 (egresses, refused.is_none(), refused)
             }

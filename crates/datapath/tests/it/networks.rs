@@ -7,13 +7,15 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use datapath::{
-    Datapath, Declared, Directory, Fate, Network, Peer, PortConfig, Remote, Settings, Verdict,
+    Datapath, Declared, Directory, Fate, Network, Peer, PortConfig, Remote, Settings, StormLimits,
+    Verdict,
 };
 use lossless::{Audience, Destination, PortId, Reason};
 use model::{Member, NetworkName, NetworkSpec};
 use proptest::prelude::*;
 use units::{Class, Instant, Mac, Span};
 use wire::ethernet::{Peek, Tag};
+use zerocopy::IntoBytes;
 
 const NOW: Instant = Instant::ZERO;
 
@@ -103,7 +105,7 @@ impl Model {
         if !self.is_member(from, network) {
             return Err(Reason::NotMember);
         }
-        let vlan = header.tag.map_or(0, |tag| tag.vlan);
+        let vlan = header.tag().map_or(0, |tag| tag.vlan);
         let is_uplink = from == port(UPLINK);
         let is_far = |address: Mac| {
             let declared = self.declared.get(&network).filter(|_| vlan == 0);
@@ -115,6 +117,12 @@ impl Model {
             if !place.1 {
                 *place = (from, false);
             }
+        }
+        if header.destination() == LINK_LOCAL {
+            return Err(Reason::LinkLocal);
+        }
+        if header.source().is_multicast() {
+            return Err(Reason::Malformed);
         }
         let is_group = header.destination().is_multicast();
         let is_far = is_far(header.destination());
@@ -137,9 +145,6 @@ impl Model {
             } else {
                 Ok(BTreeSet::from([Receiver::Far(remote(it))]))
             };
-        }
-        if header.destination() == LINK_LOCAL {
-            return Err(Reason::LinkLocal);
         }
         let mut all: BTreeSet<PortId> = self.locals.keys().copied().collect();
         all.retain(|port| *port != from && self.is_member(*port, network));
@@ -247,7 +252,7 @@ impl Pair {
             (Peek::new(address(*destination), address(*source), tag), number.map_or(own, network))
         };
         let frames: Vec<_> = frames.iter().map(frame).collect();
-        let explained = self.datapath.explain(from, &frames[0].0, frames[0].1).fate;
+        let explained = self.datapath.explain(NOW, from, &frames[0].0, frames[0].1).fate;
         let mut outcomes: Vec<Outcome> = Vec::new();
         let mut visit = self.datapath.visit(NOW, from);
         for (header, network) in &frames {
@@ -431,6 +436,169 @@ fn what_never_crosses_a_bridge_is_refused_by_name() {
         Err(Reason::LinkLocal)
     );
     assert_eq!(heard(&mut it, 0, 1, Some(0)), Err(Reason::SamePort));
+}
+
+#[test]
+fn what_no_machine_may_send_is_malformed() {
+    let mut it = two_networks();
+    let tag = |vlan| Some(Tag { class: Class::default(), vlan });
+    let control = Peek { tci: Peek::CONTROL, ..Peek::new(mac(1), mac(0), None) };
+    let bad = [
+        Peek::new(mac(1), Mac::BROADCAST, None),
+        Peek::new(Mac::BROADCAST, Mac([3, 0, 0, 0, 0, 1]), None),
+        Peek::new(mac(1), Mac([0; 6]), None),
+        Peek::new(mac(1), mac(0), tag(0xfff)),
+        control,
+        Peek { tci: Peek::CONTROL, ..Peek::new(Mac::BROADCAST, mac(0), None) },
+    ];
+    for header in bad {
+        let fate = outcome(it.decide(NOW, port(0), &header, network(1)).verdict);
+        assert_eq!(fate, Err(Reason::Malformed), "{header:?}");
+        let explained = it.explain(NOW, port(0), &header, network(1)).fate;
+        assert_eq!(outcome_of(&explained), fate);
+        let fate = outcome(it.decide(NOW, port(UPLINK), &header, network(1)).verdict);
+        assert_eq!(fate, Err(Reason::Malformed), "from another host: {header:?}");
+    }
+    assert!(it.addresses().is_empty(), "nothing is learned of it");
+    let pause = Peek { tci: Peek::CONTROL, ..Peek::new(LINK_LOCAL, mac(0), None) };
+    let fate = outcome(it.decide(NOW, port(0), &pause, network(1)).verdict);
+    assert_eq!(fate, Err(Reason::LinkLocal), "it never crosses a bridge");
+}
+
+#[test]
+fn spanning_tree_crosses_if_it_is_to() {
+    for forward_bpdus in [false, true] {
+        let mut it = Datapath::new(Settings { forward_bpdus, ..Settings::default() });
+        (0..3).for_each(|number| it.attach(port(number), local(0)));
+        let mut to = |last| {
+            let header = Peek::new(Mac([0x01, 0x80, 0xc2, 0, 0, last]), mac(0), None);
+            outcome(it.decide(NOW, port(0), &header, network(0)).verdict)
+        };
+        assert_eq!(to(0), if forward_bpdus { ports(&[1, 2]) } else { Err(Reason::LinkLocal) });
+        assert_eq!(to(1), Err(Reason::LinkLocal), "pauses are for the link alone");
+    }
+}
+
+/// IGMP's report of version 2 of a group by a machine.
+fn joins(group: Ipv4Addr) -> Vec<u8> {
+    let mut message = [0x16, 0, 0, 0, 0, 0, 0, 0];
+    message[4..].copy_from_slice(&group.octets());
+    let sum = wire::checksum::Sum::of(&message).checksum();
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let from = Ipv4Addr::new(10, 0, 0, 1);
+    let mut ip = wire::ipv4::Header::new(from, group, wire::ip::protocol::IGMP, 8).unwrap();
+    ip.ttl = 1;
+    let ethernet = wire::ethernet::Header::new(
+        wire::membership::group_mac_v4(group),
+        mac(0),
+        wire::ethernet::ethertype::IPV4,
+    );
+    [ethernet.as_bytes(), ip.as_bytes(), &message].concat()
+}
+
+#[test]
+fn who_has_joined_a_group_is_no_bystander() {
+    let mut it = two_networks();
+    let group = Ipv4Addr::new(239, 1, 2, 3);
+    let header = Peek::new(wire::membership::group_mac_v4(group), mac(0), None);
+    let bystanders = |it: &mut Datapath, header: &Peek| match it
+        .decide(NOW, port(0), header, network(1))
+        .verdict
+    {
+        Verdict::Forward(Destination::Many(audience)) => {
+            assert!(audience.ports.contains(port(1)) && audience.flows.len() == 2);
+            [1, UPLINK].map(|number| audience.bystanders.contains(port(number)))
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(bystanders(&mut it, &header), [true, true], "nobody has asked for it");
+    let report = joins(group);
+    let heard = wire::ethernet::peek(&report).unwrap();
+    it.visit(NOW, port(1)).overhear(&heard, network(1), &report);
+    assert_eq!(bystanders(&mut it, &header), [false, true]);
+    it.visit(NOW, port(UPLINK)).overhear(&heard, network(1), &report);
+    assert_eq!(bystanders(&mut it, &header), [false, false], "somebody on another host has");
+    let other = Peek::new(Mac::BROADCAST, mac(0), None);
+    assert_eq!(bystanders(&mut it, &other), [true, true]);
+    // Who is no member of a network joins none of its groups; and who goes leaves all.
+    it.visit(NOW, port(2)).overhear(&heard, network(1), &report);
+    it.close(port(1));
+    assert_eq!(bystanders(&mut it, &header), [true, false]);
+}
+
+#[test]
+fn more_than_is_flooded_of_a_port_is_refused_by_kind() {
+    let mut it = Datapath::new(Settings::default());
+    let limit = |frames| std::num::NonZeroU32::new(frames);
+    let storm = StormLimits { broadcast: limit(3), multicast: limit(4), unknown: limit(5) };
+    let config = PortConfig { storm, ..local(0) };
+    it.attach(port(0), config);
+    (1..3).for_each(|number| it.attach(port(number), local(0)));
+    let group = Mac([0x01, 0, 0x5e, 1, 2, 3]);
+    let (now, later) = (NOW + Span::from_secs(9), NOW + Span::from_secs(10));
+    for (to, most, reason) in [
+        (Mac::BROADCAST, 3, Reason::BroadcastLimit),
+        (group, 4, Reason::MulticastLimit),
+        (mac(7), 5, Reason::UnknownLimit),
+    ] {
+        let header = Peek::new(to, mac(0), None);
+        let mut ask = |now| outcome(it.decide(now, port(0), &header, network(0)).verdict);
+        (0..most).for_each(|_| assert_eq!(ask(now), ports(&[1, 2])));
+        assert_eq!(ask(now), Err(reason));
+        let explained = it.explain(now, port(0), &header, network(0)).fate;
+        assert_eq!(outcome_of(&explained), Err(reason));
+        let mut ask = |now| outcome(it.decide(now, port(0), &header, network(0)).verdict);
+        assert_eq!(ask(later), ports(&[1, 2]));
+    }
+    // Who is known is not flooded to, and what a member has asked for is no storm.
+    assert!(heard(&mut it, 1, 0, None).is_ok());
+    let report = joins(Ipv4Addr::new(239, 1, 2, 3));
+    let heard = wire::ethernet::peek(&report).unwrap();
+    it.visit(NOW, port(1)).overhear(&heard, network(0), &report);
+    for to in [mac(1), group] {
+        let header = Peek::new(to, mac(0), None);
+        for _ in 0..100 {
+            assert!(outcome(it.decide(now, port(0), &header, network(0)).verdict).is_ok());
+        }
+    }
+}
+
+#[test]
+fn an_address_that_moves_to_and_fro_is_named() {
+    let mut it = Datapath::new(Settings::default());
+    (0..3).for_each(|number| it.attach(port(number), local(0)));
+    let broadcast = Peek::new(Mac::BROADCAST, mac(9), None);
+    // A machine that moves once, or is stood in for.
+    for turn in 0..4 {
+        it.decide(NOW, port(turn % 2), &broadcast, network(0));
+    }
+    assert_eq!(it.flaps(NOW).count(), 0);
+    for turn in 0..20 {
+        it.decide(NOW, port(turn % 2), &broadcast, network(0));
+    }
+    let flaps: Vec<_> = it.flaps(NOW).map(|flap| (flap.mac, flap.ports, flap.moves)).collect();
+    assert_eq!(flaps, [(mac(9), [port(1), port(0)], 23)]);
+    assert_eq!([0, 1, 2].map(|number| it.moves(port(number))), [11, 12, 0]);
+    assert_eq!(it.flaps(NOW + Span::from_secs(61)).count(), 0, "it is over");
+    it.detach(port(1));
+    assert_eq!(it.flaps(NOW).count(), 0);
+}
+
+#[test]
+fn an_address_that_is_another_s_is_not_spoken_from() {
+    let mut it = two_networks();
+    let wary = PortConfig { antispoof: true, ..local(1) };
+    it.attach(port(5), wary);
+    it.pin(port(5), mac(5), 0);
+    it.pin(port(1), mac(1), 0);
+    let fate = |it: &mut Datapath, from, source: usize| {
+        let header = Peek::new(mac(0), mac(source), None);
+        outcome(it.decide(NOW, port(from), &header, network(1)).verdict)
+    };
+    assert_eq!(fate(&mut it, 5, 1), Err(Reason::Spoofed), "another port's");
+    assert_eq!(fate(&mut it, 5, 7), Err(Reason::Spoofed), "a machine's on another host");
+    assert!(fate(&mut it, 5, 5).is_ok() && fate(&mut it, 5, 20).is_ok(), "its own, or nobody's");
+    assert!(fate(&mut it, 0, 1).is_ok(), "who is not compared");
 }
 
 #[test]

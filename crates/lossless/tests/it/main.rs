@@ -6,6 +6,7 @@
 //! anew for each frame, must agree with one whose visits are long; and ten million seeded visits
 //! keep the law.
 
+mod bystanders;
 mod examples;
 mod flows;
 mod outlook;
@@ -36,10 +37,12 @@ struct Arrival {
     to: Option<usize>,
     class: Class,
     size: Size,
+    /// Of a frame for all, those who have not asked for it: a bit each, by place.
+    bystanders: u64,
 }
 
 fn arrival(frame: Frame, to: Option<usize>, class: Class, bytes: u32) -> Arrival {
-    Arrival { frame, to, class, size: Size { bytes, frames: 1 } }
+    Arrival { frame, to, class, size: Size { bytes, frames: 1 }, bystanders: 0 }
 }
 
 impl Arrival {
@@ -66,8 +69,11 @@ impl Arrival {
 
     /// The same in a visit to its sender.
     fn offer_in(self, visit: &mut lossless::Arrivals<'_, Frame>, ids: &[PortId]) -> Offered<Frame> {
-        let Self { frame, to, class, size } = self;
+        let Self { frame, to, class, size, bystanders } = self;
         let mut all = Audience::default();
+        let asks_not = |(place, _): &(usize, &PortId)| bystanders & 1 << place != 0;
+        let spare = ids.iter().enumerate().filter(asks_not);
+        spare.for_each(|(_, id)| all.bystanders.insert(*id));
         let to = match to {
             Some(to) => Destination::One(ids[to]),
             None => {
@@ -560,7 +566,9 @@ fn ten_million_visits_keep_the_law() {
                         class = Class::from_low_bits(rng.below(4) as u8);
                     }
                     let frame = Frame { number, from, flow: 0 };
-                    let arrival = arrival(frame, to, class, 60 + rng.below(1455) as u32);
+                    let bytes = 60 + rng.below(1455) as u32;
+                    let bystanders = rng.below(1 << PORTS);
+                    let arrival = Arrival { bystanders, ..arrival(frame, to, class, bytes) };
                     match arrival.offer_in(&mut visit, &ids) {
                         Offered::Held => accepted += 1,
                         Offered::Refused(..) => (accepted, released) = (accepted + 1, released + 1),

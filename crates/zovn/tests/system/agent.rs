@@ -1,6 +1,7 @@
 //! The agent as a whole: the binary, its API, real containers, and signals.
 
 mod capture;
+mod floods;
 mod slow;
 mod trace;
 
