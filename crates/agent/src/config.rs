@@ -192,7 +192,8 @@ mod tests {
         let text = ["egress", "scheduling"]
             .iter()
             .fold(text, |text, key| text.replace(&format!("\n{key} = "), "\n# was = "));
-        let keys = ["egress", "quota", "scheduling", "pinned", "network", "label", "mtu"];
+        let keys =
+            ["egress", "quota", "scheduling", "pinned", "antispoof", "network", "label", "mtu"];
         let said = keys.iter().fold(text, |text, key| {
             let (old, new) = (format!("\n# {key} = "), format!("\n{key} = "));
             assert!(text.contains(&old), "{key}");

@@ -234,6 +234,7 @@ mod tests {
             egress_bytes: 0,
             paused: units::Span::ZERO,
             paused_by: None,
+            vlan: None,
             moved_addresses: 0,
             held_flows: 0,
             stalled_flows: 0,

@@ -23,6 +23,7 @@ use crate::flaps::{Flap, Flaps};
 use crate::key::FlowKey;
 use crate::l2::{Address, Learned, Place, Segment};
 use crate::storm::{Storm, StormLimits};
+use crate::vlan::{Retag, Vlans};
 use crate::{Declared, Network, Peer, Remote};
 
 /// What a datapath is told.
@@ -52,7 +53,7 @@ impl Default for Settings {
 }
 
 /// What a datapath is told of a port.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PortConfig {
     /// The class of frames that carry no 802.1Q tag.
     pub class: Class,
@@ -63,6 +64,8 @@ pub struct PortConfig {
     /// Frames that come by it from an address that is another's, pinned or declared on another
     /// host, are refused.
     pub antispoof: bool,
+    /// Which VLANs of its network it is in.
+    pub vlans: Vlans,
 }
 
 /// What is to become of a frame.
@@ -132,6 +135,8 @@ pub struct Datapath {
     uplink: Option<PortId>,
     /// Who is to have the frame that was flooded last.
     audience: Audience,
+    /// How many ports are not in all VLANs.
+    in_some_vlans: usize,
     flaps: Flaps,
 }
 
@@ -149,6 +154,7 @@ impl Datapath {
             sweep_at: Instant::ZERO,
             uplink: None,
             audience: Audience::default(),
+            in_some_vlans: 0,
             flaps: Flaps::default(),
         }
     }
@@ -160,14 +166,15 @@ impl Datapath {
 
     /// Frames come by this port from now on. It is a member of its network.
     pub fn attach(&mut self, port: PortId, config: PortConfig) {
-        self.add(port, config);
         self.segment_mut(config.network).locals.insert(port);
+        self.add(port, config);
     }
 
     fn add(&mut self, port: PortId, config: PortConfig) {
         if self.members.len() <= port.index() {
             self.members.resize_with(port.index() + 1, || None);
         }
+        self.in_some_vlans += usize::from(config.vlans != Vlans::All);
         let storm = Storm::new(&config.storm);
         let member = Member { last: Entry::NONE, config, storm, learned: 0, moves: 0 };
         self.members[port.index()] = Some(Box::new(member));
@@ -231,6 +238,7 @@ impl Datapath {
             let network = self.config(port).network;
             self.segment_mut(network).locals.remove(port);
         }
+        self.in_some_vlans -= usize::from(self.config(port).vlans != Vlans::All);
         self.members[port.index()] = None;
         self.flaps.forget(port);
         self.drop_empty();
@@ -361,7 +369,7 @@ impl Datapath {
         if !self.is_member(from, key.network()) || key.is_malformed() {
             return;
         }
-        let (_, vlan) = self.class_and_vlan(from, key.tag());
+        let Some(vlan) = self.vlan(from, key.tag()) else { return };
         // Behind the uplink are the machines of all other hosts.
         let most = match self.uplink == Some(from) {
             true => u32::MAX,
@@ -396,7 +404,8 @@ impl Datapath {
             },
             Cached::Refuse(refusal) => Fate::Refused(refusal),
         };
-        Explained { class, vlan: self.class_and_vlan(from, key.tag()).1, fate: verdict }
+        let named = key.tag().map_or(0, |tag| tag.vlan);
+        Explained { class, vlan: self.vlan(from, key.tag()).unwrap_or(named), fate: verdict }
     }
 
     /// What is done with frames of this key. The source's address is learned.
@@ -432,14 +441,16 @@ impl Datapath {
     /// it is declared.
     fn learn(&mut self, now: Instant, from: PortId, key: FlowKey) {
         let (network, source) = (key.network(), key.source());
-        let (_, vlan) = self.class_and_vlan(from, key.tag());
+        let Some(vlan) = self.vlan(from, key.tag()) else { return };
         let Self { members, segments, settings, generation, addresses, flaps, .. } = self;
         let Some(segment) = segments.get_mut(network.index()).and_then(Option::as_mut) else {
             return;
         };
         // Nobody here is a machine that is declared on another host.
         let is_far = segment.remote(source, vlan).is_some();
-        if key.is_malformed() || is_far || !segment.locals.contains(from) {
+        let known = segment.find(source, vlan, |port| carries(members, port, vlan));
+        let is_pinned = known.is_some_and(|place| place.seen.is_none());
+        if key.is_malformed() || is_far || is_pinned || !segment.locals.contains(from) {
             return;
         }
         let has_room = *learned_of(members, from) < settings.mac_limit;
@@ -460,31 +471,59 @@ impl Datapath {
 
     /// The stages, one after the other.
     fn stages(&self, from: PortId, key: FlowKey) -> Action {
-        let (class, vlan) = self.class_and_vlan(from, key.tag());
-        let (is_uplink, destination) = (self.uplink == Some(from), key.destination());
+        let verdict = self.verdict(from, key).unwrap_or_else(Cached::Refuse);
+        Action { class: self.class(from, key.tag()), verdict }
+    }
+
+    /// Where frames of this key go, or why to nobody.
+    fn verdict(&self, from: PortId, key: FlowKey) -> Result<Cached, Refusal> {
+        let segment = self
+            .segment(key.network())
+            .filter(|_| self.is_member(from, key.network()))
+            .ok_or(Refusal::NOT_MEMBER)?;
+        let destination = key.destination();
         let is_bpdu = self.settings.forward_bpdus && destination == BPDU;
-        let verdict = match self.segment(key.network()) {
-            Some(segment) if self.is_member(from, key.network()) => {
-                if is_link_local(destination) && !is_bpdu {
-                    Cached::Refuse(Refusal::LINK_LOCAL)
-                } else if key.is_malformed() {
-                    Cached::Refuse(Refusal::MALFORMED)
-                } else if self.config(from).antispoof
-                    && segment.belongs_elsewhere(from, key.source(), vlan)
-                {
-                    Cached::Refuse(Refusal::SPOOFED)
-                } else {
-                    l2(segment, from, is_uplink, destination, vlan)
-                }
-            }
-            _ => Cached::Refuse(Refusal::NOT_MEMBER),
-        };
-        match verdict {
-            Cached::Far(_) if self.uplink.is_none() => {
-                Action { class, verdict: Cached::Refuse(Refusal::NO_EGRESS) }
-            }
-            verdict => Action { class, verdict },
+        if is_link_local(destination) && !is_bpdu {
+            return Err(Refusal::LINK_LOCAL);
         }
+        if key.is_malformed() {
+            return Err(Refusal::MALFORMED);
+        }
+        let vlan = self.vlan(from, key.tag()).ok_or(Refusal::NOT_IN_VLAN)?;
+        if self.config(from).antispoof && self.is_elsewhere(segment, from, key.source(), vlan) {
+            return Err(Refusal::SPOOFED);
+        }
+        let known = segment.find(destination, vlan, |port| carries(&self.members, port, vlan));
+        match l2(segment, known, from, self.uplink == Some(from), destination, vlan)? {
+            Cached::Far(_) if self.uplink.is_none() => Err(Refusal::NO_EGRESS),
+            Cached::To(port) if !carries(&self.members, port, vlan) => Err(Refusal::NOT_IN_VLAN),
+            verdict => Ok(verdict),
+        }
+    }
+
+    /// Whether an address is another port's for good, or a machine's on another host.
+    fn is_elsewhere(&self, segment: &Segment, port: PortId, mac: Mac, vlan: u16) -> bool {
+        match segment.find(mac, vlan, |port| carries(&self.members, port, vlan)) {
+            Some(Place { port: owner, seen: None }) => *owner != port,
+            _ => segment.remote(mac, vlan).is_some(),
+        }
+    }
+
+    /// Whether frames may need another tag at their receivers than at their senders.
+    #[inline]
+    pub fn retags(&self) -> bool {
+        self.in_some_vlans > 0
+    }
+
+    /// What is to be done to a frame's tag, which came by one port, before another has it.
+    pub fn retag(&self, from: PortId, to: PortId, header: &Peek) -> Retag {
+        let own = header.tag();
+        let Some(vlan) = self.vlan(from, own) else { return Retag::Keep };
+        let priorities = &self.settings.priorities;
+        let class = self.class(from, own);
+        let class = Class::all().find(|priority| priorities[*priority] == class);
+        let new = Tag { class: class.unwrap_or_default(), vlan };
+        self.config(to).vlans.retag(vlan, own, new)
     }
 
     /// Whether frames of a network may come by a port.
@@ -495,13 +534,18 @@ impl Datapath {
         })
     }
 
-    /// The class and VLAN of a frame with this tag that comes by this port.
+    /// The class of a frame with this tag that comes by this port.
     #[inline]
-    fn class_and_vlan(&self, from: PortId, tag: Option<Tag>) -> (Class, u16) {
+    fn class(&self, from: PortId, tag: Option<Tag>) -> Class {
         match tag {
-            None => (self.config(from).class, 0),
-            Some(tag) => (self.settings.priorities[tag.class], tag.vlan),
+            None => self.config(from).class,
+            Some(tag) => self.settings.priorities[tag.class],
         }
+    }
+
+    /// The VLAN of such a frame; `None` if the port is not in it.
+    fn vlan(&self, from: PortId, tag: Option<Tag>) -> Option<u16> {
+        self.config(from).vlans.of(tag)
     }
 
     /// An action on frames of this key, spelled out.
@@ -547,13 +591,18 @@ impl Datapath {
 
     /// Who is to have a frame for many; and how many that are, if nobody has asked for it.
     fn audience(&self, from: PortId, key: FlowKey, class: Class) -> (Audience, Option<usize>) {
-        let Some(segment) = self.segment(key.network()) else {
+        let segment = self.segment(key.network());
+        let Some((segment, vlan)) = segment.zip(self.vlan(from, key.tag())) else {
             return (Audience::default(), None);
         };
         // What has come from another host has reached every other that it is for.
         let reaches_far = key.destination().is_multicast() && self.uplink != Some(from);
         let mut ports = segment.locals;
         ports.remove(from);
+        if self.retags() {
+            let is_out = |port: &PortId| !carries(&self.members, *port, vlan);
+            segment.locals.iter().filter(is_out).for_each(|port| ports.remove(port));
+        }
         let far = self.uplink.filter(|_| reaches_far).zip(segment.declared.as_deref());
         let flows = far.into_iter().flat_map(|(uplink, declared)| {
             let flow =
@@ -563,7 +612,6 @@ impl Datapath {
         let flows: Vec<_> = flows.collect();
         let mut bystanders = ports;
         self.uplink.into_iter().for_each(|uplink| bystanders.insert(uplink));
-        let (_, vlan) = self.class_and_vlan(from, key.tag());
         let members = segment.groups.members(key.destination(), vlan);
         members.iter().for_each(|member| bystanders.remove(member));
         let receivers = members.is_empty().then(|| ports.len() + flows.len());
@@ -665,7 +713,7 @@ impl Visit<'_> {
 
     /// The class of a frame with this header.
     pub fn class_of(&self, header: &Peek) -> Class {
-        self.datapath.class_and_vlan(self.from, header.tag()).0
+        self.datapath.class(self.from, header.tag())
     }
 
     /// The class of what is no Ethernet frame.
@@ -703,22 +751,34 @@ fn learned_of(members: &mut [Option<Box<Member>>], port: PortId) -> &mut u32 {
     &mut members[port.index()].as_mut().expect("the port is attached").learned
 }
 
-/// Where a frame goes by the network's own table: 802.1Q §8.6.
-fn l2(segment: &Segment, from: PortId, is_uplink: bool, destination: Mac, vlan: u16) -> Cached {
+/// Whether frames of a VLAN go to a port, which is attached.
+fn carries(members: &[Option<Box<Member>>], port: PortId, vlan: u16) -> bool {
+    members[port.index()].as_ref().is_some_and(|member| member.config.vlans.carries(vlan))
+}
+
+/// Where a frame goes by the network's own table, in which its destination is `known` to be there:
+/// 802.1Q §8.6.
+fn l2(
+    segment: &Segment,
+    known: Option<&Place>,
+    from: PortId,
+    is_uplink: bool,
+    destination: Mac,
+    vlan: u16,
+) -> Result<Cached, Refusal> {
     if destination.is_multicast() {
-        return Cached::Flood;
+        return Ok(Cached::Flood);
     }
-    let known = segment.addresses.get(&Address::new(destination, vlan));
     // What is pinned counts before what is declared, and that before what was learned: a machine
     // that has moved to another host is there, whatever it said here before.
     let pinned = known.filter(|place| place.seen.is_none());
     let remote = segment.remote(destination, vlan).filter(|_| pinned.is_none());
     match (remote, known) {
-        (Some(_), _) if is_uplink => Cached::Refuse(Refusal::SPLIT_HORIZON),
-        (Some(remote), _) => Cached::Far(remote),
-        (None, Some(place)) if place.port == from => Cached::Refuse(Refusal::SAME_PORT),
-        (None, Some(place)) => Cached::To(place.port),
-        (None, None) => Cached::Flood,
+        (Some(_), _) if is_uplink => Err(Refusal::SPLIT_HORIZON),
+        (Some(remote), _) => Ok(Cached::Far(remote)),
+        (None, Some(place)) if place.port == from => Err(Refusal::SAME_PORT),
+        (None, Some(place)) => Ok(Cached::To(place.port)),
+        (None, None) => Ok(Cached::Flood),
     }
 }
 

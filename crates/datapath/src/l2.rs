@@ -83,11 +83,22 @@ impl Segment {
         self.declared.as_ref().filter(|_| vlan == 0)?.place(mac)
     }
 
-    /// Whether an address is another port's for good, or a machine's on another host.
-    pub(crate) fn belongs_elsewhere(&self, port: PortId, mac: Mac, vlan: u16) -> bool {
-        match self.addresses.get(&Address::new(mac, vlan)) {
-            Some(Place { port: owner, seen: None }) => *owner != port,
-            _ => self.remote(mac, vlan).is_some(),
+    /// Where an address is in a VLAN. One that is pinned without a VLAN is known in all that its
+    /// port is in, as `carries` says, but where it is pinned elsewhere.
+    pub(crate) fn find(
+        &self,
+        mac: Mac,
+        vlan: u16,
+        carries: impl Fn(PortId) -> bool,
+    ) -> Option<&Place> {
+        let in_all = || {
+            let place = self.addresses.get(&Address::new(mac, 0)).filter(|_| vlan != 0)?;
+            (place.seen.is_none() && carries(place.port)).then_some(place)
+        };
+        let exact = self.addresses.get(&Address::new(mac, vlan));
+        match exact {
+            Some(Place { seen: None, .. }) => exact,
+            _ => in_all().or(exact),
         }
     }
 

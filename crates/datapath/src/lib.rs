@@ -34,6 +34,7 @@ mod network;
 mod remote;
 mod spoof;
 mod storm;
+mod vlan;
 
 pub use answer::{Answer, LONGEST_ANSWER, answer, is_question};
 pub use decide::{
@@ -46,3 +47,4 @@ pub use network::Network;
 pub use remote::{Declared, Peer, Remote};
 pub use spoof::{Behind, is_spoofed};
 pub use storm::StormLimits;
+pub use vlan::{Retag, Vlans};

@@ -43,6 +43,9 @@ pub enum Reason {
     UnknownLimit,
     /// Its sender speaks from, or for, an address that is declared to be another's.
     Spoofed,
+    /// A port is not in its VLAN: the one that it came by, or the one where its destination was
+    /// pinned (802.1Q §8.6.2, §8.6.4).
+    NotInVlan,
 }
 
 impl Reason {
@@ -50,7 +53,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Full,
         Self::StalledReceiver,
         Self::Detached,
@@ -68,6 +71,7 @@ impl Reason {
         Self::MulticastLimit,
         Self::UnknownLimit,
         Self::Spoofed,
+        Self::NotInVlan,
     ];
 
     /// The reason in metrics and tables.
@@ -90,6 +94,7 @@ impl Reason {
             Self::MulticastLimit => "multicast_limit",
             Self::UnknownLimit => "unknown_limit",
             Self::Spoofed => "spoofed",
+            Self::NotInVlan => "not_in_vlan",
         }
     }
 }
@@ -146,6 +151,8 @@ impl Refusal {
     pub const UNKNOWN_LIMIT: Self = Self(Reason::UnknownLimit);
     /// It speaks from, or for, an address that is another's.
     pub const SPOOFED: Self = Self(Reason::Spoofed);
+    /// A port is not in its VLAN.
+    pub const NOT_IN_VLAN: Self = Self(Reason::NotInVlan);
 
     /// The receiver's device will never take this frame.
     pub const UNFIT: Self = Self(Reason::Unfit);

@@ -48,7 +48,7 @@ pub use overlay::{
 };
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec,
-    RateChange, RouteSpec, Scheduling, SocketMode, StormLimits,
+    RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
 };
 pub use position::Position;
 pub use status::{

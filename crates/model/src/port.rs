@@ -52,6 +52,9 @@ pub struct PortSpec {
     /// How many of its sender's frames are flooded.
     #[serde(default)]
     pub storm: StormLimits,
+    /// The VLANs that it is in, if it is in no network; all, as its frames' tags say, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<VlanMembership>,
     /// Refuse what its sender says from, or of, an address that is declared to be another's; yes in
     /// a network, and no elsewhere, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,6 +67,40 @@ pub struct PortSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_147_483_647))]
     pub label: Option<u32>,
+}
+
+/// Which VLANs a port is in (802.1Q): one, `{"access": 7}`, whose frames have no tag there; or
+/// some, `{"trunk": [7, 8], "native": 9}`, whose frames have one, but for those of the native one.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct VlanMembership {
+    /// The one VLAN of frames without a tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4094))]
+    pub access: Option<u16>,
+    /// VLANs of frames with a tag.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trunk: Vec<u16>,
+    /// The VLAN of a trunk's frames without a tag; they are refused if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4094))]
+    pub native: Option<u16>,
+}
+
+impl VlanMembership {
+    /// What is wrong with it, if something is.
+    fn fault(&self) -> Option<&'static str> {
+        let Self { access, trunk, native } = self;
+        let mut all = access.iter().chain(trunk).chain(native);
+        if access.is_some() == (!trunk.is_empty() || native.is_some()) {
+            Some("`vlan` is one, `access`, or some, `trunk` with or without `native`")
+        } else if !all.all(|vlan| (1..=4094).contains(vlan)) {
+            Some("`vlan` has a number outside 1 to 4094")
+        } else {
+            None
+        }
+    }
 }
 
 /// How many frames a second of one sender are flooded, of each kind, and as many at once; 0 for as
@@ -379,6 +416,7 @@ impl PortSpec {
             scheduling: Scheduling::Strict,
             pinned: Vec::new(),
             storm: StormLimits::default(),
+            vlan: None,
             antispoof: None,
             network: None,
             label: None,
@@ -406,6 +444,14 @@ impl PortSpec {
         }
         if self.pinned.iter().any(|pinned| pinned.mac.is_multicast() || pinned.vlan > 4094) {
             return wrong("`pinned` has a group address, or a VLAN above 4094");
+        }
+        if let Some(fault) = self.vlan.as_ref().and_then(VlanMembership::fault) {
+            return wrong(fault);
+        }
+        if self.vlan.is_some() && self.network.is_some() {
+            return wrong(
+                "`vlan` is for ports in no network: a network is a VLAN of its own, make another one",
+            );
         }
         if self.ingress.frames > self.attach.most_frames() {
             return wrong(

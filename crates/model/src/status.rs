@@ -9,7 +9,7 @@ use units::{Class, Mac, Rate, Span};
 
 use crate::{
     Attachment, Generation, LedgerStatus, Ledgers, Limits, NetworkName, NetworkSpec, PortName,
-    Scheduling, StormLimits, UplinkStatus, VtepList,
+    Scheduling, StormLimits, UplinkStatus, VlanMembership, VtepList,
 };
 
 /// The whole agent at one moment.
@@ -98,6 +98,9 @@ pub struct PortStatus {
     pub paused: Span,
     /// What pauses the sender now, if something does.
     pub paused_by: Option<PausedBy>,
+    /// The VLANs that it is in; all, as its frames' tags say, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<VlanMembership>,
     /// How often an Ethernet address has moved to this port from another.
     #[serde(default)]
     pub moved_addresses: u64,

@@ -20,6 +20,7 @@ mod ledgers;
 mod line;
 mod peers;
 mod plane;
+mod retag;
 mod stages;
 pub mod taps;
 #[cfg(test)]

@@ -17,8 +17,8 @@
 
 use datapath::{Datapath, Decision, Network, Verdict, Visit};
 use lossless::{
-    Defect, Destination, Flow, Head, Offered, PortConfig, PortId, PortSet, Reason, Refusal, Refused,
-    Released, Settings, Size, Switch, TooManyPorts,
+    Defect, Destination, Flow, Head, Offered, PortConfig, PortId, PortSet, Reason, Refusal,
+    Refused, Released, Settings, Size, Switch, TooManyPorts,
 };
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::{Instant, Span};
@@ -27,6 +27,7 @@ use wire::ethernet::Peek;
 use crate::audit::Audit;
 use crate::line::{End, Line, Lines, release};
 use crate::peers::{NoPeers, Peers};
+use crate::retag::Retagged;
 use crate::stages::{Clearance, Gate, Intercepted, NoGate, NoResponder, Responder};
 use crate::taps::{Direction, Taps};
 
@@ -85,6 +86,8 @@ pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate> {
     /// The same of frames from far hosts.
     pub(crate) turned_away: Vec<(Slot, Reason)>,
     audit: Audit,
+    /// The frame whose tag was changed last.
+    retagged: Retagged,
     /// Captures, if there are any.
     pub(crate) taps: Option<Box<Taps>>,
 }
@@ -120,6 +123,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             refused: Vec::with_capacity(BURST as usize),
             turned_away: Vec::new(),
             audit: Audit::default(),
+            retagged: Retagged::default(),
             taps: None,
         }
     }
@@ -137,8 +141,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         forwarding: datapath::PortConfig,
     ) -> Result<PortId, TooManyPorts> {
         let id = self.switch.attach(now, config)?;
+        let network = forwarding.network;
         self.datapath.attach(id, forwarding);
-        self.put_line(id, End::Device(device), forwarding.network);
+        self.put_line(id, End::Device(device), network);
         Ok(id)
     }
 
@@ -689,7 +694,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         line: &mut Line<P, F>,
         parked: Option<Flow>,
     ) -> bool {
-        let Self { switch, lines, needs_flush, tx_blocked, gate, taps, .. } = self;
+        let Self { datapath, switch, lines, needs_flush, tx_blocked, gate, taps, retagged, .. } =
+            self;
+        let retags = datapath.retags();
         if line.failed.is_some() {
             return false;
         }
@@ -733,6 +740,15 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 Clearance::Hold(flow, _) => head.park(flow),
                 Clearance::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
                 Clearance::Go(_) | Clearance::Free => {
+                    let changed;
+                    let frame = match retags.then(|| wire::ethernet::peek(frame.bytes)).flatten() {
+                        Some(header) => {
+                            let retag = datapath.retag(ingress, id, &header);
+                            changed = retagged.view(*frame, retag);
+                            &changed
+                        }
+                        None => frame,
+                    };
                     let released = match line.device().transmit(frame) {
                         Ok(Taken::Yes) => {
                             gate.passed();

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use datapath::Vlans;
 use lossless::{PortConfig, Reason, Settings};
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::Instant;
@@ -21,6 +22,8 @@ struct Granting {
     busy: bool,
     /// Nobody is there.
     is_down: bool,
+    /// The frame that it took last.
+    last: Vec<u8>,
     /// It makes an event of room, and of a frame once it is armed.
     tells: bool,
     /// The memory that its frames lie in was taken away.
@@ -65,10 +68,11 @@ impl Port for Granting {
         self.released += 1;
     }
 
-    fn transmit(&mut self, _: &FrameView<'_>) -> Result<Taken, PortError> {
+    fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError> {
         if self.busy {
             return Ok(Taken::Busy);
         }
+        self.last = frame.bytes.to_vec();
         self.taken += 1;
         self.unseen += 1;
         self.unseen_of_all.update(|unseen| unseen + 1);
@@ -249,4 +253,21 @@ fn who_cannot_take_frames_gets_no_copy_and_holds_nobody() {
     plane.mark_all_rx_ready();
     while plane.turn(now) {}
     assert_eq!(plane.device_mut(down).taken, BURST + 1);
+}
+
+#[test]
+fn a_frame_has_the_tag_that_its_receivers_port_is_to_see() {
+    let now = Instant::ZERO;
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
+    let vlans = [Vlans::access(7), Vlans::access(7), Vlans::All, Vlans::access(8)];
+    let [sender, same, all, other] = vlans.map(|vlans| {
+        let forwarding = datapath::PortConfig { vlans, ..Default::default() };
+        plane.attach(now, Granting::default(), PortConfig::default(), forwarding).unwrap()
+    });
+    plane.device_mut(sender).frames = 1;
+    while plane.turn(now) {}
+    let tagged = [&FRAME[..12], &[0x81, 0, 0, 7], &FRAME[12..]].concat();
+    assert_eq!(plane.device_mut(same).last, FRAME);
+    assert_eq!(plane.device_mut(all).last, tagged);
+    assert!(plane.device_mut(other).last.is_empty());
 }

@@ -12,10 +12,11 @@
 use std::io;
 use std::num::NonZeroU32;
 
+use datapath::Vlans;
 use lossless::{MAX_PORTS, PortConfig, PortId, Shaping, TooManyPorts};
 use model::{
     Attachment, Deleted, PortChange, PortName, PortSpec, PortState, PortStatus, SocketMode,
-    StormLimits,
+    StormLimits, VlanMembership,
 };
 use overlay::Overlay;
 use port::PortError;
@@ -222,6 +223,7 @@ impl Host {
             network: network.unwrap_or_default(),
             storm: storm_limits(&spec.storm),
             antispoof: spec.has_antispoof(),
+            vlans: vlans(spec.vlan.as_ref()),
         };
         let config = port_config(spec, self.mtu(spec));
         let id = self.plane.attach(self.now(), device, config, forwarding)?;
@@ -503,6 +505,14 @@ fn is_away(why: &dyn std::fmt::Display) -> String {
 fn pin(plane: &mut HostPlane, id: PortId, spec: &PortSpec) {
     for (mac, vlan) in spec.addresses() {
         plane.datapath_mut().pin(id, mac, vlan);
+    }
+}
+
+fn vlans(membership: Option<&VlanMembership>) -> Vlans {
+    let Some(VlanMembership { access, trunk, native }) = membership else { return Vlans::All };
+    match access {
+        Some(vlan) => Vlans::access(*vlan),
+        None => Vlans::trunk(trunk.iter().copied(), *native),
     }
 }
 

@@ -63,6 +63,7 @@ pub fn port(
             true => PausedBy::Egress,
             false => PausedBy::Ingress,
         }),
+        vlan: spec.vlan.clone(),
         moved_addresses: plane.datapath().moves(*id),
         held_flows: switch.flows(*id).len() as u32,
         stalled_flows: switch.stalled_flows(*id).count() as u32,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datapath::{
     Datapath, Declared, Directory, Fate, Network, Peer, PortConfig, Remote, Settings, StormLimits,
-    Verdict,
+    Verdict, Vlans,
 };
 use lossless::{Audience, Destination, PortId, Reason};
 use model::{Member, NetworkName, NetworkSpec};
@@ -111,7 +111,11 @@ impl Model {
             let declared = self.declared.get(&network).filter(|_| vlan == 0);
             declared.is_some_and(|machines| machines.keys().any(|it| mac(*it) == address))
         };
-        if !is_uplink && !header.source().is_multicast() && !is_far(header.source()) {
+        // What is pinned without a VLAN is known in all.
+        let pinned =
+            |mac| self.addresses.get(&(network, 0, mac)).filter(|(_, is_pinned)| *is_pinned);
+        let is_pinned = pinned(header.source()).is_some();
+        if !is_uplink && !header.source().is_multicast() && !is_far(header.source()) && !is_pinned {
             let place =
                 self.addresses.entry((network, vlan, header.source())).or_insert((from, false));
             if !place.1 {
@@ -126,7 +130,12 @@ impl Model {
         }
         let is_group = header.destination().is_multicast();
         let is_far = is_far(header.destination());
-        let known = self.addresses.get(&(network, vlan, header.destination()));
+        let pinned = self
+            .addresses
+            .get(&(network, 0, header.destination()))
+            .filter(|(_, is_pinned)| *is_pinned);
+        let exact = self.addresses.get(&(network, vlan, header.destination()));
+        let known = exact.filter(|(_, is_pinned)| *is_pinned).or(pinned).or(exact);
         let known = known.filter(|(_, is_pinned)| !is_group && (*is_pinned || !is_far));
         if let Some((to, _)) = known {
             return match *to == from {
@@ -599,6 +608,62 @@ fn an_address_that_is_another_s_is_not_spoken_from() {
     assert_eq!(fate(&mut it, 5, 7), Err(Reason::Spoofed), "a machine's on another host");
     assert!(fate(&mut it, 5, 5).is_ok() && fate(&mut it, 5, 20).is_ok(), "its own, or nobody's");
     assert!(fate(&mut it, 0, 1).is_ok(), "who is not compared");
+}
+
+/// Ports of all VLANs, of 7 alone, of 7 and 8, and of 8 with 7 as the native one.
+fn of_vlans() -> Datapath {
+    let mut it = Datapath::new(Settings::default());
+    let all =
+        [Vlans::All, Vlans::access(7), Vlans::trunk([7, 8], None), Vlans::trunk([8], Some(7))];
+    for (number, vlans) in all.into_iter().enumerate() {
+        it.attach(port(number), PortConfig { vlans, ..local(0) });
+    }
+    it
+}
+
+#[test]
+fn a_frame_stays_in_its_vlan() {
+    let mut it = of_vlans();
+    let mut fate = |from, to: Mac, source: usize, vlan: Option<u16>| {
+        let tag = vlan.map(|vlan| Tag { class: Class::default(), vlan });
+        let header = Peek::new(to, mac(source), tag);
+        let explained = outcome_of(&it.explain(NOW, port(from), &header, network(0)).fate);
+        let fate = outcome(it.decide(NOW, port(from), &header, network(0)).verdict);
+        assert_eq!(explained, fate);
+        fate
+    };
+    let all = Mac::BROADCAST;
+    assert_eq!(fate(0, all, 0, None), ports(&[]), "of no VLAN");
+    assert_eq!(fate(0, all, 0, Some(7)), ports(&[1, 2, 3]));
+    assert_eq!(fate(0, all, 0, Some(8)), ports(&[2, 3]));
+    assert_eq!(fate(1, all, 1, None), ports(&[0, 2, 3]));
+    assert_eq!(fate(1, all, 1, Some(8)), Err(Reason::NotInVlan));
+    assert_eq!(fate(2, all, 2, None), Err(Reason::NotInVlan));
+    assert_eq!(fate(3, all, 3, None), ports(&[0, 1, 2]));
+    assert_eq!(fate(2, mac(3), 2, Some(7)), ports(&[3]), "learned in the native VLAN");
+    assert_eq!(fate(2, mac(3), 2, Some(8)), ports(&[0, 3]), "and in no other");
+}
+
+#[test]
+fn a_declared_address_is_known_in_its_ports_vlans() {
+    let mut it = of_vlans();
+    it.pin(port(3), mac(3), 0);
+    it.pin(port(1), mac(1), 0);
+    it.pin(port(1), mac(9), 8);
+    let fate = |it: &mut Datapath, to, source, vlan| {
+        let tag = Some(Tag { class: Class::default(), vlan });
+        let header = Peek::new(mac(to), mac(source), tag);
+        outcome(it.decide(NOW, port(2), &header, network(0)).verdict)
+    };
+    for vlan in [7, 8] {
+        assert_eq!(fate(&mut it, 3, 2, vlan), ports(&[3]));
+    }
+    assert_eq!(fate(&mut it, 1, 2, 7), ports(&[1]));
+    assert_eq!(fate(&mut it, 1, 2, 8), ports(&[0, 3]), "that port is not in it");
+    assert_eq!(fate(&mut it, 9, 2, 8), Err(Reason::NotInVlan), "pinned where its port is not");
+    // Nobody else is learned to have it.
+    fate(&mut it, 1, 3, 8).unwrap();
+    assert_eq!(fate(&mut it, 3, 2, 8), ports(&[3]));
 }
 
 #[test]

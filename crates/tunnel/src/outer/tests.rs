@@ -141,7 +141,7 @@ proptest! {
 
         let outer = peek(&bytes).unwrap();
         prop_assert_eq!((outer.source(), outer.destination()), (Mac::local(1), Mac::local(2)));
-        prop_assert_eq!(outer.tag, vlan.map(|vlan| ethernet::Tag { class, vlan }));
+        prop_assert_eq!(outer.tag(), vlan.map(|vlan| ethernet::Tag { class, vlan }));
         let options_len = geneve.map_or(0, |draft| draft.parts()[1].len());
         let link = ethernet::Header::LEN + if vlan.is_some() { 4 } else { 0 };
         let overhead = encapsulation.overhead(vteps.version(), options_len);

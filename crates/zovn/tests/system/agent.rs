@@ -4,6 +4,7 @@ mod capture;
 mod floods;
 mod slow;
 mod trace;
+mod vlans;
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};

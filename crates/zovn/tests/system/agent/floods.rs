@@ -122,7 +122,7 @@ fn a_container_that_connects_two_of_its_ports_makes_no_storm_and_is_named() {
         mac: None,
         addresses: Vec::new(),
         routes: Vec::new(),
-        mtu: 1500,
+        mtu: None,
         offload: true,
     };
     let second = PortName("second".into());
