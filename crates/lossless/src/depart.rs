@@ -119,13 +119,13 @@ impl<F: Copy> Switch<F> {
     fn leave_flow(&mut self, now: Instant, to: PortId, flow: Flow) {
         let Self { ports, cells, .. } = self;
         let egress = &mut ports[to].egress;
-        let Popped { ingress, frames, state, class } = egress.flows.pop(now, flow, cells);
+        let Popped { ingress, frames, is_spare, state, class } = egress.flows.pop(now, flow, cells);
         if state != State::Aside {
             egress.note_ready(class);
         }
         let Port { config, ingress, .. } = &mut ports[ingress];
         if state == State::Aside {
-            ingress.take_back(now, 1, config);
+            ingress.take_back(now, u32::from(!is_spare), config);
             return;
         }
         if frames == config.quota.get() {
@@ -474,9 +474,11 @@ impl<F: Copy> Head<'_, '_, F> {
         }
         visit.leave(node, |switch, now, to| {
             switch.ports[to].egress.flows.park(now, flow, &mut switch.cells, node);
-            let sender = PortId(switch.cells.label(node).stamp.ingress());
-            let Port { config, ingress, .. } = switch.port_mut(sender);
-            ingress.set_aside(config);
+            let stamp = switch.cells.label(node).stamp;
+            if !stamp.is_spare() {
+                let Port { config, ingress, .. } = switch.port_mut(PortId(stamp.ingress()));
+                ingress.set_aside(config);
+            }
         });
     }
 

@@ -118,6 +118,8 @@ pub(crate) enum State {
 pub(crate) struct Lane {
     pub queue: Queue,
     pub frames: u32,
+    /// How many of them are copies for bystanders, which press no sender.
+    pub spares: u32,
     /// Bytes that it may still send before the next one's turn.
     deficit: u32,
 }
@@ -282,7 +284,7 @@ impl Flows {
         let Self { queues, turns, .. } = self;
         let queue = queues.get_mut(&flow).expect("who has a head has a flow");
         let (state, class, tag) = (queue.state, queue.class, queue.tag);
-        let (ingress, frames) = queue.pop(cells);
+        let (ingress, frames, is_spare) = queue.pop(cells);
         let next = queue.head().map(|node| cells.label(node).bytes);
         if let Some(bytes) = next {
             (queue.progress, queue.is_stuck) = (now, false);
@@ -306,7 +308,7 @@ impl Flows {
         if next.is_none() {
             queues.remove(&flow);
         }
-        Popped { ingress, frames, state, class }
+        Popped { ingress, frames, is_spare, state, class }
     }
 
     /// Forgets a flow, and returns what it had.
@@ -389,6 +391,8 @@ pub(crate) struct Popped {
     pub ingress: PortId,
     /// Of its sender in the flow, this one with them.
     pub frames: u32,
+    /// It was a copy for a bystander.
+    pub is_spare: bool,
     pub state: State,
     pub class: Class,
 }
@@ -431,16 +435,20 @@ impl FlowQueue {
         let lane = self.lanes.entry(ingress).or_insert(Lane {
             queue: Queue::EMPTY,
             frames: 0,
+            spares: 0,
             deficit: 0,
         });
         cells.push(&mut lane.queue, node);
-        self.load.add(cells.label(node).load());
+        let label = cells.label(node);
+        self.load.add(label.load());
         lane.frames += 1;
+        lane.spares += u32::from(label.stamp.is_spare());
         lane.frames
     }
 
-    /// Takes out the frame that is next. Its sender, and how many frames that had.
-    fn pop<F: Copy>(&mut self, cells: &Cells<F>) -> (PortId, u32) {
+    /// Takes out the frame that is next. Its sender, how many frames that had, and whether this one
+    /// was a copy for a bystander.
+    fn pop<F: Copy>(&mut self, cells: &Cells<F>) -> (PortId, u32, bool) {
         let ingress = self.turn;
         let lane = self.lanes.get_mut(&ingress).expect("whose turn it is has a frame");
         let node = cells.pop(&mut lane.queue).expect("no lane is empty");
@@ -448,13 +456,15 @@ impl FlowQueue {
         self.load.remove(label.load());
         let frames = lane.frames;
         lane.frames -= 1;
+        let is_spare = label.stamp.is_spare();
+        lane.spares -= u32::from(is_spare);
         lane.deficit = lane.deficit.saturating_sub(label.bytes);
         match lane.queue.head() {
             None => drop(self.remove(ingress, cells)),
             Some(next) if lane.deficit < cells.label(next).bytes => self.pass_on(cells),
             Some(_) => {}
         }
-        (ingress, frames)
+        (ingress, frames, is_spare)
     }
 
     /// Takes out everything from one sender.

@@ -30,8 +30,8 @@ pub(crate) struct Ingress {
     /// VOQs, and the sender's parts of flows that are offered, that have reached the quota: no more
     /// than frames are held.
     pub at_quota: u32,
-    /// Frames in flows that are set aside. As many as [may be](PortConfig::aside) count as one of
-    /// those at their quota.
+    /// Frames in flows that are set aside, without copies for bystanders. As many as [may
+    /// be](PortConfig::aside) count as one of those at their quota.
     pub aside: u32,
     pub classes: ClassMap<IngressClass>,
     /// Since when the sender has been held back, if it is.

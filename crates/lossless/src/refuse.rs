@@ -152,7 +152,7 @@ impl<F: Copy> Switch<F> {
         for (sender, lane) in gone.lanes() {
             let Port { config, ingress, .. } = self.port_mut(sender);
             if gone.state == State::Aside {
-                ingress.take_back(now, lane.frames, config);
+                ingress.take_back(now, lane.frames - lane.spares, config);
             } else if lane.frames >= config.quota.get() {
                 ingress.at_quota -= 1;
                 ingress.resume(now, config);

@@ -104,6 +104,40 @@ fn with(mut set: lossless::PortSet, id: PortId) -> lossless::PortSet {
 }
 
 #[test]
+fn copies_that_are_set_aside_for_sockets_press_no_sender() {
+    let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 8]);
+    for _ in 0..9 {
+        flood(&mut switch, &ids, BURST, u64::MAX);
+        take(&mut switch, ids[EAGER], usize::MAX);
+        // Behind each of the others a socket is full.
+        for id in &ids[2..] {
+            let mut visit = switch.departures(NOW, *id);
+            while let Some(head) = visit.head() {
+                head.park(Flow(1));
+            }
+        }
+        switch.audit().unwrap();
+        assert!(!switch.at_quota(ids[SENDER]));
+    }
+    let parked: u32 = ids.iter().flat_map(|id| switch.aside(*id)).map(|aside| aside.frames).sum();
+    assert!(parked > 512, "more than one sender may have set aside: {parked}");
+    // Those that are for one socket count, and are taken back.
+    for number in 0..512 {
+        let alone = arrival(Frame { flow: 1, ..frame(number) }, Some(2), Class::default(), 100);
+        assert_eq!(alone.offer(&mut switch, NOW, &ids), Offered::Held);
+        switch.departures(NOW, ids[2]).head().unwrap().park(Flow(1));
+        assert_eq!(switch.at_quota(ids[SENDER]), number == 511);
+    }
+    while switch.aside(ids[2]).count() > 0 {
+        let mut visit = switch.departures(NOW, ids[2]);
+        let _ = visit.parked_head(Flow(1)).unwrap().delivered();
+    }
+    assert!(!switch.at_quota(ids[SENDER]));
+    switch.tick(NOW + Span::from_secs(60), drop);
+    assert_eq!((switch.total().held, switch.copies_held(ids[SENDER])), (0, 0));
+}
+
+#[test]
 fn far_bystanders_hold_nobody_either_and_are_counted_by_host() {
     let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 2]);
     let uplink = ids[1];
