@@ -110,7 +110,8 @@ impl Peek {
     /// In place of a tag's control information: the frame has none.
     pub const UNTAGGED: u16 = 1 << 12;
 
-    /// The same of a MAC control frame, which no switch forwards (802.3 §31, 802.1Q §6.7).
+    /// The same of a MAC control frame, with or without a tag: no switch forwards it (802.3 §31,
+    /// 802.1Q §6.7).
     pub const CONTROL: u16 = 1 << 12 | 1;
 
     /// Of a frame with these addresses and this tag.
@@ -170,8 +171,12 @@ pub fn peek(frame: &[u8]) -> Option<Peek> {
     let [addresses @ .., t0, t1] = *frame.first_chunk::<{ Header::LEN }>()?;
     let outer = u16::from_be_bytes([t0, t1]);
     let tci = if is_tag(outer) {
-        let [c0, c1, _, _] = *frame[Header::LEN..].first_chunk()?;
-        u16::from_be_bytes([c0, c1]) & !Peek::UNTAGGED
+        let [c0, c1, t0, t1] = *frame[Header::LEN..].first_chunk()?;
+        // Who takes the tag off must not make it MAC control.
+        match u16::from_be_bytes([t0, t1]) {
+            ethertype::MAC_CONTROL => Peek::CONTROL,
+            _ => u16::from_be_bytes([c0, c1]) & !Peek::UNTAGGED,
+        }
     } else if outer == ethertype::MAC_CONTROL {
         Peek::CONTROL
     } else {
@@ -232,6 +237,8 @@ mod tests {
     fn mac_control_is_told_apart() {
         let control = peek(&frame(&[], ethertype::MAC_CONTROL)).unwrap();
         assert_eq!((control.tci, control.tag()), (Peek::CONTROL, None));
+        let behind_a_tag = peek(&frame(&[(ethertype::VLAN, TAG)], ethertype::MAC_CONTROL)).unwrap();
+        assert_eq!(behind_a_tag.tci, Peek::CONTROL);
         let eligible = Tag { class: Class::from_low_bits(0), vlan: 1 };
         let mut tagged = frame(&[(ethertype::VLAN, eligible)], ethertype::IPV4);
         tagged[14] |= 0x10;
@@ -277,7 +284,8 @@ mod tests {
             if let Some(peek) = peek(&bytes) {
                 let (header, _) = Header::parse(&bytes).unwrap();
                 prop_assert_eq!((peek.destination().0, peek.source().0), (header.destination, header.source));
-                prop_assert_eq!(peek.tag().is_some(), is_tag(header.ethertype.get()));
+                let may_have_one = peek.tci != Peek::CONTROL;
+                prop_assert_eq!(peek.tag().is_some(), may_have_one && is_tag(header.ethertype.get()));
             }
         }
     }
