@@ -34,7 +34,7 @@ pub struct Settings {
     /// How long a learned address is kept after its last frame (802.1Q §8.8.3).
     pub mac_age: Span,
     /// The most addresses that are learned of one port; frames to others are flooded. So no sender
-    /// fills the table for others.
+    /// fills the table for others. As many memberships of groups are remembered.
     pub mac_limit: u32,
     /// Spanning tree's frames are flooded as those of any group, so that bridges behind ports find
     /// their loops; if not, they never cross the switch.
@@ -370,13 +370,13 @@ impl Datapath {
             return;
         }
         let Some(vlan) = self.vlan(from, key.tag()) else { return };
-        // Behind the uplink are the machines of all other hosts.
         let most = match self.uplink == Some(from) {
-            true => u32::MAX,
+            true => FAR_MEMBERSHIPS,
             false => self.settings.mac_limit,
         };
         let segment = self.segments[key.network().index()].as_mut().expect("it has a member");
-        membership::read(frame, |told| segment.groups.hear(now, from, vlan, told, most));
+        let machine = (from, key.source());
+        membership::read(frame, |told| segment.groups.hear(now, machine, vlan, told, most));
     }
 
     /// What would become of a frame that came now, and the VLAN that it would be looked for in.
@@ -393,7 +393,7 @@ impl Datapath {
         let verdict = match verdict {
             Cached::To(port) => Fate::To(port),
             Cached::Far(remote) => Fate::Far(remote),
-            Cached::Flood => match self.audience(from, key, class) {
+            Cached::Flood => match self.audience(now, from, key, class) {
                 (_, Some(receivers))
                     if let Some(refusal) =
                         self.member(from).storm.refusal(now, key.destination(), receivers) =>
@@ -581,16 +581,24 @@ impl Datapath {
         key: FlowKey,
         class: Class,
     ) -> Result<&Audience, Refusal> {
-        let (audience, uninvited) = self.audience(from, key, class);
-        if let Some(receivers) = uninvited {
+        let (audience, limited) = self.audience(now, from, key, class);
+        if let Some(receivers) = limited {
             self.member_mut(from).storm.take(now, key.destination(), receivers)?;
         }
         self.audience = audience;
         Ok(&self.audience)
     }
 
-    /// Who is to have a frame for many; and how many that are, if nobody has asked for it.
-    fn audience(&self, from: PortId, key: FlowKey, class: Class) -> (Audience, Option<usize>) {
+    /// Who is to have a frame for many; and how many that are, if its port may have so much flooded
+    /// and no more: as nobody has asked for the frame, or as it may be going round in circles, since
+    /// its source is elsewhere.
+    fn audience(
+        &self,
+        now: Instant,
+        from: PortId,
+        key: FlowKey,
+        class: Class,
+    ) -> (Audience, Option<usize>) {
         let segment = self.segment(key.network());
         let Some((segment, vlan)) = segment.zip(self.vlan(from, key.tag())) else {
             return (Audience::default(), None);
@@ -614,8 +622,24 @@ impl Datapath {
         self.uplink.into_iter().for_each(|uplink| bystanders.insert(uplink));
         let members = segment.groups.members(key.destination(), vlan);
         members.iter().for_each(|member| bystanders.remove(member));
-        let receivers = members.is_empty().then(|| ports.len() + flows.len());
+        let is_limited = members.is_empty() || self.may_circle(now, segment, from, key, vlan);
+        let receivers = is_limited.then(|| ports.len() + flows.len());
         (Audience { ports, flows, bystanders }, receivers)
+    }
+
+    /// Whether a frame may have come round by a loop: its source belongs to another port, or moves
+    /// to and fro.
+    fn may_circle(
+        &self,
+        now: Instant,
+        segment: &Segment,
+        from: PortId,
+        key: FlowKey,
+        vlan: u16,
+    ) -> bool {
+        let flaps = || self.flaps.contains(now, key.network(), Address::new(key.source(), vlan));
+        self.uplink != Some(from)
+            && (self.is_elsewhere(segment, from, key.source(), vlan) || flaps())
     }
 
     /// How long a port may keep quiet about an address that it keeps seeing.
@@ -735,6 +759,7 @@ pub struct Explained {
 
 /// Where a frame would go.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a trace has one, and keeps none")]
 pub enum Fate {
     /// To this port alone.
     To(PortId),
@@ -781,6 +806,10 @@ fn l2(
         (None, None) => Ok(Cached::Flood),
     }
 }
+
+/// The most memberships of groups that are remembered of the machines on all other hosts, of each
+/// network.
+const FAR_MEMBERSHIPS: u32 = 16_384;
 
 /// The bridge group address, which spanning tree's frames are for (802.1Q table 8-1).
 const BPDU: Mac = Mac([0x01, 0x80, 0xc2, 0, 0, 0]);

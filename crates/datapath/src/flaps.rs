@@ -67,6 +67,12 @@ impl Flaps {
         self.0.iter().filter(move |flap| flap.moves > ORDINARY && !flap.is_over(now))
     }
 
+    /// Whether an address is one of these.
+    pub(crate) fn contains(&self, now: Instant, network: Network, address: Address) -> bool {
+        let (mac, vlan) = (address.mac(), address.vlan());
+        self.iter(now).any(|flap| (flap.mac, flap.vlan, flap.network) == (mac, vlan, network))
+    }
+
     /// A port is gone.
     pub(crate) fn forget(&mut self, port: PortId) {
         self.0.retain(|flap| !flap.ports.contains(&port));

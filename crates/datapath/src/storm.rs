@@ -2,7 +2,7 @@
 //!
 //! What nobody asked for is copied to everybody, so it costs the switch and its receivers more than
 //! it costs its sender; and where a port's owner connects two of its ports, each copy comes back as
-//! a frame. A token bucket for each kind bounds that. A frame that is copied to many receivers
+//! a frame, whether it was asked for or not. A token bucket for each kind bounds that. A frame that is copied to many receivers
 //! counts several times, so that the work of a second is bounded however many ports there are.
 
 use core::num::NonZeroU32;
@@ -19,7 +19,8 @@ const RECEIVERS: u32 = 32;
 pub struct StormLimits {
     /// To everybody.
     pub broadcast: Option<NonZeroU32>,
-    /// To groups of which nobody has said that it is in them.
+    /// To groups of which nobody has said that it is in them; and to any, from an address that
+    /// belongs to another port or moves to and fro, as it does in a loop.
     pub multicast: Option<NonZeroU32>,
     /// To single addresses of which nobody knows where they are.
     pub unknown: Option<NonZeroU32>,

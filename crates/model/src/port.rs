@@ -112,7 +112,8 @@ pub struct StormLimits {
     /// Broadcasts.
     #[cfg_attr(feature = "openapi", schema(default = 10_000))]
     pub broadcast: u32,
-    /// To groups of which nobody has said that it is in them.
+    /// To groups of which nobody has said that it is in them; and to any, from an address that
+    /// belongs to another port or moves to and fro, as it does in a loop.
     #[cfg_attr(feature = "openapi", schema(default = 10_000))]
     pub multicast: u32,
     /// To single addresses that are neither declared nor learned.

@@ -11,6 +11,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use units::Mac;
 
 use crate::checksum::Sum;
+use crate::ethernet;
 use crate::ip::{Fragment, Layout, Version, protocol};
 use crate::neighbor::{ALL_NODES, group_mac};
 
@@ -21,7 +22,7 @@ pub enum Told {
     Joins(Mac),
     /// It is in it no more.
     Leaves(Mac),
-    /// A router asks who is in which group.
+    /// A router asks everybody who is in which group.
     Query,
 }
 
@@ -32,11 +33,16 @@ pub const fn group_mac_v4(group: Ipv4Addr) -> Mac {
 }
 
 /// Reads what a frame says of groups, if anything; `told` hears of each.
-pub fn read(frame: &[u8], told: impl FnMut(Told)) {
+pub fn read(frame: &[u8], mut told: impl FnMut(Told)) {
     let Some(layout) = Layout::of(frame).filter(|it| it.fragment == Fragment::Whole) else {
         return;
     };
     let message = &frame[layout.transport..layout.end];
+    let told = |it| match it {
+        // Only those who hear it can answer.
+        Told::Query if !is_for_all_nodes(frame) => {}
+        it => told(it),
+    };
     // From the link itself: no router passes either on (RFC 2236 §2, RFC 3810 §5).
     match layout.version {
         Version::V4 => {
@@ -59,7 +65,8 @@ fn read_igmp(message: &[u8], mut told: impl FnMut(Told)) {
     let Some(([kind, _, _, _, a, b, c, d], records)) = message.split_first_chunk() else { return };
     let group = v4(Ipv4Addr::new(*a, *b, *c, *d));
     match kind {
-        0x11 => told(Told::Query),
+        // A question about one group is none about the others.
+        0x11 if [*a, *b, *c, *d] == [0; 4] => told(Told::Query),
         0x12 | 0x16 => group.into_iter().for_each(|group| told(Told::Joins(group))),
         0x17 => group.into_iter().for_each(|group| told(Told::Leaves(group))),
         // Of a report of version 3, the number of records is where others have the group.
@@ -72,9 +79,10 @@ fn read_igmp(message: &[u8], mut told: impl FnMut(Told)) {
 
 fn read_mld(message: &[u8], mut told: impl FnMut(Told)) {
     let Some(([kind, _, _, _, _, _, c, d], rest)) = message.split_first_chunk() else { return };
-    let group = || v6(Ipv6Addr::from(*rest.first_chunk::<16>()?));
+    let named = || rest.first_chunk::<16>().map(|group| Ipv6Addr::from(*group));
+    let group = || v6(named()?);
     match kind {
-        130 => told(Told::Query),
+        130 if named() == Some(Ipv6Addr::UNSPECIFIED) => told(Told::Query),
         131 => group().into_iter().for_each(|group| told(Told::Joins(group))),
         132 => group().into_iter().for_each(|group| told(Told::Leaves(group))),
         143 => read_records(u16::from_be_bytes([*c, *d]), rest, told, |octets| {
@@ -109,6 +117,12 @@ fn read_records<const LEN: usize>(
     }
 }
 
+/// Whether a frame is for the group that every host is in: 224.0.0.1 or ff02::1.
+fn is_for_all_nodes(frame: &[u8]) -> bool {
+    let all = [group_mac_v4(Ipv4Addr::new(224, 0, 0, 1)), group_mac(ALL_NODES)];
+    ethernet::peek(frame).is_some_and(|peek| all.contains(&peek.destination()))
+}
+
 /// The Ethernet address of a group that a host may ask for.
 fn v4(group: Ipv4Addr) -> Option<Mac> {
     let is_control = matches!(group.octets(), [224, 0, 0, _]);
@@ -125,7 +139,7 @@ fn v6(group: Ipv6Addr) -> Option<Mac> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ethernet::{self, ethertype};
+    use crate::ethernet::ethertype;
     use crate::{ipv4, ipv6};
     use alloc::vec;
     use alloc::vec::Vec;
@@ -190,7 +204,7 @@ mod tests {
         assert_eq!(simple(0x12), [Told::Joins(V4_MAC)]);
         assert_eq!(simple(0x16), [Told::Joins(V4_MAC)]);
         assert_eq!(simple(0x17), [Told::Leaves(V4_MAC)]);
-        assert_eq!(simple(0x11), [Told::Query]);
+        assert_eq!(simple(0x11), [], "it asks about one group");
         let other = Ipv4Addr::new(232, 1, 1, 1);
         let expected = [
             Told::Leaves(V4_MAC),
@@ -208,13 +222,23 @@ mod tests {
         let simple = |kind| told(&mld([&[kind, 0, 0, 0, 0, 0, 0, 0][..], &V6.octets()].concat()));
         assert_eq!(simple(131), [Told::Joins(V6_MAC)]);
         assert_eq!(simple(132), [Told::Leaves(V6_MAC)]);
-        assert_eq!(simple(130), [Told::Query]);
+        assert_eq!(simple(130), [], "it asks about one group");
         let mut report = vec![143, 0, 0, 0, 0, 0, 0, 2];
         for (kind, group) in [(4, V6), (3, ALL_NODES)] {
             report.extend([kind, 0, 0, 0]);
             report.extend(group.octets());
         }
         assert_eq!(told(&mld(report)), [Told::Joins(V6_MAC)]);
+    }
+
+    #[test]
+    fn a_router_asks_everybody_or_nobody() {
+        let mut igmp = igmp(vec![0x11, 0, 0, 0, 0, 0, 0, 0]);
+        let mut mld = mld([&[130, 0, 0, 0, 0, 0, 0, 0][..], &[0; 16]].concat());
+        assert_eq!((told(&igmp), told(&mld)), (vec![], vec![]), "for a group that nobody hears");
+        igmp[..6].copy_from_slice(&[0x01, 0, 0x5e, 0, 0, 1]);
+        mld[..6].copy_from_slice(&[0x33, 0x33, 0, 0, 0, 1]);
+        assert_eq!((told(&igmp), told(&mld)), (vec![Told::Query], vec![Told::Query]));
     }
 
     #[test]

@@ -573,6 +573,31 @@ fn more_than_is_flooded_of_a_port_is_refused_by_kind() {
 }
 
 #[test]
+fn what_may_go_round_in_circles_is_bounded_though_it_was_asked_for() {
+    let mut it = Datapath::new(Settings::default());
+    let storm = StormLimits { multicast: std::num::NonZeroU32::new(4), ..Default::default() };
+    for number in 0..3 {
+        it.attach(port(number), PortConfig { storm, ..local(0) });
+    }
+    let report = joins(Ipv4Addr::new(239, 1, 2, 3));
+    let heard = wire::ethernet::peek(&report).unwrap();
+    it.visit(NOW, port(2)).overhear(&heard, network(0), &report);
+    let now = NOW + Span::from_secs(9);
+    let passed = |it: &mut Datapath, from, source| {
+        let header = Peek::new(heard.destination(), source, None);
+        let mut ask = || outcome(it.decide(now, port(from), &header, network(0)).verdict);
+        (0..100).filter(|_| ask().is_ok()).count()
+    };
+    it.pin(port(0), mac(0), 0);
+    assert_eq!(passed(&mut it, 0, mac(0)), 100, "its own frames");
+    assert_eq!(passed(&mut it, 1, mac(0)), 4, "what was sent comes back by another port");
+    for turn in 0..9 {
+        it.decide(NOW, port(turn % 2), &Peek::new(mac(0), mac(9), None), network(0));
+    }
+    assert_eq!(passed(&mut it, 0, mac(9)), 4, "an address that moves to and fro");
+}
+
+#[test]
 fn an_address_that_moves_to_and_fro_is_named() {
     let mut it = Datapath::new(Settings::default());
     (0..3).for_each(|number| it.attach(port(number), local(0)));
