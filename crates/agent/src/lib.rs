@@ -19,6 +19,7 @@ mod bell;
 pub mod bfd;
 mod capture;
 mod config;
+mod connections;
 pub mod host;
 mod journal;
 mod keys;

@@ -4,6 +4,8 @@
 //! sentence says what to do. The OpenAPI document is made from these functions, and kept in
 //! docs/openapi.json.
 
+use std::time::Duration;
+
 use api::Problem;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State};
@@ -18,6 +20,7 @@ use model::{
     TraceReport, TraceSpec,
 };
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 use utoipa::OpenApi;
 
 use crate::host::{AttachError, CaptureError, ChangeError, DetachError, Proof, TraceError};
@@ -30,6 +33,9 @@ const BODY_LIMIT_BYTES: usize = 64 << 10;
 /// The longest body with virtual networks that is read: 63,000 members with an address of each
 /// family are 10 MB.
 const NETWORKS_LIMIT_BYTES: usize = 32 << 20;
+
+/// How long a body may take to come.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The API, answered by the worker behind `handle`.
 pub fn router(handle: Handle) -> Router {
@@ -394,7 +400,12 @@ impl<T: DeserializeOwned> FromRequest<Handle> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, state: &Handle) -> Result<Self, Refusal> {
-        let body = Bytes::from_request(request, state).await.map_err(|error| {
+        let read = timeout(BODY_TIMEOUT, Bytes::from_request(request, state)).await;
+        let read = read.map_err(|_| {
+            let problem = format!("the body has not come within {} s", BODY_TIMEOUT.as_secs());
+            Refusal(StatusCode::REQUEST_TIMEOUT, problem)
+        })?;
+        let body = read.map_err(|error| {
             Refusal(error.status(), format!("the body cannot be read: {}", error.body_text()))
         })?;
         serde_json::from_slice(&body).map(Self).map_err(|error| {

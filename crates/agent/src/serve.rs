@@ -1,11 +1,12 @@
 //! Runs an agent: starts it, serves, drains, and cleans up.
 
 use std::convert::Infallible;
-use std::future::{IntoFuture, pending};
+use std::future::pending;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{AgentStatus, HostConfig, TunnelKey};
 use overlay::Protection;
@@ -13,6 +14,7 @@ use sd_notify::NotifyState;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::connections::{self, Bounds};
 use crate::host::Ending;
 use crate::journal::Journal;
 use crate::keys;
@@ -20,6 +22,11 @@ use crate::routes;
 use crate::socket::{Socket, SocketError};
 use crate::store::Store;
 use crate::worker::{Handle, StartError, Stopped, Worker};
+
+/// Bounds of the API's connections. Its callers are few, and know what they ask before they
+/// connect.
+const API: Bounds =
+    Bounds { connections: 128, reserved: 16, head: Duration::from_secs(10), life: None };
 
 /// Why an agent ended without a signal.
 #[derive(Debug, thiserror::Error)]
@@ -89,11 +96,12 @@ async fn live(
     let switch = worker.handle();
     let hangup = signal(SignalKind::hangup())?;
     let listener = tokio::net::UnixListener::from_std(listener)?;
-    let server = axum::serve(listener, routes::router(switch.clone()));
+    let accept = async || Ok(listener.accept().await?.0);
+    let server = connections::serve(accept, routes::router(switch.clone()), API);
     tell_systemd(&[NotifyState::Ready, NotifyState::Status("frames flow")]);
     tokio::select! {
         last = until_stopped(worker, &mut signals) => last.map_err(|Stopped| ServeError::SwitchDied),
-        ended = server.into_future() => Err(ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()).into()),
+        never = server => match never {},
         never = feed_watchdog(&switch) => match never {},
         never = reload(&switch, hangup, key) => match never {},
         never = connect(&switch) => match never {},

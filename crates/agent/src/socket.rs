@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use model::DEFAULT_SOCKET;
 use rustix::fs::{FlockOperation, Mode, fchmod, flock};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
@@ -20,8 +21,12 @@ pub enum SocketError {
     /// The path is not a socket.
     #[error("{} exists and is no socket: remove it, or give the agent another path", .0.display())]
     NoSocket(PathBuf),
+    /// The path is not absolute. An empty one would not even be a file: any user could connect to
+    /// the abstract socket that the kernel makes of it (unix(7)).
+    #[error("`{}` is no absolute path: give the agent one, such as {DEFAULT_SOCKET}", .0.display())]
+    Relative(PathBuf),
     /// A system call failed.
-    #[error("cannot {operation} {}: give the agent a short path that it may write to", path.display())]
+    #[error("cannot {operation} {}{}", path.display(), hint_for(source))]
     Refused {
         /// The operation.
         operation: &'static str,
@@ -30,6 +35,23 @@ pub enum SocketError {
         /// The kernel's error.
         source: io::Error,
     },
+}
+
+/// What to do about it, after a separator.
+fn hint_for(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            ": run the agent as root, or give it a path that it may write to"
+        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            ": a part of the path is a file; give the agent another"
+        }
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename => {
+            ": give the agent a path of at most 107 bytes"
+        }
+        io::ErrorKind::StorageFull => ": make room there, or give the agent another path",
+        _ => "",
+    }
 }
 
 /// A socket in the file system. Dropping it removes the file.
@@ -45,11 +67,14 @@ impl Socket {
     /// The listener does not block. Its directory is made if it is missing. Only its owner may
     /// connect.
     pub fn bind(path: &Path) -> Result<(Self, UnixListener), SocketError> {
+        if !path.is_absolute() {
+            return Err(SocketError::Relative(path.to_owned()));
+        }
         let refused = |operation| {
             let path = path.to_owned();
             move |source: io::Error| SocketError::Refused { operation, path, source }
         };
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = path.parent().unwrap_or(path);
         DirBuilder::new()
             .recursive(true)
             .mode(0o755)
@@ -138,6 +163,23 @@ mod tests {
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists(), "a listener that is dropped leaves its file");
         Socket::bind(&path).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_absolute_path_is_refused() {
+        for path in ["", "agent.sock", "./agent.sock"] {
+            let refused = Socket::bind(Path::new(path));
+            assert!(matches!(refused, Err(SocketError::Relative(_))), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_hint_fits_its_cause() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let error = |path: &str| Socket::bind(&dir.path().join(path)).unwrap_err().to_string();
+        assert!(error("file/agent.sock").contains("a part of the path is a file"));
+        assert!(error(&"x".repeat(120)).contains("at most 107 bytes"));
     }
 
     #[test]

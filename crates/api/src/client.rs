@@ -38,7 +38,7 @@ pub struct Client {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody listens, or we may not talk to it.
-    #[error("cannot reach an agent at {}: start one with `zovn agent`, or name its socket", socket.display())]
+    #[error("cannot reach an agent at {}: {}", socket.display(), hint_for(source))]
     Unreachable {
         /// Where we looked.
         socket: PathBuf,
@@ -66,6 +66,22 @@ pub enum ClientError {
     /// The client itself could not be made.
     #[error("cannot start a client: {0}; raise the limit on open files")]
     Start(#[from] io::Error),
+}
+
+/// What to do if an agent cannot be reached.
+fn hint_for(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "its socket is its user's alone: run this as that user, which is root as a rule"
+        }
+        io::ErrorKind::NotFound => "start one with `zovn agent`, or name its socket",
+        io::ErrorKind::ConnectionRefused => {
+            "nobody listens there: its agent was killed, or it is no agent's; start one with `zovn agent`"
+        }
+        io::ErrorKind::InvalidInput => "a socket's path has 1 to 107 bytes: name its socket",
+        io::ErrorKind::WouldBlock => "too many callers wait already: ask again",
+        _ => "name its socket",
+    }
 }
 
 impl Client {
@@ -415,6 +431,23 @@ mod tests {
     fn a_name_is_escaped_in_its_path() {
         assert_eq!(port_path(&PortName("web-1".into())), "/v1/ports/web-1");
         assert_eq!(port_path(&PortName("50%?".into())), "/v1/ports/50%25%3F");
+    }
+
+    #[test]
+    fn what_to_do_depends_on_why_there_is_no_connection() {
+        let dir = std::env::temp_dir().join(format!("zovn-t-hints-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(dir.join("dead")).unwrap());
+        let error = |path: &Path| Client::new(path).unwrap().status().unwrap_err().to_string();
+        let [none, dead, long] =
+            ["none", "dead", &"x".repeat(200)].map(|name| error(&dir.join(name)));
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert!(none.contains("start one"), "{none}");
+        assert!(dead.contains("nobody listens there"), "{dead}");
+        assert!(long.contains("1 to 107 bytes"), "{long}");
+        // Root may open every socket.
+        let denied = hint_for(&io::ErrorKind::PermissionDenied.into());
+        assert!(!denied.contains("start one"), "{denied}");
     }
 
     #[test]

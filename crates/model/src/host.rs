@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use units::{Class, Span};
 
+use crate::name::is_socket;
 use crate::network::check_networks;
 use crate::{ClassKind, InvalidConfig, NetworkSpec, PortSpec, Uplink, VtepList};
 
@@ -90,6 +91,30 @@ pub enum Deleted {
     Detach,
 }
 
+impl AgentSettings {
+    /// Whether the settings can stand.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig::Agent`] says what is wrong and what to write instead.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        if !is_socket(&self.socket) {
+            return Err(InvalidConfig::Agent("`socket` is no absolute path of at most 107 bytes"));
+        }
+        if self.stall_after == Span::ZERO {
+            return Err(InvalidConfig::Agent(
+                "every receiver would be stalled at once: raise `stall_after` above 0",
+            ));
+        }
+        if self.socket_stall_after == Span::ZERO {
+            return Err(InvalidConfig::Agent(
+                "every socket that is full would be stalled at once: raise `socket_stall_after` above 0",
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// When the switch's thread polls and when it sleeps.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -108,16 +133,7 @@ impl HostConfig {
     ///
     /// [`InvalidConfig`] says what cannot, and of ports the first.
     pub fn check(&self) -> Result<(), InvalidConfig> {
-        if self.agent.stall_after == Span::ZERO {
-            return Err(InvalidConfig::Agent(
-                "every receiver would be stalled at once: raise `stall_after` above 0",
-            ));
-        }
-        if self.agent.socket_stall_after == Span::ZERO {
-            return Err(InvalidConfig::Agent(
-                "every socket that is full would be stalled at once: raise `socket_stall_after` above 0",
-            ));
-        }
+        self.agent.check()?;
         if let Some(uplink) = &self.uplink {
             uplink.check()?;
         } else if !self.networks.is_empty() {
@@ -194,6 +210,14 @@ mod tests {
             |host: &mut HostConfig| host.networks[0].members[0].vtep = vtep("192.0.2.2"),
         ] {
             assert!(matches!(complaint(change), InvalidConfig::NoMember { .. }));
+        }
+    }
+
+    #[test]
+    fn a_socket_has_an_absolute_path() {
+        for wrong in ["", "agent.sock", "@zovn", "\0zovn", &["/", &"x".repeat(107)].concat()] {
+            let error = complaint(|host| host.agent.socket = wrong.into());
+            assert!(matches!(error, InvalidConfig::Agent(what) if what.contains("`socket`")));
         }
     }
 

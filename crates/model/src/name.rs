@@ -18,6 +18,12 @@ impl fmt::Display for PortName {
     }
 }
 
+/// Whether a text can be the path of a socket whatever the working directory is: `sockaddr_un` has
+/// 108 bytes with the closing zero (unix(7)).
+pub(crate) fn is_socket(path: &str) -> bool {
+    path.starts_with('/') && path.len() <= 107 && !path.contains('\0')
+}
+
 /// Whether a text is 1 to `most` visible ASCII characters without `/`.
 pub(crate) fn is_word(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic() && b != b'/')

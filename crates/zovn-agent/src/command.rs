@@ -89,6 +89,8 @@ pub fn run(args: Args) -> Outcome {
         Some(Poll::Adaptive) => config.agent.polling = Polling::Adaptive,
         Some(Poll::Always) => config.agent.polling = Polling::Always,
     }
+    // What a flag says was not in the file.
+    config.agent.check()?;
     if args.check {
         if let Some(key) = config.uplink.as_ref().and_then(|uplink| uplink.key.as_ref()) {
             agent::check_key(key)?;

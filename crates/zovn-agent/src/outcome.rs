@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use agent::ConfigError;
+use model::InvalidConfig;
 
 /// How a command ends: with an exit code, or with a reason why it could not go on.
 pub type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
@@ -27,7 +28,7 @@ pub fn end(program: &str, error: &(dyn Error + Send + Sync + 'static), is_usage:
 
 /// Whether what was asked for cannot be, as a file says what flags might.
 pub fn is_usage(error: &(dyn Error + Send + Sync + 'static)) -> bool {
-    matches!(error.downcast_ref(), Some(ConfigError::Wrong { .. }))
+    error.is::<InvalidConfig>() || matches!(error.downcast_ref(), Some(ConfigError::Wrong { .. }))
 }
 
 /// An error and its causes, outermost first. A cause that its parent already tells is not told

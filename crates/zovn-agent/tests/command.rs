@@ -41,6 +41,18 @@ fn a_key_that_cannot_be_read_is_told() {
 }
 
 #[test]
+fn a_socket_that_others_could_open_or_nobody_would_find_is_refused() {
+    for socket in ["", "agent.sock", "@zovn"] {
+        // Without `--check` it would have to be ended if it were taken.
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/containers.toml");
+        let refused = zovn_agent(&["--check", "-c", example.to_str().unwrap(), "--socket", socket]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains("`socket` is no absolute path"), "{said}");
+    }
+}
+
+#[test]
 fn the_help_names_the_program() {
     let help = zovn_agent(&["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();

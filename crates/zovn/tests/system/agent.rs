@@ -616,6 +616,35 @@ fn time_in_which_the_agent_was_stopped_is_nobodys_silence() {
 }
 
 #[test]
+fn an_agent_whose_ports_have_taken_every_descriptor_still_answers() {
+    let mut world = World::new(24);
+    let mut limited = Command::new("sh");
+    let command = world.command(0);
+    limited.args(["-c", "ulimit -n 100 && exec \"$@\"", "sh"]);
+    limited.arg(command.get_program()).args(command.get_args()).stderr(Stdio::piped());
+    let client = world.start_as(limited);
+    let mut attached = 0;
+    let (status, problem) = loop {
+        match client.attach(&world.port(attached)) {
+            Ok(_) => attached += 1,
+            refused => break refusal(refused),
+        }
+    };
+    assert!(status == 422 && problem.contains("Too many open files"), "{problem}");
+    // Whoever holds connections open does not keep others out.
+    let silent: Vec<_> = (0..8).map(|_| UnixStream::connect(world.socket()).unwrap()).collect();
+    let before = client.status().unwrap().ports.len();
+    assert!(before == attached && attached > 5, "{attached}");
+    drop(silent);
+    // What is free goes to connections first.
+    for place in 0..3 {
+        client.detach(&name(place)).unwrap();
+    }
+    client.attach(&world.port(0)).unwrap();
+    world.greet(0, 3);
+}
+
+#[test]
 fn a_gate_that_is_off_is_seen_everywhere() {
     let mut world = World::new(0);
     let command = world.command(0);
