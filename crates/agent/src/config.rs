@@ -111,6 +111,10 @@ impl HostFile {
                 }
                 InvalidConfig::DuplicatePort(name)
                 | InvalidConfig::DuplicateMac { port: name, .. }
+                | InvalidConfig::DuplicateAddress { port: name, .. }
+                | InvalidConfig::DuplicateInterface { port: name, .. }
+                | InvalidConfig::MemberAddress { port: name, .. }
+                | InvalidConfig::TooManyPorts { port: name, .. }
                 | InvalidConfig::DuplicateSocket { port: name, .. }
                 | InvalidConfig::DuplicateLabel { port: name, .. }
                 | InvalidConfig::UnknownNetwork { port: name, .. }
@@ -247,7 +251,10 @@ mod tests {
     #[test]
     fn the_second_of_two_ports_with_one_ethernet_address_is_blamed() {
         let first = PORT.replace(" }", ", mac = '02:00:00:00:00:01' }");
-        let error = complaint(&(first.clone() + &first.replace("'a'\n", "'b'\n")));
+        let error = complaint(
+            &(first.clone()
+                + &first.replace("'a'\n", "'b'\n").replace("netns = 'a'", "netns = 'b'")),
+        );
         assert_eq!(
             error,
             "host.toml:4: `[[port]]`: port `b`: Ethernet address 02:00:00:00:00:01 is port `a`'s already: keep it for one \

@@ -79,16 +79,20 @@ impl Networks {
     pub fn check(&self, port: &PortSpec) -> Result<(), InvalidConfig> {
         let (Some(name), Some(label)) = (&port.network, port.label) else { return Ok(()) };
         let known = self.directory.vni(name).and_then(|vni| self.directory.network(vni));
-        let place = port.mac().map(|mac| known.and_then(|network| network.place(mac)));
-        match place {
-            Some(Some(Place::Here { label: declared })) if declared == label => Ok(()),
-            None if known.is_some() => Ok(()),
-            // It says what is wrong.
-            _ => {
-                let spec = self.specs.iter().find(|spec| spec.name == *name);
-                port.check_within(spec.map(|spec| &**spec), self.vtep.as_ref())
-            }
+        let is_member = known.is_some_and(|network| {
+            port.mac().is_none_or(|mac| {
+                network.place(mac) == Some(Place::Here { label })
+                    && port.attach.addresses().iter().all(|prefix| {
+                        network.owner(prefix.address).is_none_or(|owner| owner == mac)
+                    })
+            })
+        });
+        if is_member {
+            return Ok(());
         }
+        // It says what is wrong.
+        let spec = self.specs.iter().find(|spec| spec.name == *name);
+        port.check_within(spec.map(|spec| &**spec), self.vtep.as_ref())
     }
 
     /// The directory of all members.

@@ -20,4 +20,4 @@ impl PortId {
 }
 
 /// The most ports of one switch.
-pub const MAX_PORTS: usize = 1024;
+pub const MAX_PORTS: usize = model::MOST_PORTS;

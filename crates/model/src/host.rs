@@ -1,16 +1,23 @@
 //! A host's declaration: its agent's settings and the ports it starts with.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
-use serde::{Deserialize, Serialize};
-use units::{Class, Span};
+use core::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+use units::{Class, Mac, Prefix, Span};
+
+use crate::claim::Claim;
 use crate::name::is_socket;
 use crate::network::check_networks;
-use crate::{ClassKind, InvalidConfig, NetworkSpec, PortSpec, Uplink, VtepList};
+use crate::{ClassKind, InvalidConfig, NetworkName, NetworkSpec, PortSpec, Uplink, VtepList};
 
 /// Where an agent listens unless it is told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/zovn/agent.sock";
+
+/// The most ports that a host may have. If it has an uplink, that is one of them.
+pub const MOST_PORTS: usize = 1024;
 
 /// `host.toml`: everything that `zovn agent` is told at its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -141,10 +148,20 @@ impl HostConfig {
         }
         let vtep = self.vtep();
         check_networks(&self.networks, vtep)?;
-        for (place, port) in self.ports.iter().enumerate() {
+        let most = MOST_PORTS - usize::from(self.uplink.is_some());
+        if let Some(port) = self.ports.get(most) {
+            return Err(InvalidConfig::TooManyPorts { port: port.name.clone(), most });
+        }
+        let members = Members::new(&self.networks, &self.ports, vtep);
+        let mut claims = BTreeMap::new();
+        for port in &self.ports {
             port.check()?;
-            port.check_within(&self.networks, vtep)?;
-            self.ports[..place].iter().try_for_each(|earlier| port.check_beside(earlier))?;
+            members.check(port, vtep)?;
+            for claim in Claim::of(port) {
+                if let Some(earlier) = claims.insert(claim, port) {
+                    return Err(claim.refusal(port, earlier));
+                }
+            }
         }
         Ok(())
     }
@@ -155,14 +172,57 @@ impl HostConfig {
     }
 }
 
+/// The members of the networks that ports are in, so that each port's is found at once.
+struct Members<'a> {
+    networks: BTreeMap<&'a NetworkName, &'a NetworkSpec>,
+    /// Those on this host.
+    here: BTreeSet<(&'a NetworkName, Mac, u32)>,
+    owners: BTreeMap<(&'a NetworkName, IpAddr), Mac>,
+}
+
+impl<'a> Members<'a> {
+    fn new(networks: &'a [NetworkSpec], ports: &[PortSpec], vtep: Option<&VtepList>) -> Self {
+        let used: BTreeSet<_> = ports.iter().filter_map(|port| port.network.as_ref()).collect();
+        let used = networks.iter().filter(|network| used.contains(&network.name));
+        let mut members =
+            Self { networks: BTreeMap::new(), here: BTreeSet::new(), owners: BTreeMap::new() };
+        for network in used {
+            let name = &network.name;
+            members.networks.insert(name, network);
+            for member in &network.members {
+                if Some(&member.vtep) == vtep {
+                    members.here.insert((name, member.mac, member.label));
+                }
+                let owners = member.addresses.iter().map(|address| ((name, *address), member.mac));
+                members.owners.extend(owners);
+            }
+        }
+        members
+    }
+
+    /// [`PortSpec::check_within`], without a look at each member if all is well.
+    fn check(&self, port: &PortSpec, vtep: Option<&VtepList>) -> Result<(), InvalidConfig> {
+        let (Some(name), Some(label), Some(mac)) = (&port.network, port.label, port.mac()) else {
+            return port.check_within(self.network(port), vtep);
+        };
+        let is_own = |prefix: &Prefix| {
+            self.owners.get(&(name, prefix.address)).is_none_or(|owner| *owner == mac)
+        };
+        if self.here.contains(&(name, mac, label)) && port.attach.addresses().iter().all(is_own) {
+            return Ok(());
+        }
+        port.check_within(self.network(port), vtep)
+    }
+
+    fn network(&self, port: &PortSpec) -> Option<&'a NetworkSpec> {
+        self.networks.get(port.network.as_ref()?).copied()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use core::net::IpAddr;
-
-    use units::Mac;
-
     use super::*;
-    use crate::{Attachment, Member, NetworkName, PortName, SocketMode};
+    use crate::{Attachment, Member, PortName, SocketMode};
     use alloc::string::ToString;
     use alloc::vec;
 
@@ -268,6 +328,78 @@ mod tests {
             error.to_string(),
             "port `vm2`: `label` 7 is port `vm`'s already: each port has its own"
         );
+    }
+
+    /// A container's port with these addresses, whose interface is `eth0`.
+    fn container(name: &str, addresses: &[&str]) -> PortSpec {
+        let attach = Attachment::Container {
+            netns: name.into(),
+            interface: "eth0".into(),
+            mac: None,
+            addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+            routes: Vec::new(),
+            mtu: None,
+            offload: true,
+        };
+        PortSpec::new(PortName(name.into()), attach)
+    }
+
+    #[test]
+    fn an_ip_address_is_one_ports_in_its_network() {
+        let ports = vec![container("a", &["10.0.0.1/24"]), container("b", &["10.0.0.1/8"])];
+        let host = HostConfig { ports, ..HostConfig::default() };
+        assert_eq!(
+            host.check().unwrap_err().to_string(),
+            "port `b`: address 10.0.0.1 is port `a`'s already: keep it for one of them"
+        );
+    }
+
+    #[test]
+    fn an_ip_address_is_not_another_members() {
+        let mut host = host(Some(Mac::local(1)));
+        let port = container("web", &["10.0.0.1/24"]);
+        let network = host.ports[0].network.clone();
+        host.networks[0].members[0].addresses.push("10.0.0.1".parse().unwrap());
+        host.networks[0].members.push(Member {
+            mac: port.mac().unwrap(),
+            addresses: vec!["10.0.0.2".parse().unwrap()],
+            vtep: VTEP.into(),
+            label: 8,
+        });
+        host.ports.push(PortSpec { network, label: Some(8), ..port });
+        assert_eq!(
+            host.check().unwrap_err().to_string(),
+            "port `web`: address 10.0.0.1 is that of member 02:00:00:00:00:01 of network `blue`: give the port its own"
+        );
+        host.networks[0].members[0].addresses.clear();
+        assert_eq!(host.check(), Ok(()));
+    }
+
+    #[test]
+    fn an_interface_is_one_ports_however_its_namespace_is_named() {
+        let ports = vec![container("a", &[]), container("b", &[])];
+        let mut host = HostConfig { ports, ..HostConfig::default() };
+        if let Attachment::Container { netns, .. } = &mut host.ports[1].attach {
+            *netns = "/run/netns/a".into();
+        }
+        assert_eq!(
+            host.check().unwrap_err().to_string(),
+            "port `b`: interface eth0 in /run/netns/a is port `a`'s already: each port has its own"
+        );
+    }
+
+    #[test]
+    fn more_ports_than_a_switch_has_are_refused_at_once() {
+        let ports = (0..40_000).map(|number| container(&number.to_string(), &[])).collect();
+        let mut host = HostConfig { ports, ..HostConfig::default() };
+        assert_eq!(
+            host.check().unwrap_err().to_string(),
+            "port `1024` is one too many: this host may have 1024"
+        );
+        host.ports.truncate(MOST_PORTS);
+        assert_eq!(host.check(), Ok(()));
+        host.uplink = Some(Uplink::new(VTEP));
+        assert!(matches!(host.check(), Err(InvalidConfig::TooManyPorts { most: 1023, .. })));
     }
 
     #[test]

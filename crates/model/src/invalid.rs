@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use core::net::IpAddr;
 
 use units::Mac;
 
@@ -22,6 +23,32 @@ pub enum InvalidConfig {
         port: PortName,
         /// The address.
         mac: Mac,
+        /// The earlier port.
+        owner: PortName,
+    },
+    /// Two ports of a network share an IP address.
+    #[error(
+        "port `{port}`: address {address} is port `{owner}`'s already: keep it for one of them"
+    )]
+    DuplicateAddress {
+        /// The later port.
+        port: PortName,
+        /// The address.
+        address: IpAddr,
+        /// The earlier port.
+        owner: PortName,
+    },
+    /// Two ports share a container's interface.
+    #[error(
+        "port `{port}`: interface {interface} in {netns} is port `{owner}`'s already: each port has its own"
+    )]
+    DuplicateInterface {
+        /// The later port.
+        port: PortName,
+        /// The container's network namespace.
+        netns: String,
+        /// The interface.
+        interface: String,
         /// The earlier port.
         owner: PortName,
     },
@@ -84,6 +111,28 @@ pub enum InvalidConfig {
         vtep: Box<VtepList>,
         /// The port's label.
         label: u32,
+    },
+    /// A port has the IP address of another machine of its network.
+    #[error(
+        "port `{port}`: address {address} is that of member {owner} of network `{network}`: give the port its own"
+    )]
+    MemberAddress {
+        /// The port.
+        port: PortName,
+        /// The network.
+        network: NetworkName,
+        /// The address.
+        address: IpAddr,
+        /// The machine.
+        owner: Mac,
+    },
+    /// There are more ports than a switch has.
+    #[error("port `{port}` is one too many: this host may have {most}")]
+    TooManyPorts {
+        /// The first of those that are too many.
+        port: PortName,
+        /// How many this host may have.
+        most: usize,
     },
     /// The agent's settings are wrong by themselves: what is wrong, and what to write instead.
     #[error("agent: {0}")]

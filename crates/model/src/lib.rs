@@ -20,6 +20,7 @@ extern crate alloc;
 
 mod address;
 mod capture;
+mod claim;
 mod host;
 mod invalid;
 mod ledger;
@@ -34,7 +35,7 @@ mod uplink;
 mod vtep;
 
 pub use capture::{CaptureDirection, CaptureSpec, InvalidCapture};
-pub use host::{AgentSettings, DEFAULT_SOCKET, Deleted, HostConfig, Polling};
+pub use host::{AgentSettings, DEFAULT_SOCKET, Deleted, HostConfig, MOST_PORTS, Polling};
 pub use invalid::InvalidConfig;
 pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use name::PortName;

@@ -28,3 +28,12 @@ pub(crate) fn is_socket(path: &str) -> bool {
 pub(crate) fn is_word(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
 }
+
+/// Whether Linux lets an interface have this name (`dev_valid_name`, and the names that the
+/// directories under /proc/sys/net have). A `%` would be replaced by a number.
+pub(crate) fn is_interface(name: &str) -> bool {
+    // IFNAMSIZ is 16 with the closing zero.
+    is_word(name, 15)
+        && !name.contains([':', '%'])
+        && !matches!(name, "." | ".." | "all" | "default" | "lo")
+}

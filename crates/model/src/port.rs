@@ -1,6 +1,7 @@
 //! One port's declaration.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -9,7 +10,8 @@ use core::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Class, Mac, Prefix, Rate, hash};
 
-use crate::name::is_word;
+use crate::address::is_host;
+use crate::name::{is_interface, is_socket, is_word};
 use crate::{InvalidConfig, LABELS, NetworkName, NetworkSpec, PortName, VtepList};
 
 /// What a port is attached to and what it may do.
@@ -389,18 +391,13 @@ impl Attachment {
         self
     }
 
-    /// The path of a virtual machine's socket.
-    fn socket(&self) -> Option<&str> {
+    /// The IP addresses that the agent gives to the interface.
+    pub fn addresses(&self) -> &[Prefix] {
         match self {
-            Self::Container { .. } => None,
-            Self::VhostUser { socket, .. } => Some(socket),
+            Self::Container { addresses, .. } => addresses,
+            Self::VhostUser { .. } => &[],
         }
     }
-}
-
-/// The names that a path consists of: `/run//x` and `/run/./x` are one.
-fn names(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter(|name| !matches!(*name, "" | "."))
 }
 
 impl PortSpec {
@@ -443,8 +440,16 @@ impl PortSpec {
         if self.quota == Some(0) {
             return wrong("a quota is of at least one frame: raise `quota` above 0");
         }
-        if self.pinned.iter().any(|pinned| pinned.mac.is_multicast() || pinned.vlan > 4094) {
-            return wrong("`pinned` has a group address, or a VLAN above 4094");
+        let is_wrong = |pinned: &PinnedAddress| !is_machine(pinned.mac) || pinned.vlan > 4094;
+        if self.pinned.iter().any(is_wrong) {
+            return wrong("`pinned` has a group address, a zero one, or a VLAN above 4094");
+        }
+        let mut own = BTreeSet::new();
+        if !self.addresses().all(|address| own.insert(address)) {
+            return wrong("`pinned` has an address twice, or the port's own `mac`");
+        }
+        if matches!(self.scheduling, Scheduling::Weighted(weights) if weights == [0; 8]) {
+            return wrong("no class has a weight: raise one of `weighted` above 0");
         }
         if let Some(fault) = self.vlan.as_ref().and_then(VlanMembership::fault) {
             return wrong(fault);
@@ -466,16 +471,16 @@ impl PortSpec {
             _ => return wrong("`network` and `label` go together: write both, or neither"),
         }
         let mac = match &self.attach {
-            // IFNAMSIZ is 16 with the closing zero.
-            Attachment::Container { interface, .. } if !is_word(interface, 15) => {
+            Attachment::Container { interface, .. } if !is_interface(interface) => {
                 return wrong(
-                    "an interface's name is 1 to 15 visible ASCII characters without `/`",
+                    "an interface's name is 1 to 15 visible ASCII characters without `/`, `:` and `%`, and not `.`, `..`, \
+                     `all`, `default` or `lo`",
                 );
             }
-            // sockaddr_un has 108 bytes with the closing zero (unix(7)).
-            Attachment::VhostUser { socket, .. }
-                if !socket.starts_with('/') || socket.len() > 107 =>
-            {
+            Attachment::Container { netns, .. } if netns.is_empty() || netns.contains('\0') => {
+                return wrong("`netns` is no namespace: a name under /run/netns, or a path");
+            }
+            Attachment::VhostUser { socket, .. } if !is_socket(socket) => {
                 return wrong("`socket` is no absolute path of at most 107 bytes");
             }
             Attachment::VhostUser { queues, .. } if !(1..=128).contains(queues) => {
@@ -490,83 +495,71 @@ impl PortSpec {
         {
             return wrong("a route's `via` is of another family than what it leads `to`");
         }
-        if mac.is_some_and(Mac::is_multicast) {
-            return wrong("`mac` is a group address: clear the lowest bit of its first octet");
+        if mac.is_some_and(|mac| !is_machine(mac)) {
+            return wrong(
+                "`mac` is no machine's: it is zero, or the lowest bit of its first octet is set",
+            );
+        }
+        let addresses = self.attach.addresses();
+        if !addresses.iter().all(|prefix| is_host(prefix.address)) {
+            return wrong(
+                "`addresses` has one that is no machine's: unspecified, loopback, multicast, reserved, or IPv4 within IPv6",
+            );
+        }
+        let mut own = BTreeSet::new();
+        if !addresses.iter().all(|prefix| own.insert(prefix.address)) {
+            return wrong("`addresses` has one twice");
         }
         if !MTUS.contains(&self.attach.mtu(None)) {
             return wrong("`mtu` lies outside 68 to 65521");
         }
+        if self.attach.mtu(None) < 1280 && addresses.iter().any(|prefix| prefix.address.is_ipv6()) {
+            // RFC 8200 §5; Linux has no IPv6 on such an interface.
+            return wrong("IPv6 needs an `mtu` of at least 1280");
+        }
         Ok(())
     }
 
-    /// Whether the declaration can stand beside an earlier one: a name, a socket and a label are
-    /// one port's on the whole host, an Ethernet address in its network.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidConfig`] blames this one.
-    pub fn check_beside(&self, earlier: &Self) -> Result<(), InvalidConfig> {
-        let port = self.name.clone();
-        if port == earlier.name {
-            return Err(InvalidConfig::DuplicatePort(port));
-        }
-        if let Some(socket) = self.attach.socket()
-            && earlier.attach.socket().is_some_and(|other| names(other).eq(names(socket)))
-        {
-            let (socket, owner) = (socket.into(), earlier.name.clone());
-            return Err(InvalidConfig::DuplicateSocket { port, socket, owner });
-        }
-        if let Some(label) = self.label
-            && earlier.label == self.label
-        {
-            return Err(InvalidConfig::DuplicateLabel { port, label, owner: earlier.name.clone() });
-        }
-        let is_taken = |address: &(Mac, u16)| {
-            self.network == earlier.network && earlier.addresses().any(|other| other == *address)
-        };
-        match self.addresses().find(is_taken) {
-            Some((mac, _)) => {
-                Err(InvalidConfig::DuplicateMac { port, mac, owner: earlier.name.clone() })
-            }
-            None => Ok(()),
-        }
-    }
-
     /// Whether the port is in the network that it names, on a host whose own addresses in the
-    /// underlay are `vtep`, if it has any.
+    /// underlay are `vtep`, if it has any. `network` is the one of that name, if there is one.
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`] if there is no such network, or if the port's address, as far as it is
-    /// known, is not that of the member with its label.
-    pub fn check_within<'a>(
+    /// [`InvalidConfig`] if there is no such network, if the port's address, as far as it is known,
+    /// is not that of the member with its label, or if it has an IP address of another member.
+    pub fn check_within(
         &self,
-        networks: impl IntoIterator<Item = &'a NetworkSpec>,
+        network: Option<&NetworkSpec>,
         vtep: Option<&VtepList>,
     ) -> Result<(), InvalidConfig> {
         let (Some(name), Some(label)) = (&self.network, self.label) else { return Ok(()) };
-        let (port, network) = (self.name.clone(), name.clone());
-        let Some(spec) = networks.into_iter().find(|network| network.name == *name) else {
-            return Err(InvalidConfig::UnknownNetwork { port, network });
+        let port = || self.name.clone();
+        let Some(spec) = network else {
+            return Err(InvalidConfig::UnknownNetwork { port: port(), network: name.clone() });
         };
         let vtep = vtep.ok_or(InvalidConfig::NoUplink)?;
-        match self.mac() {
-            Some(mac)
-                if !spec
-                    .members
-                    .iter()
-                    .any(|m| (m.mac, &m.vtep, m.label) == (mac, vtep, label)) =>
-            {
-                Err(InvalidConfig::NoMember {
-                    port,
-                    network,
-                    mac,
-                    vtep: Box::new(vtep.clone()),
-                    label,
-                })
-            }
-            _ => Ok(()),
+        let Some(mac) = self.mac() else { return Ok(()) };
+        if !spec.members.iter().any(|m| (m.mac, &m.vtep, m.label) == (mac, vtep, label)) {
+            return Err(InvalidConfig::NoMember {
+                port: port(),
+                network: name.clone(),
+                mac,
+                vtep: Box::new(vtep.clone()),
+                label,
+            });
         }
+        let others = || spec.members.iter().filter(|member| member.mac != mac);
+        for Prefix { address, .. } in self.attach.addresses() {
+            if let Some(owner) = others().find(|member| member.addresses.contains(address)) {
+                return Err(InvalidConfig::MemberAddress {
+                    port: port(),
+                    network: name.clone(),
+                    address: *address,
+                    owner: owner.mac,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Whether what its sender says from, or of, an address of another's is refused.
@@ -631,6 +624,11 @@ impl PortSpec {
     }
 }
 
+/// Whether an Ethernet address can be one machine's.
+fn is_machine(mac: Mac) -> bool {
+    !mac.is_multicast() && mac != Mac([0; 6])
+}
+
 fn no_byte_bound() -> Bytes {
     Bytes(u64::from(u32::MAX))
 }
@@ -645,4 +643,137 @@ fn one() -> u8 {
 
 fn yes() -> bool {
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    use super::*;
+
+    /// What is wrong with a container's port after a change, if something is.
+    fn complaint(change: impl FnOnce(&mut PortSpec)) -> Option<String> {
+        let attach = Attachment::Container {
+            netns: "web".into(),
+            interface: "eth0".into(),
+            mac: None,
+            addresses: Vec::new(),
+            routes: Vec::new(),
+            mtu: None,
+            offload: true,
+        };
+        let mut port = PortSpec::new(PortName("web".into()), attach);
+        change(&mut port);
+        port.check().err().map(|error| error.to_string())
+    }
+
+    #[track_caller]
+    fn complains(change: impl FnOnce(&mut PortSpec), of: &str) {
+        let complaint = complaint(change).unwrap_or_default();
+        assert!(complaint.contains(of), "{complaint}");
+    }
+
+    fn with_addresses(addresses: &[&str]) -> impl FnOnce(&mut PortSpec) {
+        let given = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        |port| {
+            let Attachment::Container { addresses, .. } = &mut port.attach else { unreachable!() };
+            *addresses = given;
+        }
+    }
+
+    #[test]
+    fn an_address_is_a_machines_and_there_once() {
+        for wrong in [
+            "224.0.0.1/24",
+            "127.0.0.1/8",
+            "0.0.0.0/0",
+            "255.255.255.255/32",
+            "::1/128",
+            "ff02::1/64",
+        ] {
+            complains(with_addresses(&[wrong]), "no machine's");
+        }
+        complains(with_addresses(&["10.0.0.1/24", "10.0.0.1/24"]), "one twice");
+        complains(with_addresses(&["10.0.0.1/24", "10.0.0.1/16"]), "one twice");
+        assert_eq!(complaint(with_addresses(&["10.0.0.1/24", "fe80::1/64", "fd00::1/64"])), None);
+    }
+
+    #[test]
+    fn ipv6_has_the_mtu_that_it_needs() {
+        let with = |address: &'static str, bytes| {
+            move |port: &mut PortSpec| {
+                with_addresses(&[address])(port);
+                let Attachment::Container { mtu, .. } = &mut port.attach else { unreachable!() };
+                *mtu = Some(bytes);
+            }
+        };
+        complains(with("fd00::1/64", 68), "at least 1280");
+        complains(with("fd00::1/64", 1279), "at least 1280");
+        assert_eq!(complaint(with("fd00::1/64", 1280)), None);
+        assert_eq!(complaint(with("10.0.0.1/24", 68)), None);
+    }
+
+    #[test]
+    fn an_interface_has_a_name_that_linux_lets_it_have() {
+        let named = |name: &'static str| {
+            move |port: &mut PortSpec| {
+                let Attachment::Container { interface, .. } = &mut port.attach else {
+                    unreachable!()
+                };
+                *interface = name.into();
+            }
+        };
+        for wrong in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "a:1",
+            "a b",
+            "eth%d",
+            "all",
+            "default",
+            "lo",
+            "sixteen-letters!",
+        ] {
+            complains(named(wrong), "an interface's name");
+        }
+        for right in ["eth0", "eth0.100", "fifteen-letters", "-"] {
+            assert_eq!(complaint(named(right)), None, "{right}");
+        }
+    }
+
+    #[test]
+    fn some_class_has_a_weight() {
+        let weighted =
+            |weights| move |port: &mut PortSpec| port.scheduling = Scheduling::Weighted(weights);
+        complains(weighted([0; 8]), "no class has a weight");
+        assert_eq!(complaint(weighted([0, 0, 0, 0, 0, 0, 0, 1])), None);
+    }
+
+    #[test]
+    fn ethernet_addresses_are_machines_and_there_once() {
+        let pinned = |macs: &'static [[u8; 6]]| {
+            move |port: &mut PortSpec| {
+                port.pinned =
+                    macs.iter().map(|mac| PinnedAddress { mac: Mac(*mac), vlan: 0 }).collect();
+            }
+        };
+        complains(pinned(&[[0; 6]]), "a zero one");
+        complains(pinned(&[[0xff; 6]]), "a group address");
+        complains(pinned(&[[2; 6], [2; 6]]), "twice");
+        complains(
+            |port| port.pinned = vec![PinnedAddress { mac: port.mac().unwrap(), vlan: 0 }],
+            "the port's own `mac`",
+        );
+        assert_eq!(complaint(pinned(&[[2; 6], [4; 6]])), None);
+        complains(
+            |port| {
+                let Attachment::Container { mac, .. } = &mut port.attach else { unreachable!() };
+                *mac = Some(Mac([0; 6]));
+            },
+            "`mac` is no machine's",
+        );
+    }
 }

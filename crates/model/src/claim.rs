@@ -1,0 +1,163 @@
+//! What a port has to itself on its host.
+
+use core::cmp::Ordering;
+use core::net::IpAddr;
+
+use units::Mac;
+
+use crate::{Attachment, InvalidConfig, NetworkName, PortSpec};
+
+/// Something that only one port may have.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Claim<'a> {
+    Name(&'a str),
+    /// A virtual machine's socket.
+    Socket(Path<'a>),
+    /// A container's interface.
+    Interface {
+        netns: Path<'a>,
+        interface: &'a str,
+    },
+    Label(u32),
+    /// In a network, or outside of all.
+    Mac {
+        network: Option<&'a NetworkName>,
+        mac: Mac,
+        vlan: u16,
+    },
+    /// In a network, or outside of all.
+    Address {
+        network: Option<&'a NetworkName>,
+        address: IpAddr,
+    },
+}
+
+impl<'a> Claim<'a> {
+    /// Everything that a port has to itself.
+    pub fn of(port: &'a PortSpec) -> impl Iterator<Item = Self> {
+        let network = port.network.as_ref();
+        let place = match &port.attach {
+            Attachment::Container { netns, interface, .. } => {
+                Self::Interface { netns: Path::of_namespace(netns), interface }
+            }
+            Attachment::VhostUser { socket, .. } => Self::Socket(Path::new(socket)),
+        };
+        let macs = port.addresses().map(move |(mac, vlan)| Self::Mac { network, mac, vlan });
+        let addresses = port.attach.addresses().iter();
+        [Self::Name(&port.name.0), place]
+            .into_iter()
+            .chain(port.label.map(Self::Label))
+            .chain(macs)
+            .chain(addresses.map(move |prefix| Self::Address { network, address: prefix.address }))
+    }
+
+    /// Why a port cannot have it beside an earlier one that has it.
+    pub fn refusal(self, port: &PortSpec, earlier: &PortSpec) -> InvalidConfig {
+        let (port_name, owner) = (port.name.clone(), earlier.name.clone());
+        match (self, &port.attach) {
+            (Self::Name(_), _) => InvalidConfig::DuplicatePort(port_name),
+            (Self::Socket(_), Attachment::VhostUser { socket, .. }) => {
+                InvalidConfig::DuplicateSocket { port: port_name, socket: socket.clone(), owner }
+            }
+            (Self::Interface { interface, .. }, Attachment::Container { netns, .. }) => {
+                InvalidConfig::DuplicateInterface {
+                    port: port_name,
+                    netns: netns.clone(),
+                    interface: interface.into(),
+                    owner,
+                }
+            }
+            (Self::Socket(_) | Self::Interface { .. }, _) => unreachable!("its port has another"),
+            (Self::Label(label), _) => {
+                InvalidConfig::DuplicateLabel { port: port_name, label, owner }
+            }
+            (Self::Mac { mac, .. }, _) => {
+                InvalidConfig::DuplicateMac { port: port_name, mac, owner }
+            }
+            (Self::Address { address, .. }, _) => {
+                InvalidConfig::DuplicateAddress { port: port_name, address, owner }
+            }
+        }
+    }
+}
+
+impl PortSpec {
+    /// Whether the declaration can stand beside an earlier one: a name, an interface, a socket and
+    /// a label are one port's on the whole host, Ethernet and IP addresses in its network.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`] blames this one.
+    pub fn check_beside(&self, earlier: &Self) -> Result<(), InvalidConfig> {
+        match Claim::of(self).find(|claim| Claim::of(earlier).any(|other| other == *claim)) {
+            Some(claim) => Err(claim.refusal(self, earlier)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A path, compared by the names that it consists of: `/run//x` and `/run/./x` are one.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'a> {
+    /// Where the path begins, if that is not the root.
+    folder: &'a str,
+    path: &'a str,
+}
+
+impl<'a> Path<'a> {
+    pub const fn new(path: &'a str) -> Self {
+        Self { folder: "", path }
+    }
+
+    /// The path of a network namespace, which may be given by its name under /run/netns.
+    pub fn of_namespace(name_or_path: &'a str) -> Self {
+        let folder = if name_or_path.starts_with('/') { "" } else { "run/netns" };
+        // On every Linux system /var/run leads to /run (FHS 3.0 §5.13).
+        let path = match name_or_path.strip_prefix("/var") {
+            Some(rest) if rest.starts_with("/run/") => rest,
+            _ => name_or_path,
+        };
+        Self { folder, path }
+    }
+
+    fn names(self) -> impl Iterator<Item = &'a str> {
+        let names = self.folder.split('/').chain(self.path.split('/'));
+        names.filter(|name| !matches!(*name, "" | "."))
+    }
+}
+
+impl Ord for Path<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.names().cmp(other.names())
+    }
+}
+
+impl PartialOrd for Path<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Path<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Path<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_the_same_by_its_name_and_by_its_paths() {
+        let web = Path::of_namespace("web");
+        for same in ["/run/netns/web", "/var/run/netns/web", "/run/./netns//web"] {
+            assert_eq!(Path::of_namespace(same), web, "{same}");
+        }
+        for other in ["store", "/web", "/proc/1/ns/net", "/variable/run/netns/web"] {
+            assert_ne!(Path::of_namespace(other), web, "{other}");
+        }
+    }
+}
