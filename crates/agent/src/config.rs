@@ -46,8 +46,7 @@ pub fn load(path: &Path) -> Result<HostConfig, ConfigError> {
     read(path, HostFile::checked)
 }
 
-/// Reads and checks the virtual networks of a file. The file may be a host declaration; its other
-/// parts are ignored.
+/// Reads and checks a file of virtual networks alone; `-` is the standard input.
 ///
 /// # Errors
 ///
@@ -58,8 +57,11 @@ pub fn load_networks(path: &Path) -> Result<Vec<NetworkSpec>, ConfigError> {
 
 /// Reads a file and passes it to `check`.
 fn read<T>(path: &Path, check: fn(HostFile) -> Result<T, Mistake>) -> Result<T, ConfigError> {
-    let text = fs::read_to_string(path)
-        .map_err(|source| ConfigError::Read { path: path.into(), source })?;
+    let (path, text) = match path.to_str() {
+        Some("-") => (Path::new("the standard input"), io::read_to_string(io::stdin())),
+        _ => (path, fs::read_to_string(path)),
+    };
+    let text = text.map_err(|source| ConfigError::Read { path: path.into(), source })?;
     parse(&text).and_then(check).map_err(|Mistake { place, what }| {
         let Position { line, text, .. } = Position::of(&text, place.start);
         ConfigError::Wrong { path: path.into(), line, text: text.to_owned(), what }
@@ -129,6 +131,13 @@ impl HostFile {
     }
 
     fn checked_networks(self) -> Result<Vec<NetworkSpec>, Mistake> {
+        let agent = self.agent.as_ref().map(Spanned::span);
+        let uplink = self.uplink.as_ref().map(Spanned::span);
+        let port = self.port.first().map(Spanned::span);
+        if let Some(place) = [agent, uplink, port].into_iter().flatten().min_by_key(|it| it.start) {
+            let what = "a file of networks has `[[network]]` alone: an agent reads the rest when it starts";
+            return Err(Mistake { place, what: what.into() });
+        }
         let (networks, places) = apart(self.network);
         check_networks(&networks, None).map_err(|error| {
             let place = last(&networks, &places, |network| network.name == error.network);
@@ -401,17 +410,29 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_read_of_any_file_that_has_them() {
+    fn a_file_of_networks_has_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("networks.toml");
-        let alone = &NETWORK[NETWORK.find("[[").unwrap()..];
-        for text in [NETWORK, alone] {
+        let read = |text: &str| {
             fs::write(&path, text).unwrap();
-            let [network] = &*load_networks(&path).unwrap() else { panic!("one was written") };
-            assert_eq!((network.vni, network.members.len()), (7, 1));
+            load_networks(&path).map_err(|error| error.to_string())
+        };
+        let alone = &NETWORK[NETWORK.find("[[").unwrap()..];
+        let [network] = &*read(alone).unwrap() else { panic!("one was written") };
+        assert_eq!((network.vni, network.members.len()), (7, 1));
+        assert_eq!(read(""), Ok(Vec::new()));
+        for (text, line) in [
+            (NETWORK.to_owned(), 1),
+            (format!("{alone}{PORT}"), 9),
+            (format!("[agent]\n{alone}"), 1),
+        ] {
+            let error = read(&text).unwrap_err();
+            assert!(error.contains(&format!("networks.toml:{line}: ")), "{error}");
+            assert!(error.contains("a file of networks has `[[network]]` alone"), "{error}");
         }
-        fs::write(&path, alone.replace("vni = 7", "vni = 0")).unwrap();
-        let error = load_networks(&path).unwrap_err().to_string();
+        let error = read(&format!("{alone}[networks]\n")).unwrap_err();
+        assert!(error.contains("networks.toml:9: `[networks]`: unknown field"), "{error}");
+        let error = read(&alone.replace("vni = 7", "vni = 0")).unwrap_err();
         assert!(
             error
                 .ends_with(":1: `[[network]]`: network `blue`: `vni` 0 lies outside 1 to 16777215"),

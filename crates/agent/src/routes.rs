@@ -10,21 +10,22 @@ use api::Problem;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use model::{
-    AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, InvalidConfig, NetworkName,
-    NetworkSpec, NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec, PortStatus,
-    TraceReport, TraceSpec,
+    AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, Generation, InvalidConfig,
+    NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec,
+    PortStatus, TraceReport, TraceSpec,
 };
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use utoipa::OpenApi;
 
 use crate::host::{AttachError, CaptureError, ChangeError, DetachError, Proof, TraceError};
-use crate::worker::{Handle, PutError, Stopped};
+use crate::worker::{Condition, Handle, PutError, ReplaceError, Stopped};
 use crate::{capture, metrics};
 
 /// The longest body that is read: a port's declaration is a few hundred bytes.
@@ -104,6 +105,11 @@ pub fn document() -> utoipa::openapi::OpenApi {
 struct Refusal(StatusCode, String);
 
 type Answer<T> = Result<Json<T>, Refusal>;
+
+/// The generation of the networks, as HTTP has it.
+type Tag = [(HeaderName, String); 1];
+
+type Tagged<T> = Result<(Tag, Json<T>), Refusal>;
 
 /// The whole agent at this moment.
 #[utoipa::path(get, path = api::STATUS, responses(
@@ -227,32 +233,45 @@ async fn addresses(State(switch): State<Handle>) -> Answer<Vec<AddressStatus>> {
     (status = 200, body = NetworksStatus, description = "All of them, and of which generation they are."),
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
-async fn networks(State(switch): State<Handle>) -> Answer<NetworksStatus> {
-    Ok(Json(switch.networks().await?))
+async fn networks(State(switch): State<Handle>) -> Tagged<NetworksStatus> {
+    let status = switch.networks().await?;
+    Ok(([(header::ETAG, status.generation.tag())], Json(status)))
 }
 
 /// Replaces all virtual networks at once. Those that are refused change nothing.
-#[utoipa::path(put, path = api::NETWORKS, request_body = [NetworkSpec], responses(
+#[utoipa::path(put, path = api::NETWORKS, params(
+    ("If-Match" = Option<String>, Header, description = "Only if the networks are of this generation: `\"7\"`."),
+    ("dry_run" = Option<bool>, Query, description = "Change nothing: only say whether it could be done."),
+), request_body = [NetworkSpec], responses(
     (status = 200, body = NetworksReplaced, description = "Replaced."),
     (status = 400, body = Problem, description = "The body is not a list of networks."),
+    (status = 412, body = Problem, description = "The networks are of another generation."),
     (status = 413, body = Problem, description = "The body is longer than 32 MiB."),
     (status = 422, body = Problem, description = "The networks cannot stand, or not beside the ports that are attached."),
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn replace(
     State(switch): State<Handle>,
+    When(condition): When,
     Body(networks): Body<Vec<NetworkSpec>>,
-) -> Answer<NetworksReplaced> {
-    let generation = switch.set_networks(networks).await??;
-    tracing::info!(%generation, "networks replaced");
-    Ok(Json(NetworksReplaced { generation }))
+) -> Tagged<NetworksReplaced> {
+    let is_done = !condition.dry_run;
+    let generation = switch.set_networks(condition, networks).await??;
+    if is_done {
+        tracing::info!(%generation, "networks replaced");
+    }
+    Ok(replaced(generation))
 }
 
 /// Adds a virtual network, or replaces the one with its name. If it is refused, nothing changes.
-#[utoipa::path(put, path = api::NETWORK, params(("name" = String, Path, description = "The network's name.")),
-    request_body = NetworkSpec, responses(
+#[utoipa::path(put, path = api::NETWORK, params(
+    ("name" = NetworkName, Path, description = "The network's name."),
+    ("If-Match" = Option<String>, Header, description = "Only if the networks are of this generation: `\"7\"`."),
+    ("dry_run" = Option<bool>, Query, description = "Change nothing: only say whether it could be done."),
+), request_body = NetworkSpec, responses(
     (status = 200, body = NetworksReplaced, description = "Added or replaced."),
     (status = 400, body = Problem, description = "The body is no network, or has another name."),
+    (status = 412, body = Problem, description = "The networks are of another generation."),
     (status = 413, body = Problem, description = "The body is longer than 32 MiB."),
     (status = 422, body = Problem, description = "The network cannot stand, or not beside others and the ports that are attached."),
     (status = 503, body = Problem, description = "The agent is stopping."),
@@ -260,36 +279,50 @@ async fn replace(
 async fn set_network(
     State(switch): State<Handle>,
     Path(name): Path<NetworkName>,
+    When(condition): When,
     Body(network): Body<NetworkSpec>,
-) -> Answer<NetworksReplaced> {
+) -> Tagged<NetworksReplaced> {
     if network.name != name {
         let problem =
             format!("the network's name is `{}`, and that of the path `{name}`", network.name);
         return Err(Refusal(StatusCode::BAD_REQUEST, problem));
     }
-    let generation = switch.set_network(network).await??;
-    tracing::info!(%generation, network = %name, "network replaced");
-    Ok(Json(NetworksReplaced { generation }))
+    let is_done = !condition.dry_run;
+    let generation = switch.set_network(condition, network).await??;
+    if is_done {
+        tracing::info!(%generation, network = %name, "network replaced");
+    }
+    Ok(replaced(generation))
 }
 
 /// Removes a virtual network. If a port is in it, nothing changes.
-#[utoipa::path(delete, path = api::NETWORK, params(("name" = String, Path, description = "The network's name.")), responses(
+#[utoipa::path(delete, path = api::NETWORK, params(
+    ("name" = NetworkName, Path, description = "The network's name."),
+    ("If-Match" = Option<String>, Header, description = "Only if the networks are of this generation: `\"7\"`."),
+    ("dry_run" = Option<bool>, Query, description = "Change nothing: only say whether it could be done."),
+), responses(
     (status = 200, body = NetworksReplaced, description = "Removed."),
+    (status = 400, body = Problem, description = "The query is not understood."),
     (status = 404, body = Problem, description = "There is no such network."),
+    (status = 412, body = Problem, description = "The networks are of another generation."),
     (status = 422, body = Problem, description = "A port that is attached is in it."),
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn remove_network(
     State(switch): State<Handle>,
     Path(name): Path<NetworkName>,
-) -> Answer<NetworksReplaced> {
-    let removed = switch.remove_network(name.clone()).await?;
-    let generation = removed.ok_or_else(|| {
-        let problem = format!("there is no network `{name}`: GET {} lists them", api::NETWORKS);
-        Refusal(StatusCode::NOT_FOUND, problem)
-    })??;
-    tracing::info!(%generation, network = %name, "network removed");
-    Ok(Json(NetworksReplaced { generation }))
+    When(condition): When,
+) -> Tagged<NetworksReplaced> {
+    let is_done = !condition.dry_run;
+    let generation = switch.remove_network(condition, name.clone()).await??;
+    if is_done {
+        tracing::info!(%generation, network = %name, "network removed");
+    }
+    Ok(replaced(generation))
+}
+
+fn replaced(generation: Generation) -> (Tag, Json<NetworksReplaced>) {
+    ([(header::ETAG, generation.tag())], Json(NetworksReplaced { generation }))
 }
 
 /// Frames as they come by, as a pcapng file (draft-ietf-opsawg-pcapng) that goes on until its
@@ -393,6 +426,36 @@ impl FromRequestParts<Handle> for Name {
     }
 }
 
+/// `If-Match` and `?dry_run=`.
+struct When(Condition);
+
+impl FromRequestParts<Handle> for When {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Handle) -> Result<Self, Refusal> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Asked {
+            #[serde(default)]
+            dry_run: bool,
+        }
+
+        let Query(Asked { dry_run }) = Query::try_from_uri(&parts.uri)
+            .map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.body_text()))?;
+        // RFC 9110 §13.1.1: any generation, or one of a list. What is no generation of ours is none
+        // that there could be.
+        let tags = parts.headers.get_all(header::IF_MATCH).iter();
+        let tags: Vec<_> = tags.flat_map(|tags| tags.as_bytes().split(|it| *it == b',')).collect();
+        let generation = |tag: &&[u8]| {
+            let tag = tag.trim_ascii().strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+            str::from_utf8(tag).ok()?.parse().map(Generation).ok()
+        };
+        let is_asked = !tags.is_empty() && tags.iter().all(|tag| tag.trim_ascii() != b"*");
+        let generations = is_asked.then(|| tags.iter().filter_map(generation).collect());
+        Ok(Self(Condition { generations, dry_run }))
+    }
+}
+
 /// A JSON body, whatever its content type says.
 struct Body<T>(T);
 
@@ -430,6 +493,17 @@ impl From<Stopped> for Refusal {
 impl From<InvalidConfig> for Refusal {
     fn from(error: InvalidConfig) -> Self {
         Self(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
+    }
+}
+
+impl From<ReplaceError> for Refusal {
+    fn from(error: ReplaceError) -> Self {
+        let status = match error {
+            ReplaceError::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            ReplaceError::UnknownNetwork(_) => StatusCode::NOT_FOUND,
+            ReplaceError::Stale(_) => StatusCode::PRECONDITION_FAILED,
+        };
+        Self(status, error.to_string())
     }
 }
 

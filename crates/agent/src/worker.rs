@@ -24,6 +24,7 @@ use std::sync::mpsc::{self, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use api::NETWORKS;
 use kernel::clock::{now, timespec};
 use kernel::thread::schedule;
 use model::{
@@ -144,6 +145,35 @@ pub enum PutError {
     Otherwise(PortName),
 }
 
+/// What has to be so for networks to be replaced.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Condition {
+    /// They are of one of these generations, if that is asked for.
+    pub generations: Option<Vec<Generation>>,
+    /// Nothing changes: it is only checked whether they could be replaced.
+    pub dry_run: bool,
+}
+
+impl Condition {
+    fn is_met(&self, generation: Generation) -> bool {
+        self.generations.as_ref().is_none_or(|wanted| wanted.contains(&generation))
+    }
+}
+
+/// Why networks are not replaced.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReplaceError {
+    /// The new ones cannot stand, or not beside the ports that are attached.
+    #[error(transparent)]
+    Invalid(#[from] InvalidConfig),
+    /// There is none of that name.
+    #[error("there is no network `{0}`: GET {NETWORKS} lists them")]
+    UnknownNetwork(NetworkName),
+    /// Somebody has replaced them since.
+    #[error("the networks are of generation {0} now: look at them, and ask again")]
+    Stale(Generation),
+}
+
 /// The switch takes no more orders: the agent is about to exit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the agent is stopping: start it again, then ask again")]
@@ -161,6 +191,7 @@ enum Order {
     Networks(oneshot::Sender<(Generation, Arc<Networks>)>),
     Capture(CaptureSpec, oneshot::Sender<Result<Reader, CaptureError>>),
     Trace(TraceSpec, oneshot::Sender<Result<TraceReport, TraceError>>),
+    Check(Arc<Networks>, oneshot::Sender<Result<(), InvalidConfig>>),
     Replace(
         Arc<Networks>,
         Delta,
@@ -451,15 +482,14 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// [`Stopped`]; or, inside, why they cannot stand, or not beside the ports that are attached.
-    /// Then all stay as they were.
-    pub async fn set_networks(
+    /// [`Stopped`]; or, inside, why they are not replaced. Then all stay as they were.
+    pub(crate) async fn set_networks(
         &self,
+        condition: Condition,
         networks: Vec<NetworkSpec>,
-    ) -> Result<Result<Generation, InvalidConfig>, Stopped> {
+    ) -> Result<Result<Generation, ReplaceError>, Stopped> {
         let vtep = self.shared.vtep.clone();
-        let replaced = self.change_networks(|_| Some(Networks::new(networks, vtep))).await?;
-        Ok(replaced.expect("there is always something to replace"))
+        self.change_networks(condition, |_| Ok(Networks::new(networks, vtep)?)).await
     }
 
     /// Adds or replaces one virtual network, and returns the new generation's number.
@@ -467,37 +497,42 @@ impl Handle {
     /// # Errors
     ///
     /// As of [`set_networks`](Self::set_networks).
-    pub async fn set_network(
+    pub(crate) async fn set_network(
         &self,
+        condition: Condition,
         network: NetworkSpec,
-    ) -> Result<Result<Generation, InvalidConfig>, Stopped> {
-        let replaced = self.change_networks(|networks| Some(networks.with(network))).await?;
-        Ok(replaced.expect("there is always a place for it"))
+    ) -> Result<Result<Generation, ReplaceError>, Stopped> {
+        self.change_networks(condition, |networks| Ok(networks.with(network)?)).await
     }
 
-    /// Removes one virtual network, and returns the new generation's number; `None` if there is
-    /// none of that name.
+    /// Removes one virtual network, and returns the new generation's number.
     ///
     /// # Errors
     ///
     /// As of [`set_networks`](Self::set_networks).
-    pub async fn remove_network(
+    pub(crate) async fn remove_network(
         &self,
+        condition: Condition,
         name: NetworkName,
-    ) -> Result<Option<Result<Generation, InvalidConfig>>, Stopped> {
-        self.change_networks(move |networks| networks.without(&name)).await
+    ) -> Result<Result<Generation, ReplaceError>, Stopped> {
+        let change = move |networks: &Networks| match networks.without(&name) {
+            Some(without) => Ok(without?),
+            None => Err(ReplaceError::UnknownNetwork(name)),
+        };
+        self.change_networks(condition, change).await
     }
 
-    /// Puts other networks in place of those that there are, unless `change` has none.
+    /// Puts other networks in place of those that there are.
     async fn change_networks(
         &self,
-        change: impl FnOnce(&Networks) -> Option<Result<Networks, InvalidConfig>> + Send + 'static,
-    ) -> Result<Option<Result<Generation, InvalidConfig>>, Stopped> {
+        condition: Condition,
+        change: impl FnOnce(&Networks) -> Result<Networks, ReplaceError> + Send + 'static,
+    ) -> Result<Result<Generation, ReplaceError>, Stopped> {
         // Whoever asked may hang up: what was begun is done all the same.
         let handle = self.clone();
         let replaced = tokio::spawn(async move {
-            let replaced = handle.replace_networks(change).await;
-            if let Ok(Some(Ok(_))) = replaced {
+            let replaced = handle.replace_networks(condition, change).await;
+            if let Ok(Ok(_)) = replaced {
                 handle.attach_kept().await?;
             }
             replaced
@@ -507,24 +542,31 @@ impl Handle {
 
     async fn replace_networks(
         &self,
-        change: impl FnOnce(&Networks) -> Option<Result<Networks, InvalidConfig>>,
-    ) -> Result<Option<Result<Generation, InvalidConfig>>, Stopped> {
+        condition: Condition,
+        change: impl FnOnce(&Networks) -> Result<Networks, ReplaceError>,
+    ) -> Result<Result<Generation, ReplaceError>, Stopped> {
         // One change after the other: each begins where the one before has ended.
         let mut topology = self.shared.topology.lock().await;
-        let (_, before) = self.order(Order::Networks).await?;
+        let (generation, before) = self.order(Order::Networks).await?;
+        if !condition.is_met(generation) {
+            return Ok(Err(ReplaceError::Stale(generation)));
+        }
         let networks = match change(&before) {
-            Some(Ok(networks)) => Arc::new(networks),
-            Some(Err(error)) => return Ok(Some(Err(error))),
-            None => return Ok(None),
+            Ok(networks) => Arc::new(networks),
+            Err(error) => return Ok(Err(error)),
         };
+        if condition.dry_run {
+            let fits = self.order(|reply| Order::Check(networks, reply)).await?;
+            return Ok(fits.map(|()| generation).map_err(ReplaceError::from));
+        }
         let mut next = topology.clone();
         let delta = next.advance(networks.directory());
         // What is let go of, new or old, is freed here: the switch's thread does not wait for that.
         let replaced = self.order(|reply| Order::Replace(networks.clone(), delta, reply)).await?;
-        Ok(Some(replaced.map(|(generation, _old)| {
+        Ok(replaced.map_err(ReplaceError::from).map(|(generation, _old)| {
             *topology = next;
             generation
-        })))
+        }))
     }
 
     /// Has tunnels use these keys from now on.
@@ -824,6 +866,9 @@ impl Switch {
             }
             Order::Networks(reply) => {
                 let _ = reply.send((self.generation, self.networks.clone()));
+            }
+            Order::Check(networks, reply) => {
+                let _ = reply.send(self.host.specs().try_for_each(|port| networks.check(port)));
             }
             Order::Replace(networks, delta, reply) => {
                 let _ = reply.send(self.replace(networks, delta));

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{HeaderValue, IF_MATCH};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, NetworkName, NetworkSpec, NetworksReplaced,
-    NetworksStatus, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
+    AddressStatus, AgentStatus, CaptureSpec, Generation, NetworkName, NetworkSpec,
+    NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec, PortStatus, TraceReport,
+    TraceSpec,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +34,15 @@ pub struct Client {
     socket: PathBuf,
     patience: Duration,
     runtime: Runtime,
+}
+
+/// What has to be so for virtual networks to be replaced.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Condition {
+    /// They are of this generation.
+    pub generation: Option<Generation>,
+    /// Nothing changes: the agent only says whether it would take them.
+    pub dry_run: bool,
 }
 
 /// Why an agent did not do what it was asked.
@@ -173,6 +184,20 @@ impl Client {
         self.ask(Method::PUT, NETWORKS, Some(&networks))
     }
 
+    /// Replaces all virtual networks at once, if a condition is met.
+    ///
+    /// # Errors
+    ///
+    /// As of [`set_networks`](Self::set_networks); and [`ClientError::Refused`] with 412 if they
+    /// are of another generation.
+    pub fn set_networks_if(
+        &self,
+        condition: Condition,
+        networks: &[NetworkSpec],
+    ) -> Result<NetworksReplaced, ClientError> {
+        self.put_if(condition, NETWORKS, &networks)
+    }
+
     /// Adds a virtual network, or replaces the one with its name.
     ///
     /// # Errors
@@ -181,6 +206,20 @@ impl Client {
     /// that are attached: then all stay as they were.
     pub fn set_network(&self, network: &NetworkSpec) -> Result<NetworksReplaced, ClientError> {
         self.ask(Method::PUT, &network_path(&network.name), Some(network))
+    }
+
+    /// Adds a virtual network, or replaces the one with its name, if a condition is met.
+    ///
+    /// # Errors
+    ///
+    /// As of [`set_network`](Self::set_network); and [`ClientError::Refused`] with 412 if the
+    /// networks are of another generation.
+    pub fn set_network_if(
+        &self,
+        condition: Condition,
+        network: &NetworkSpec,
+    ) -> Result<NetworksReplaced, ClientError> {
+        self.put_if(condition, &network_path(&network.name), network)
     }
 
     /// Removes a virtual network.
@@ -249,6 +288,28 @@ impl Client {
     pub fn metrics(&self) -> Result<String, ClientError> {
         let body = self.send(Method::GET, METRICS, None::<&()>)?;
         String::from_utf8(body.into()).map_err(|source| self.broken("GET /metrics", source))
+    }
+
+    fn put_if(
+        &self,
+        condition: Condition,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<NetworksReplaced, ClientError> {
+        let Condition { generation, dry_run } = condition;
+        let line = format!("PUT {path}");
+        let query = if dry_run { "?dry_run=true" } else { "" };
+        let mut request =
+            self.request(&line, Method::PUT, &format!("{path}{query}"), Some(body))?;
+        if let Some(generation) = generation {
+            let tag = HeaderValue::from_str(&generation.tag()).expect("digits and quotes");
+            request.headers_mut().insert(IF_MATCH, tag);
+        }
+        let (status, body) = self.wait(&line, self.exchange(&line, request))?;
+        if !status.is_success() {
+            return Err(refused(&line, status, &body));
+        }
+        serde_json::from_slice(&body).map_err(|source| self.broken(line, source))
     }
 
     /// Asks for a message.

@@ -13,7 +13,7 @@ mod client;
 
 use serde::{Deserialize, Serialize};
 
-pub use client::{Client, ClientError, Stream};
+pub use client::{Client, ClientError, Condition, Stream};
 pub use model::DEFAULT_SOCKET;
 
 /// `GET`: the whole agent, a `model::AgentStatus`.
@@ -29,7 +29,9 @@ pub const PORT: &str = "/v1/ports/{name}";
 pub const ADDRESSES: &str = "/v1/addresses";
 
 /// `GET`: the virtual networks, a `model::NetworksStatus`. `PUT` a list of `model::NetworkSpec`:
-/// replace all of them, which a `model::NetworksReplaced` answers.
+/// replace all of them, which a `model::NetworksReplaced` answers. Each answer has the generation
+/// as its `ETag`, which `If-Match` asks for (RFC 9110 §13.1.1); with `?dry_run=true` nothing
+/// changes.
 pub const NETWORKS: &str = "/v1/networks";
 
 /// `PUT` a `model::NetworkSpec` (add or replace that network alone) and `DELETE`: one network; a

@@ -78,6 +78,13 @@ pub struct Member {
 #[serde(transparent)]
 pub struct Generation(pub u64);
 
+impl Generation {
+    /// It as an entity tag of HTTP (RFC 9110 §8.8.3).
+    pub fn tag(self) -> String {
+        alloc::format!("\"{self}\"")
+    }
+}
+
 impl fmt::Display for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

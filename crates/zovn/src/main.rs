@@ -17,6 +17,7 @@ mod demo;
 mod ending;
 mod endpoint;
 mod fabric;
+mod get;
 mod lab;
 mod measure;
 mod memory;
@@ -52,7 +53,7 @@ enum Command {
     Agent(zovn_agent::Args),
     Top(top::Args),
     Apply(networks::ApplyArgs),
-    Get(networks::GetArgs),
+    Get(get::Args),
     Capture(capture::Args),
     Trace(trace::Args),
     Guest(guest::Args),
@@ -72,7 +73,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => zovn_agent::run(args),
         Command::Top(args) => top::run(args),
         Command::Apply(args) => networks::apply(args),
-        Command::Get(args) => networks::get(args),
+        Command::Get(args) => get::run(args),
         Command::Capture(args) => capture::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Guest(args) => guest::run(&args),

@@ -1,116 +1,175 @@
-//! `zovn apply` and `zovn get`: the virtual networks of an agent.
+//! `zovn apply`: the virtual networks of an agent.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use api::Client;
-use clap::Subcommand;
-use model::{Member, NetworksStatus};
+use api::{Client, Condition};
+use model::{Generation, Member, NetworkName, NetworkSpec, NetworksStatus};
+use units::Mac;
 
-use crate::ending::{Outcome, print_json};
+use crate::ending::Outcome;
 use crate::table::{headed, text};
 
 const APPLY_EXAMPLES: &str = "\
 Examples:
   zovn apply networks.toml                   the agent at its usual place
-  zovn apply host.toml --socket /tmp/a.sock  another agent, and what its file says of networks now
+  zovn apply networks.toml --dry-run         only say what would change, and whether it can
+  zovn apply networks.toml --prune           remove networks that the file does not have, members and all
   zovn apply networks.toml --network blue    only this one of the file; the agent keeps the others
+  site-networks | zovn apply -               what another program prints
 
 docs/overlay.md shows a file.";
 
 /// Replace all virtual networks of an agent by those of a file.
 ///
 /// The `[[network]]` tables of the file are sent to the agent, which takes all of them at once or
-/// none: then it says what is wrong with them, and frames go where they went before. The rest of a
-/// host.toml is not looked at. With `--network`, one network of the file is sent, and the agent's
-/// others stay.
+/// none: then it says what is wrong with them, and frames go where they went before. A file that
+/// has anything else is refused. So is one without a network that the agent has members of, unless
+/// it is to be removed (`--prune`). With `--network`, one network of the file is sent, and the
+/// agent's others stay. What somebody else has changed in the meantime is not overwritten.
 #[derive(clap::Args)]
 #[command(after_long_help = APPLY_EXAMPLES)]
 pub struct ApplyArgs {
-    /// The file (TOML).
+    /// The file (TOML); `-` is the standard input.
     file: PathBuf,
     /// Add or replace only this network.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "prune")]
     network: Option<String>,
+    /// Remove networks with members that the file does not have.
+    #[arg(long)]
+    prune: bool,
+    /// Change nothing: say what would change, and whether the agent would take it.
+    #[arg(long)]
+    dry_run: bool,
+    /// Only if the agent's networks are of this generation.
+    #[arg(long, value_name = "GENERATION")]
+    if_match: Option<u64>,
     /// The agent's socket.
     #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
     socket: PathBuf,
 }
 
-const GET_EXAMPLES: &str = "\
-Examples:
-  zovn get networks                          a line for each member
-  zovn get networks | grep 10.0.0.7          where that machine is
-  zovn get networks --json                   all of it, for scripts";
-
-/// Show what an agent has been told.
-#[derive(clap::Args)]
-#[command(after_long_help = GET_EXAMPLES)]
-pub struct GetArgs {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Subcommand)]
-enum What {
-    /// The virtual networks, and where each of their members is.
-    Networks {
-        /// The agent's socket.
-        #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
-        socket: PathBuf,
-        /// Print them as JSON.
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-/// The file does not have what was asked for.
+/// Why a file is not applied.
 #[derive(Debug, thiserror::Error)]
-#[error("{} has no network `{name}`: leave out `--network` to send all that it has", file.display())]
-struct NoNetwork {
-    file: PathBuf,
-    name: String,
+enum ApplyError {
+    /// The file does not have what was asked for.
+    #[error("{} has no network `{name}`: leave out `--network` to send all that it has", file.display())]
+    NoNetwork { file: PathBuf, name: String },
+    /// The file would remove what is in use.
+    #[error(
+        "{} would remove {}: add them to the file, or say `--prune` to remove them", file.display(), list(removed)
+    )]
+    Removes { file: PathBuf, removed: Vec<NetworkSpec> },
+}
+
+/// Networks with the number of their members, as a sentence has them.
+fn list(networks: &[NetworkSpec]) -> String {
+    let word = |network: &NetworkSpec| {
+        format!("network `{}` (members: {})", network.name, network.members.len())
+    };
+    networks.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
 /// Sends a file's networks, or one of them.
 pub fn apply(args: ApplyArgs) -> Outcome {
-    let mut networks = agent::load_networks(&args.file)?;
-    let client = Client::new(args.socket)?;
-    let applied = match args.network {
-        None => client.set_networks(&networks)?,
-        Some(name) => {
-            networks.retain(|network| network.name.0 == name);
-            let [network] = &networks[..] else {
-                return Err(NoNetwork { file: args.file, name }.into());
-            };
-            client.set_network(network)?
+    let ApplyArgs { file, network: one, prune, dry_run, if_match, socket } = args;
+    let mut networks = agent::load_networks(&file)?;
+    let client = Client::new(socket)?;
+    let status = client.networks()?;
+    let mut kept = Vec::new();
+    if let Some(name) = one {
+        networks.retain(|network| network.name.0 == name);
+        if networks.is_empty() {
+            return Err(ApplyError::NoNetwork { file, name }.into());
         }
+        kept.extend(status.networks.iter().filter(|network| network.name.0 != name));
+    }
+    let changes = changes(&status.networks, networks.iter().chain(kept.iter().copied()));
+    let removed: Vec<_> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Removed(network) if !network.members.is_empty() => Some((*network).clone()),
+            _ => None,
+        })
+        .collect();
+    if !prune && !removed.is_empty() {
+        return Err(ApplyError::Removes { file, removed }.into());
+    }
+    let generation = if_match.map_or(status.generation, Generation);
+    let condition = Condition { generation: Some(generation), dry_run };
+    let applied = match &networks[..] {
+        [network] if !kept.is_empty() => client.set_network_if(condition, network)?,
+        _ => client.set_networks_if(condition, &networks)?,
     };
+    let mut stdout = io::stdout().lock();
+    if dry_run {
+        for change in &changes {
+            writeln!(stdout, "{change}")?;
+        }
+    }
+    let stays = if dry_run { " stays" } else { "" };
     let members: usize = networks.iter().map(|network| network.members.len()).sum();
     writeln!(
-        io::stdout(),
-        "generation {} (networks: {}, members: {members})",
+        stdout,
+        "generation {}{stays} (networks: {}, members: {members})",
         applied.generation,
         networks.len()
     )?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows what an agent has.
-pub fn get(args: GetArgs) -> Outcome {
-    let What::Networks { socket, json } = args.what;
-    let status = Client::new(socket)?.networks()?;
-    if json {
-        print_json(&status)?;
-    } else {
-        writeln!(io::stdout(), "{}", table(&status))?;
+/// What becomes of a network.
+enum Change<'a> {
+    Added(&'a NetworkSpec),
+    Changed { from: &'a NetworkSpec, to: &'a NetworkSpec },
+    Removed(&'a NetworkSpec),
+}
+
+/// What differs between networks, by name.
+fn changes<'a>(
+    from: &'a [NetworkSpec],
+    to: impl Iterator<Item = &'a NetworkSpec>,
+) -> Vec<Change<'a>> {
+    let by_name = |network: &'a NetworkSpec| (&network.name, network);
+    let from: BTreeMap<_, _> = from.iter().map(by_name).collect();
+    let to: BTreeMap<_, _> = to.map(by_name).collect();
+    let names: BTreeSet<_> = from.keys().chain(to.keys()).copied().collect();
+    let change = |name: &NetworkName| match (from.get(name), to.get(name)) {
+        (None, Some(to)) => Some(Change::Added(to)),
+        (Some(from), None) => Some(Change::Removed(from)),
+        (Some(from), Some(to)) if from != to => Some(Change::Changed { from, to }),
+        _ => None,
+    };
+    names.into_iter().filter_map(change).collect()
+}
+
+impl fmt::Display for Change<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, network) = match self {
+            Self::Added(network) => ('+', network),
+            Self::Changed { to, .. } => ('~', to),
+            Self::Removed(network) => ('-', network),
+        };
+        let NetworkSpec { name, vni, members } = network;
+        write!(f, "{sign} {name} (vni {vni}, members: {})", members.len())?;
+        let Self::Changed { from, to } = self else { return Ok(()) };
+        let by_mac = |network: &'_ NetworkSpec| -> BTreeMap<Mac, Member> {
+            network.members.iter().map(|member| (member.mac, member.clone())).collect()
+        };
+        let (from, to) = (by_mac(from), by_mac(to));
+        let added = to.keys().filter(|mac| !from.contains_key(mac)).count();
+        let removed = from.keys().filter(|mac| !to.contains_key(mac)).count();
+        let changed =
+            to.iter().filter(|(mac, to)| from.get(mac).is_some_and(|from| from != *to)).count();
+        write!(f, ": {added} added, {changed} changed, {removed} removed")
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// A line for each member, and for each network without one.
-fn table(status: &NetworksStatus) -> String {
+pub fn table(status: &NetworksStatus) -> String {
     let mut table = headed(["network", "vni", "member", "vtep", "label", "here", "addresses"]);
     for network in &status.networks {
         let first = [network.name.to_string(), network.vni.to_string()];
@@ -138,8 +197,7 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
-    use model::{Generation, NetworkName, NetworkSpec, VtepList};
-    use units::Mac;
+    use model::VtepList;
 
     #[test]
     fn a_table_has_a_line_for_each_member() {

@@ -1,9 +1,11 @@
 //! The virtual networks of an agent: its file, its API and the commands.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use api::{Client, ClientError};
 use kernel::netlink::{Netlink, Prefix};
@@ -63,9 +65,25 @@ impl World {
 
     /// What `zovn apply` says to a file of such text.
     fn apply(&self, text: &str) -> Output {
+        self.apply_so(text, &[])
+    }
+
+    fn apply_so(&self, text: &str, flags: &[&str]) -> Output {
         let file = self.directory.path().join("networks.toml");
         fs::write(&file, text).unwrap();
-        self.run(&["apply", file.to_str().unwrap()])
+        self.run(&[&["apply", file.to_str().unwrap()], flags].concat())
+    }
+
+    /// What the agent's API answers.
+    fn ask(&self, request: &str, headers: &str, body: &str) -> String {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        let length = body.len();
+        let head = format!("{request} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{headers}");
+        let rest = format!("content-length: {length}\r\n\r\n{body}");
+        stream.write_all((head + &rest).as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     /// A machine's port in `blue`.
@@ -141,10 +159,111 @@ fn a_file_is_applied_whole_and_shown() {
         sentence.contains("networks.toml:9: ") && sentence.contains("`label` 1 at 192.0.2.1"),
         "{sentence}"
     );
-    let wrong = world.apply(&BLUE.replace("192.0.2.1", "2001:db8::1"));
+    let wrong = world.apply_so(&BLUE.replace("192.0.2.1", "2001:db8::1"), &["--prune"]);
     let sentence = String::from_utf8(wrong.stderr).unwrap();
     assert!(!wrong.status.success() && sentence.contains("of two families"), "{sentence}");
     assert_eq!(world.client().networks().unwrap(), status, "nothing has changed");
+}
+
+/// A command's output and its errors.
+fn words(output: Output) -> (String, String) {
+    [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).into()
+}
+
+#[test]
+fn a_file_does_not_remove_networks_by_saying_nothing_of_them() {
+    let world = World::new(&format!("{UPLINK}{BLUE}[[network]]\nname = 'empty'\nvni = 9\n"));
+    let before = world.client().networks().unwrap();
+    for (text, why) in [
+        ("", "would remove network `blue` (members: 1)"),
+        ("[[network]]\nname = 'red'\nvni = 8\n", "would remove network `blue` (members: 1)"),
+        (UPLINK, "networks.toml:1: `[uplink]`: a file of networks has"),
+        ("[[networks]]\nname = 'red'\n", "unknown field `networks`"),
+    ] {
+        let refused = world.apply(text);
+        assert!(!refused.status.success());
+        let (said, error) = words(refused);
+        assert!(said.is_empty() && error.contains(why), "{text}: {error}");
+        assert_eq!(world.client().networks().unwrap(), before);
+    }
+    // One that nobody is in goes without a question.
+    let (said, _) = words(world.apply(BLUE));
+    assert_eq!(said, "generation 2 (networks: 1, members: 1)\n");
+    let (said, _) = words(world.apply_so("", &["--prune"]));
+    assert_eq!(said, "generation 3 (networks: 0, members: 0)\n");
+}
+
+#[test]
+fn a_dry_run_says_what_would_change_and_whether_it_can() {
+    let world = World::new(&format!("{UPLINK}{BLUE}"));
+    let client = world.client();
+    client.attach(&world.port(1)).unwrap();
+    let before = client.networks().unwrap();
+    let red = "[[network]]\nname = 'red'\nvni = 8\n";
+    let moved = BLUE.replace("10.0.0.1", "10.0.0.7");
+    let (said, _) = words(world.apply_so(&format!("{moved}{red}"), &["--dry-run"]));
+    assert_eq!(
+        said,
+        "~ blue (vni 7, members: 1): 0 added, 1 changed, 0 removed\n+ red (vni 8, members: 0)\n\
+         generation 1 stays (networks: 2, members: 1)\n"
+    );
+    // A port is in it.
+    let refused = world.apply_so(red, &["--dry-run", "--prune"]);
+    assert!(!refused.status.success());
+    assert!(words(refused).1.contains("port `vm1`: network `blue` is not declared"));
+    assert_eq!(client.networks().unwrap(), before);
+}
+
+#[test]
+fn networks_are_replaced_only_as_they_were_seen() {
+    let world = World::new(&format!("{UPLINK}{BLUE}"));
+    let refused = world.apply_so(BLUE, &["--if-match", "7"]);
+    assert!(words(refused).1.contains("the networks are of generation 1 now"));
+    assert!(world.apply_so(BLUE, &["--if-match", "1"]).status.success());
+
+    let answer = world.ask("GET /v1/networks", "", "");
+    assert!(answer.contains("etag: \"2\"\r\n"), "{answer}");
+    let put = |tags: &str| {
+        let headers = format!("if-match: {tags}\r\n");
+        world.ask("PUT /v1/networks/red", &headers, r#"{"name": "red", "vni": 8}"#)
+    };
+    for stale in ["\"1\"", "\"7\", \"8\"", "W/\"2\"", "2", "\"\""] {
+        let answer = put(stale);
+        assert!(
+            answer.starts_with("HTTP/1.1 412") && answer.contains("generation 2 now"),
+            "{answer}"
+        );
+    }
+    for (fresh, tag) in [("\"2\"", 3), ("\"1\", \"3\"", 4), ("*", 5)] {
+        let answer = put(fresh);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.contains(&format!("etag: \"{tag}\"\r\n")), "{answer}");
+    }
+    let answer = world.ask("DELETE /v1/networks/red", "if-match: \"1\"\r\n", "");
+    assert!(answer.starts_with("HTTP/1.1 412"), "{answer}");
+    let answer = world.ask("DELETE /v1/networks/red?dry_run=true", "", "");
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.contains("{\"generation\":5}"),
+        "{answer}"
+    );
+    let answer = world.ask("DELETE /v1/networks/red?dryrun=true", "", "");
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+}
+
+#[test]
+fn networks_may_come_from_another_program() {
+    let world = World::new(UPLINK);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+    command.args(["apply", "-", "--socket"]).arg(world.socket());
+    let mut apply = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    apply.stdin.take().unwrap().write_all(BLUE.as_bytes()).unwrap();
+    let (said, _) = words(apply.wait_with_output().unwrap());
+    assert_eq!(said, "generation 2 (networks: 1, members: 1)\n");
 }
 
 #[test]
