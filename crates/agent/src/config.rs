@@ -206,7 +206,9 @@ mod tests {
             .iter()
             .fold(text, |text, key| text.replace(&format!("\n{key} = "), "\n# was = "));
         let keys =
-            ["egress", "quota", "scheduling", "pinned", "antispoof", "network", "label", "mtu"];
+            [
+                "metrics", "egress", "quota", "scheduling", "pinned", "antispoof", "network", "label", "mtu",
+            ];
         let said = keys.iter().fold(text, |text, key| {
             let (old, new) = (format!("\n# {key} = "), format!("\n{key} = "));
             assert!(text.contains(&old), "{key}");
@@ -214,6 +216,7 @@ mod tests {
         });
         let config = parse(&said).and_then(HostFile::checked).ok().unwrap();
         assert_eq!((config.ports[1].quota, config.ports[1].pinned.len()), (Some(256), 2));
+        assert_eq!(config.agent.metrics, Some("127.0.0.1:9109".parse().unwrap()));
         assert_eq!((config.ports[1].label, config.uplink.unwrap().mtu), (Some(2), Some(1500)));
     }
 

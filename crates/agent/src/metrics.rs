@@ -7,6 +7,7 @@
 mod page;
 mod peers;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use lossless::Reason;
@@ -17,16 +18,84 @@ use prometheus_client::registry::{Registry, Unit};
 
 use page::{Labels, Page, reasons};
 
-/// The media type of [`render`]'s text.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// How a status is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Format {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// Prometheus' text format 0.0.4, which is older.
+    Prometheus,
+}
 
-/// Writes a status as OpenMetrics text.
-pub fn render(status: AgentStatus) -> String {
+impl Format {
+    /// The one that the values of a request's `Accept` prefer; OpenMetrics if they say nothing of
+    /// either.
+    pub fn of<'a>(accept: impl Iterator<Item = &'a str>) -> Self {
+        let (mut open, mut plain, mut any) = (None, None, 0.0);
+        for range in accept.flat_map(|accept| accept.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let media = parts.next().unwrap_or_default().to_ascii_lowercase();
+            // RFC 9110 §12.4.2: without a weight it is 1.
+            let weight = parts.find_map(|part| part.strip_prefix("q="));
+            let weight: f64 = weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0));
+            match media.as_str() {
+                "application/openmetrics-text" => open = Some(weight.max(open.unwrap_or(0.0))),
+                "text/plain" | "text/*" => plain = Some(weight.max(plain.unwrap_or(0.0))),
+                "*/*" => any = weight,
+                _ => {}
+            }
+        }
+        if plain.unwrap_or(any) > open.unwrap_or(any) {
+            Self::Prometheus
+        } else {
+            Self::OpenMetrics
+        }
+    }
+
+    /// Its media type.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// Writes a status.
+pub fn render(status: AgentStatus, format: Format) -> String {
     let mut registry = Registry::with_prefix("zovn");
     registry.register_collector(Box::new(Snapshot(status)));
     let mut page = String::new();
     text::encode(&mut page, &registry).expect("a string takes whatever is written to it");
-    page
+    match format {
+        Format::OpenMetrics => page,
+        Format::Prometheus => as_prometheus(&page),
+    }
+}
+
+/// A page of OpenMetrics as Prometheus' own text. There a counter is called as its samples are, and
+/// a unit has no line.
+fn as_prometheus(page: &str) -> String {
+    let mut counters = BTreeSet::new();
+    for line in page.lines() {
+        if let Some(name) = line.strip_prefix("# TYPE ").and_then(|it| it.strip_suffix(" counter"))
+        {
+            counters.insert(name);
+        }
+    }
+    let mut text = String::with_capacity(page.len());
+    for line in page.lines() {
+        match line.strip_prefix("# ").and_then(|rest| rest.split_once(' ')) {
+            Some((keyword @ ("HELP" | "TYPE"), rest)) => {
+                let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+                let total = if counters.contains(name) { "_total" } else { "" };
+                text.push_str(&format!("# {keyword} {name}{total} {rest}\n"));
+            }
+            _ if line.starts_with('#') => {}
+            _ => text.extend([line, "\n"]),
+        }
+    }
+    text
 }
 
 #[derive(Debug)]
@@ -77,9 +146,9 @@ impl Snapshot {
 
     fn encode_ports(&self, page: &mut Page<'_>) -> fmt::Result {
         let states = self.ports().flat_map(|port| {
-            [PortState::Up, PortState::Stalled, PortState::Down, PortState::Failed].map(|state| {
+            PortState::ALL.map(|state| {
                 let mut labels = name(port);
-                labels.push(("state", state_name(state).to_owned()));
+                labels.push(("state", state.to_string()));
                 (labels, i64::from(port.state == state))
             })
         });
@@ -193,25 +262,28 @@ fn directed(port: &PortStatus, direction: &str) -> Labels {
     vec![("port", port.name.0.clone()), ("direction", direction.to_owned())]
 }
 
-fn state_name(state: PortState) -> &'static str {
-    match state {
-        PortState::Up => "up",
-        PortState::Stalled => "stalled",
-        PortState::Down => "down",
-        PortState::Failed => "failed",
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
 
     use super::*;
+
+    const DASHBOARD: &str = include_str!("../../../packaging/zovn-dashboard.json");
 
     const RULES: &str = include_str!("../../../packaging/zovn-alerts.yml");
 
     /// A page with every family: for an agent with a port and peers.
     fn page() -> String {
+        page_as(Format::OpenMetrics)
+    }
+
+    fn page_as(format: Format) -> String {
+        let (kind, ledger) = (model::ClassKind::Lossless, LedgerStatus::default());
+        let side = || Ledgers {
+            classes: vec![model::ClassStatus { class: 0, kind, ledger: ledger.clone() }],
+            ..Ledgers::default()
+        };
         let port = PortStatus {
             name: model::PortName("web".into()),
             attach: serde_json::from_str(
@@ -228,8 +300,8 @@ mod tests {
             quota: None,
             scheduling: model::Scheduling::default(),
             storm: model::StormLimits::default(),
-            ingress: Ledgers::default(),
-            egress: Ledgers::default(),
+            ingress: side(),
+            egress: side(),
             ingress_bytes: 0,
             egress_bytes: 0,
             paused: units::Span::ZERO,
@@ -253,23 +325,75 @@ mod tests {
             }),
             notes: Vec::new(),
         };
-        render(AgentStatus { ports: vec![port], ..peers::tests::agent() })
+        render(AgentStatus { ports: vec![port], ..peers::tests::agent() }, format)
     }
 
     #[test]
-    fn every_metric_of_the_alert_rules_is_exported() {
+    fn every_metric_of_the_alert_rules_and_the_dashboard_is_exported() {
         let page = page();
         let exported: BTreeSet<_> =
             page.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
         let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
-        let named: BTreeSet<_> = RULES
-            .match_indices("zovn_")
-            .map(|(at, _)| RULES[at..].split(|c| !is_part(c)).next().unwrap())
-            .collect();
-        assert!(!named.is_empty());
-        for metric in named {
-            assert!(exported.contains(metric), "{metric} is not in {page}");
+        for text in [RULES, DASHBOARD] {
+            let named: BTreeSet<_> = text
+                .match_indices("zovn_")
+                .map(|(at, _)| text[at..].split(|c| !is_part(c)).next().unwrap())
+                .collect();
+            assert!(!named.is_empty());
+            for metric in named {
+                assert!(exported.contains(metric), "{metric} is not in {page}");
+            }
         }
+    }
+
+    #[test]
+    fn a_request_is_answered_in_the_format_that_it_prefers() {
+        // What Prometheus 2.42 and curl send.
+        let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;\
+                          version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        for (accept, format) in [
+            (prometheus, Format::OpenMetrics),
+            ("*/*", Format::OpenMetrics),
+            ("", Format::OpenMetrics),
+            ("application/openmetrics-text", Format::OpenMetrics),
+            ("text/plain", Format::Prometheus),
+            ("text/plain;version=0.0.4", Format::Prometheus),
+            ("text/plain;q=0.9, application/openmetrics-text;q=0.8", Format::Prometheus),
+            ("text/plain, application/openmetrics-text", Format::OpenMetrics),
+            ("text/plain;q=0.5, */*;q=0.1", Format::Prometheus),
+            ("text/html", Format::OpenMetrics),
+        ] {
+            assert_eq!(Format::of([accept].into_iter()), format, "{accept}");
+        }
+        assert_eq!(Format::of([].into_iter()), Format::OpenMetrics);
+    }
+
+    #[test]
+    fn the_older_text_has_the_same_samples() {
+        let samples = |page: &str| -> Vec<String> {
+            page.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+        };
+        let text = page_as(Format::Prometheus);
+        assert_eq!(samples(&text), samples(&page()));
+        assert!(text.contains("# TYPE zovn_accepted_frames_total counter\n"), "{text}");
+        assert!(text.contains("# TYPE zovn_uptime_seconds gauge\n"), "{text}");
+    }
+
+    #[test]
+    fn promtool_finds_nothing_wrong_with_the_older_text() {
+        if !needs::program("promtool", "prometheus") {
+            return;
+        }
+        let mut promtool = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let text = page_as(Format::Prometheus);
+        promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let said = promtool.wait_with_output().unwrap();
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     }
 
     #[test]

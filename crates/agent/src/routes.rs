@@ -10,7 +10,7 @@ use api::Problem;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
@@ -63,6 +63,17 @@ pub fn router(handle: Handle) -> Router {
         .fallback(nowhere)
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(BODY_LIMIT_BYTES))
+        .with_state(handle)
+}
+
+/// Metrics, and nothing else of the API.
+pub fn metrics_alone(handle: Handle) -> Router {
+    Router::new()
+        .route(api::METRICS, get(scrape))
+        .fallback(async || {
+            Refusal(StatusCode::NOT_FOUND, format!("only {} is served here", api::METRICS))
+        })
+        .method_not_allowed_fallback(not_so)
         .with_state(handle)
 }
 
@@ -387,14 +398,22 @@ async fn openapi() -> Json<utoipa::openapi::OpenApi> {
     Json(document())
 }
 
-/// Everything counted, as OpenMetrics text.
-#[utoipa::path(get, path = api::METRICS, responses(
-    (status = 200, content_type = "application/openmetrics-text", body = String, description = "Metrics."),
+/// Everything counted, as OpenMetrics text, or as Prometheus' older text if `Accept` prefers that.
+#[utoipa::path(get, path = api::METRICS, params(
+    ("Accept" = Option<String>, Header, description = "The media types that are wanted."),
+), responses(
+    (status = 200, description = "Metrics.", content(
+        (String = "application/openmetrics-text"),
+        (String = "text/plain"),
+    )),
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
-async fn scrape(State(switch): State<Handle>) -> Result<Response, Refusal> {
-    let page = metrics::render(switch.status(Proof::LastRound).await?);
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response())
+async fn scrape(State(switch): State<Handle>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
+    let format = metrics::Format::of(accept);
+    let page = metrics::render(switch.status(Proof::LastRound).await?, format);
+    let head = [(header::CONTENT_TYPE, format.media_type()), (header::VARY, "accept")];
+    Ok((head, page).into_response())
 }
 
 async fn nowhere() -> Refusal {

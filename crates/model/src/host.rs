@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Prefix, Span};
@@ -42,6 +42,9 @@ pub struct HostConfig {
 pub struct AgentSettings {
     /// Where the local API listens.
     pub socket: String,
+    /// Where metrics can be read over TCP, by whoever reaches that address; nowhere if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<SocketAddr>,
     /// When the switch's thread polls and when it sleeps.
     pub polling: Polling,
     /// How long an adaptive thread goes on polling after its last work.
@@ -72,6 +75,7 @@ impl Default for AgentSettings {
     fn default() -> Self {
         Self {
             socket: DEFAULT_SOCKET.into(),
+            metrics: None,
             polling: Polling::Adaptive,
             spin: Span::from_micros(10),
             drain: Span::from_secs(5),

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
@@ -210,6 +211,27 @@ pub enum PortState {
     Down,
     /// Its device failed; its notes say how.
     Failed,
+}
+
+impl PortState {
+    /// Every state.
+    pub const ALL: [Self; 4] = [Self::Up, Self::Stalled, Self::Down, Self::Failed];
+
+    /// Its name, as JSON has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Stalled => "stalled",
+            Self::Down => "down",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl fmt::Display for PortState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// What pauses a sender.

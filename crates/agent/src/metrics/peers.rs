@@ -282,7 +282,7 @@ pub(super) mod tests {
 
     #[test]
     fn every_figure_of_the_tunnels_is_on_the_page() {
-        let page = crate::metrics::render(agent());
+        let page = crate::metrics::render(agent(), crate::metrics::Format::OpenMetrics);
         let cut = "peer=\"192.0.2.3\"";
         for line in [
             "zovn_uplink_unknown_peer_datagrams_total 1",

@@ -2,6 +2,7 @@
 
 mod capture;
 mod floods;
+mod prometheus;
 mod slow;
 mod trace;
 mod vlans;

@@ -1,0 +1,156 @@
+//! What Prometheus makes of an agent's metrics, of the alert rules and of the dashboard.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use serde_json::Value;
+
+use super::*;
+
+const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging");
+
+/// A program that ends with its guard.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An address at which nobody listens.
+fn free() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// The answer to a request, if somebody gives one: its head and its body.
+fn get(address: SocketAddr, path: &str, headers: &str) -> Option<(String, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    // HTTP/1.0 knows no chunks.
+    let request = format!("GET {path} HTTP/1.0\r\nhost: a\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.to_owned(), body.to_owned()))
+}
+
+/// What Prometheus answers, once it does.
+fn ask(prometheus: SocketAddr, path: &str) -> Value {
+    let mut answer = None;
+    until(|| {
+        answer = get(prometheus, path, "").and_then(|(_, body)| serde_json::from_str(&body).ok());
+        answer.is_some()
+    });
+    let answer: Value = answer.unwrap();
+    assert_eq!(answer["status"], "success", "{path}: {answer}");
+    answer["data"].clone()
+}
+
+/// The samples that an expression has now.
+fn query(prometheus: SocketAddr, expression: &str) -> Vec<Value> {
+    let escaped: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let data = ask(prometheus, &format!("/api/v1/query?query={escaped}"));
+    data["result"].as_array().unwrap().clone()
+}
+
+/// Has the agent of a world offer its metrics over TCP, and says where.
+fn start_agent(world: &mut World) -> SocketAddr {
+    let address = free();
+    let command = world.command(2);
+    let mut declared = world.declaration(2);
+    declared.agent.metrics = Some(address);
+    let file = world.directory.path().join("host.toml");
+    fs::write(file, toml::to_string(&declared).unwrap()).unwrap();
+    world.start_as(command);
+    address
+}
+
+fn start_prometheus(directory: &Path, agent: SocketAddr) -> (Running, SocketAddr) {
+    let address = free();
+    let file = directory.join("prometheus.yml");
+    let configuration = format!(
+        "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\n\
+         rule_files: [{PACKAGING}/zovn-alerts.yml]\n\
+         scrape_configs:\n  - job_name: zovn\n    static_configs: [{{ targets: ['{agent}'] }}]\n"
+    );
+    fs::write(&file, configuration).unwrap();
+    let mut command = Command::new("prometheus");
+    command.arg(format!("--config.file={}", file.display()));
+    command.arg(format!("--storage.tsdb.path={}", directory.join("data").display()));
+    command.arg(format!("--web.listen-address={address}")).arg("--log.level=error");
+    (Running(command.stderr(Stdio::inherit()).spawn().unwrap()), address)
+}
+
+#[test]
+fn prometheus_scrapes_an_agent_and_knows_every_rule_and_panel() {
+    if !needs::program("prometheus", "prometheus") {
+        return;
+    }
+    let mut world = World::new(2);
+    let agent = start_agent(&mut world);
+    world.greet(0, 1);
+    let (_prometheus, prometheus) = start_prometheus(world.directory.path(), agent);
+    until(|| {
+        let targets = ask(prometheus, "/api/v1/targets");
+        let target = &targets["activeTargets"][0];
+        assert_ne!(target["health"], "down", "{target}");
+        target["health"] == "up"
+    });
+    // A rate takes two scrapes.
+    until(|| !query(prometheus, "rate(zovn_worker_busy_seconds_total[5s])").is_empty());
+
+    let file: PathBuf = [PACKAGING, "zovn-dashboard.json"].iter().collect();
+    let dashboard: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let mut shown = 0;
+    for target in panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten() {
+        let expression = target["expr"].as_str().unwrap();
+        let asked = expression
+            .replace("$__rate_interval", "5s")
+            .replace("$instance", ".*")
+            .replace("$port", ".*");
+        // Other hosts and refusals are not to be seen here.
+        shown += usize::from(!query(prometheus, &asked).is_empty());
+    }
+    assert!(shown >= 12, "only {shown} panels show something");
+
+    until(|| {
+        let groups = ask(prometheus, "/api/v1/rules");
+        let rules = groups["groups"][0]["rules"].as_array().unwrap();
+        assert!(rules.iter().all(|rule| rule["health"] != "err"), "{groups}");
+        rules.len() > 15 && rules.iter().all(|rule| rule["health"] == "ok")
+    });
+    let balanced = query(prometheus, "zovn_ledger_balanced");
+    assert_eq!(balanced[0]["value"][1], "1", "{balanced:?}");
+}
+
+#[test]
+fn metrics_over_tcp_are_metrics_alone() {
+    let mut world = World::new(2);
+    let address = start_agent(&mut world);
+    world.greet(0, 1);
+    let (head, page) = get(address, "/metrics", "").unwrap();
+    assert!(head.contains("application/openmetrics-text") && page.ends_with("# EOF\n"), "{head}");
+    let (head, page) = get(address, "/metrics", "accept: text/plain\r\n").unwrap();
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    assert!(page.contains("# TYPE zovn_accepted_frames_total counter\n"), "{page}");
+    for path in ["/", "/v1/status", "/v1/ports", "/v1/networks"] {
+        let (head, _) = get(address, path, "").unwrap();
+        assert!(head.starts_with("HTTP/1.0 404"), "{path}: {head}");
+    }
+}
+
+#[test]
+fn an_address_for_metrics_that_is_taken_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = directory.path().join("host.toml");
+    fs::write(&file, format!("agent.metrics = '{}'\n", taken.local_addr().unwrap())).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+    command.arg("agent").arg("-c").arg(file).arg("--socket").arg(directory.path().join("a.sock"));
+    let refused = command.output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("another program listens there; choose another port"), "{said}");
+}
