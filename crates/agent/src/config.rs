@@ -205,10 +205,18 @@ mod tests {
         let text = ["egress", "scheduling"]
             .iter()
             .fold(text, |text, key| text.replace(&format!("\n{key} = "), "\n# was = "));
-        let keys =
-            [
-                "metrics", "egress", "quota", "scheduling", "pinned", "antispoof", "network", "label", "mtu",
-            ];
+        let keys = [
+            "metrics",
+            "send_rate",
+            "egress",
+            "quota",
+            "scheduling",
+            "pinned",
+            "antispoof",
+            "network",
+            "label",
+            "mtu",
+        ];
         let said = keys.iter().fold(text, |text, key| {
             let (old, new) = (format!("\n# {key} = "), format!("\n{key} = "));
             assert!(text.contains(&old), "{key}");

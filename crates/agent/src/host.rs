@@ -534,6 +534,7 @@ impl Host {
         [
             switch,
             datapath,
+            self.plane.pace_deadline(),
             parting,
             self.news.deadline(),
             self.gate_due,

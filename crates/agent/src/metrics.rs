@@ -177,6 +177,15 @@ impl Snapshot {
             None,
             rates,
         )?;
+        let rates = self
+            .ports()
+            .filter_map(|port| Some((name(port), port.send_rate?.bits_per_sec() as f64 / 8.0)));
+        page.gauge(
+            "ingress_rate_bytes_per_second",
+            "The declared rate of the sender.",
+            None,
+            rates,
+        )?;
         let paused = self.ports().map(|port| (name(port), port.paused.as_secs_f64()));
         page.counter(
             "sender_paused",
@@ -294,6 +303,7 @@ mod tests {
             label: None,
             state: PortState::Up,
             rate: Some("1gbit".parse().unwrap()),
+            send_rate: Some("1gbit".parse().unwrap()),
             egress_limits: model::Limits::egress(),
             ingress_limits: model::Limits::ingress(),
             class: units::Class::default(),

@@ -27,6 +27,11 @@ pub struct PortSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1gbit"))]
     pub rate: Option<Rate>,
+    /// The rate at which frames are taken from its sender, which waits meanwhile; as fast as there
+    /// is room for them if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1gbit"))]
+    pub send_rate: Option<Rate>,
     /// How much may wait for this port's receiver, in each class.
     #[serde(default = "Limits::egress")]
     pub egress: Limits,
@@ -310,6 +315,9 @@ pub struct PortChange {
     /// A new egress rate; `"none"` lifts the old one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateChange>,
+    /// A new rate of its sender; `"none"` lifts the old one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_rate: Option<RateChange>,
     /// New egress bounds. What already waits is never dropped to fit them.
     pub egress: LimitsChange,
     /// New ingress bounds.
@@ -354,6 +362,22 @@ pub enum RateChange {
     To(Rate),
     /// No rate from now on.
     None(NoRate),
+}
+
+impl RateChange {
+    /// The change that leads to this rate, or to none.
+    fn to(rate: Option<Rate>) -> Self {
+        rate.map_or(Self::None(NoRate::None), Self::To)
+    }
+
+    /// A rate after a change, if there is one.
+    fn of(rate: Option<Rate>, change: Option<Self>) -> Option<Rate> {
+        match change {
+            None => rate,
+            Some(Self::To(rate)) => Some(rate),
+            Some(Self::None(NoRate::None)) => None,
+        }
+    }
 }
 
 /// The word `none`.
@@ -407,6 +431,7 @@ impl PortSpec {
             name,
             attach,
             rate: None,
+            send_rate: None,
             egress: Limits::egress(),
             ingress: Limits::ingress(),
             class: Class::default(),
@@ -576,11 +601,8 @@ impl PortSpec {
     /// The port as it is after a change.
     pub fn changed(&self, change: &PortChange) -> Self {
         Self {
-            rate: match change.rate {
-                None => self.rate,
-                Some(RateChange::To(rate)) => Some(rate),
-                Some(RateChange::None(NoRate::None)) => None,
-            },
+            rate: RateChange::of(self.rate, change.rate),
+            send_rate: RateChange::of(self.send_rate, change.send_rate),
             egress: self.egress.changed(change.egress),
             ingress: self.ingress.changed(change.ingress),
             class: change.class.unwrap_or(self.class),
@@ -599,7 +621,8 @@ impl PortSpec {
             bytes: Some(limits.bytes),
         };
         let change = PortChange {
-            rate: Some(wanted.rate.map_or(RateChange::None(NoRate::None), RateChange::To)),
+            rate: Some(RateChange::to(wanted.rate)),
+            send_rate: Some(RateChange::to(wanted.send_rate)),
             egress: limits(wanted.egress),
             ingress: limits(wanted.ingress),
             class: Some(wanted.class),

@@ -72,6 +72,10 @@ pub struct PortStatus {
     /// Its egress rate, if it has one.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1gbit"))]
     pub rate: Option<Rate>,
+    /// The rate at which frames are taken from its sender, if it has one.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1gbit"))]
+    pub send_rate: Option<Rate>,
     /// The limits of its egress queue, for each class.
     pub egress_limits: Limits,
     /// The limits of what the switch holds of its sender's frames, for each class.

@@ -3,6 +3,7 @@
 use datapath::Network;
 use lossless::{PortId, PortSet, Reason, Released};
 use port::{FrameView, Port, PortError, Slot};
+use units::Gcra;
 
 use crate::peers::{Peers, Senders};
 
@@ -14,6 +15,8 @@ pub struct Line<P, F> {
     pub network: Network,
     /// Nothing is received from it any more.
     pub muted: bool,
+    /// The token bucket of what is received from it, if its sender has a rate.
+    pub pace: Option<Gcra>,
     /// Why its device no longer works.
     pub failed: Option<PortError>,
 }

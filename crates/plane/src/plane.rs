@@ -15,13 +15,15 @@
 //! A port that has nothing to receive leaves the `rx_ready` set, and enters it again by an event. A
 //! device without events of its own is asked for one first ([`Plane::arm`]).
 
+use std::cell::Cell;
+
 use datapath::{Datapath, Decision, Network, Verdict, Visit};
 use lossless::{
     Defect, Destination, Flow, Head, Offered, PortConfig, PortId, PortSet, Reason, Refusal,
-    Refused, Released, Settings, Size, Switch, TooManyPorts,
+    Refused, Released, Settings, Shaping, Size, Switch, TooManyPorts,
 };
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
-use units::{Instant, Span};
+use units::{Gcra, Instant, Span};
 use wire::ethernet::Peek;
 
 use crate::audit::Audit;
@@ -74,6 +76,8 @@ pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate> {
     doubtful: Armed,
     /// Ports that were touched since their last flush.
     pub(crate) needs_flush: PortSet,
+    /// Ports whose senders have used up their rate for now.
+    paced: PortSet,
     /// Ports that had no room when a frame was last offered to them, or could not finish their
     /// flush.
     pub(crate) tx_blocked: PortSet,
@@ -116,6 +120,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             armed: Armed::default(),
             doubtful: Armed::default(),
             needs_flush: PortSet::default(),
+            paced: PortSet::default(),
             tx_blocked: PortSet::default(),
             uplink: None,
             responder,
@@ -152,7 +157,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         if id.index() == self.lines.len() {
             self.lines.push(None);
         }
-        let line = Line { id, end, network, muted: false, failed: None };
+        let line = Line { id, end, network, muted: false, pace: None, failed: None };
         self.lines[id.index()] = Some(Box::new(line));
         self.rx_ready.insert(id);
         self.needs_flush.insert(id);
@@ -171,10 +176,10 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         self.datapath.detach(id);
         self.release_all(now, gone);
         // Its number may soon be another port's: nothing of it may stay.
-        let Self { rx_ready, unarmed, armed, doubtful, needs_flush, tx_blocked, .. } = self;
+        let Self { rx_ready, unarmed, armed, doubtful, needs_flush, paced, tx_blocked, .. } = self;
         let [armed, doubtful] =
             [armed, doubtful].map(|Armed { ingress, egress }| [ingress, egress]);
-        let sets = [rx_ready, unarmed, needs_flush, tx_blocked].into_iter();
+        let sets = [rx_ready, unarmed, needs_flush, paced, tx_blocked].into_iter();
         sets.chain(armed).chain(doubtful).for_each(|set| set.remove(id));
         match self.lines[id.index()].take().expect("a port is detached once").end {
             End::Device(device) => device,
@@ -302,6 +307,27 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         if let Some(line) = self.lines[id.index()].as_mut() {
             line.muted = true;
         }
+    }
+
+    /// Bounds the rate at which frames are received from a port, or does not any more. What is not
+    /// received waits with its sender: nothing is lost.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such port.
+    pub fn set_pace(&mut self, id: PortId, pace: Option<Shaping>) {
+        let line = self.line_mut(id);
+        let bucket = pace.map(|Shaping { rate, burst }| Gcra::of_bytes(rate, burst));
+        line.pace = match (bucket, &line.pace) {
+            (Some(bucket), Some(before)) => Some(bucket.full_with(before)),
+            (bucket, _) => bucket,
+        };
+    }
+
+    /// When a sender may go on that has used up its rate for now.
+    pub fn pace_deadline(&self) -> Option<Instant> {
+        let ready = |id: PortId| self.line(id).pace.as_ref().map(Gcra::ready_at);
+        self.paced.iter().filter_map(ready).min()
     }
 
     /// Marks the port with this number as ready to receive from, and returns its device. `None` if
@@ -548,6 +574,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             unarmed,
             armed,
             needs_flush,
+            paced,
             responder,
             gate,
             refused,
@@ -556,9 +583,14 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
         unarmed.remove(id);
+        paced.remove(id);
         if line.muted || line.failed.is_some() {
             rx_ready.remove(id);
             switch.set_absent(id, line.is_absent());
+            return false;
+        }
+        if line.pace.as_ref().is_some_and(|pace| pace.ready_at() > now) {
+            paced.insert(id);
             return false;
         }
         let most = switch.room(now, id).min(BURST);
@@ -568,9 +600,12 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         let mut moved = false;
         let mut decisions = datapath.visit(now, id);
         let mut visit = switch.arrivals(now, id);
-        let network = line.network;
+        let Line { network, end, pace, .. } = &mut **line;
+        let network = *network;
+        let taken = Cell::new(0);
         let arrived = |slot: Slot, view: &FrameView<'_>| {
             moved = true;
+            taken.set(view.len());
             let mut taps = if TAPPED { taps.as_deref_mut() } else { None };
             let Some(header) = wire::ethernet::peek(view.bytes) else {
                 visit.refuse(decisions.default_class(), view.len() as u32, Refusal::MALFORMED);
@@ -594,6 +629,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 return;
             }
             let (bytes, frames) = view.on_wire();
+            taken.set(bytes);
             let size = Size { bytes: bytes as u32, frames: frames as u16 };
             if let Intercepted::Refused(refusal) = intercepted {
                 visit.refuse(decisions.class_of(&header), size.bytes, refusal);
@@ -628,7 +664,11 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             }
             refused.push(slot);
         };
-        let received = line.device().receive(most as usize, arrived);
+        let End::Device(device) = end else { unreachable!("the uplink is known") };
+        let received = match pace {
+            None => device.receive(most as usize, arrived),
+            Some(pace) => receive_paced(now, device, most, arrived, pace, &taken),
+        };
         drop(visit);
         match received {
             Ok(Left::Full) if !moved => switch.pause(now, id),
@@ -863,6 +903,30 @@ pub fn overhear(decisions: &mut Visit<'_>, header: &Peek, network: Network, view
         let mut scratch = [0; LONGEST_REPORT];
         decisions.overhear(header, network, view.first(&mut scratch));
     }
+}
+
+/// Receives one frame after the other, as long as their sender's token bucket is not in debt.
+/// `taken` has the bytes of the last.
+fn receive_paced<P: Port>(
+    now: Instant,
+    device: &mut P,
+    most: u32,
+    mut arrived: impl FnMut(Slot, &FrameView<'_>),
+    pace: &mut Gcra,
+    taken: &Cell<usize>,
+) -> Result<Left, PortError> {
+    for _ in 0..most {
+        taken.set(0);
+        let left = device.receive(1, &mut arrived)?;
+        pace.take(now, taken.get() as u64);
+        if left != Left::More {
+            return Ok(left);
+        }
+        if pace.ready_at() > now {
+            break;
+        }
+    }
+    Ok(Left::More)
 }
 
 /// Shows the captures what the switch has refused, while it still lies in its slot.

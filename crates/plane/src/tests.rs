@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use datapath::Vlans;
-use lossless::{PortConfig, Reason, Settings};
+use lossless::{PortConfig, Reason, Settings, Shaping};
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
-use units::Instant;
+use units::{Instant, Rate, Span};
 
 use crate::Plane;
 use crate::plane::BURST;
@@ -159,6 +159,38 @@ fn a_sender_has_a_frame_back_when_its_receiver_can_see_it() {
     });
     while plane.turn(now) {}
     assert_eq!(ports.map(|port| plane.device_mut(port).taken), [2 * BURST; 3]);
+}
+
+#[test]
+fn a_sender_with_a_rate_sends_at_it_and_loses_nothing() {
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
+    let mut attach = |frames| {
+        let device = Granting { frames, ..Granting::default() };
+        let (port, forwarding) = (PortConfig::default(), datapath::PortConfig::default());
+        plane.attach(Instant::ZERO, device, port, forwarding).unwrap()
+    };
+    let (sender, receiver) = (attach(100), attach(0));
+    // A frame of 60 bytes takes a millisecond, and two may leave back to back.
+    let pace = |bits| Shaping { rate: Rate::from_bits_per_sec(bits).unwrap(), burst: 120 };
+    plane.set_pace(sender, Some(pace(480_000)));
+    let taken_by = |plane: &mut Plane<Granting>, ms| {
+        let now = Instant::ZERO + Span::from_millis(ms);
+        while plane.turn(now) {}
+        assert_eq!(plane.switch().total().held, 0);
+        plane.device_mut(receiver).taken
+    };
+    let first = taken_by(&mut plane, 0);
+    assert!((2..=3).contains(&first), "{first}");
+    assert!(plane.pace_deadline().is_some_and(|due| due <= Instant::ZERO + Span::from_millis(1)));
+    assert_eq!(taken_by(&mut plane, 0), first, "it is not its turn yet");
+    assert_eq!((1..=20).map(|ms| taken_by(&mut plane, ms)).last(), Some(first + 20));
+    // Twice as fast from when the bucket would have been full: what was taken is not forgiven.
+    plane.set_pace(sender, Some(pace(960_000)));
+    let faster = (21..=30).map(|ms| taken_by(&mut plane, ms)).last().unwrap() - first - 20;
+    assert!((17..=20).contains(&faster), "{faster}");
+    plane.set_pace(sender, None);
+    assert_eq!(taken_by(&mut plane, 30), 100);
+    assert_eq!(plane.pace_deadline(), None);
 }
 
 #[test]

@@ -233,6 +233,7 @@ impl Host {
             return Err(AttachError::Events(error));
         }
         pin(&mut self.plane, id, spec);
+        self.plane.set_pace(id, pace(spec, self.mtu(spec)));
         if let Some(taps) = self.plane.taps_mut() {
             taps.name(id, Some(spec.name.clone()));
         }
@@ -455,6 +456,7 @@ impl Host {
         self.plane.switch_mut().configure(now, id, config);
         self.plane.datapath_mut().set_class(id, spec.class);
         self.plane.datapath_mut().set_storm_limits(id, storm_limits(&spec.storm));
+        self.plane.set_pace(id, pace(&spec, self.attached[place].mtu));
         self.attached[place].spec = spec;
         Ok(())
     }
@@ -520,6 +522,14 @@ fn storm_limits(limits: &StormLimits) -> datapath::StormLimits {
     let StormLimits { broadcast, multicast, unknown } = *limits;
     let [broadcast, multicast, unknown] = [broadcast, multicast, unknown].map(NonZeroU32::new);
     datapath::StormLimits { broadcast, multicast, unknown }
+}
+
+/// How fast frames are taken from the sender of a port with this largest packet. The bucket is at
+/// least as deep as what comes in a millisecond: a turn that late costs the sender nothing.
+fn pace(spec: &PortSpec, mtu: u32) -> Option<Shaping> {
+    let rate = spec.send_rate?;
+    let late = u32::try_from(rate.bytes_in(Span::from_millis(1))).unwrap_or(u32::MAX);
+    Some(Shaping { rate, burst: rate.bucket_bytes(mtu).max(late) })
 }
 
 /// How a port with this largest packet is served.

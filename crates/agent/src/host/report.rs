@@ -48,6 +48,7 @@ pub fn port(
         label: spec.label,
         state,
         rate: spec.rate,
+        send_rate: spec.send_rate,
         egress_limits: spec.egress,
         ingress_limits: spec.ingress,
         class: spec.class,
