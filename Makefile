@@ -24,6 +24,9 @@ guest: packages ## target/guest/zovn-guest: what runs in virtual machines, stati
 		--target $(HOST) --target-dir target/guest
 	ln -f target/guest/$(HOST)/small/zovn-guest target/guest/zovn-guest
 
+kernel: packages ## target/tmp/kernel: the kernel of tests' virtual machines, fetched alone
+	$(CARGO) run --quiet --package lab --example kernel -- target/tmp
+
 run: build ## the demo: every switch under the same load; writes report.html (needs root)
 	target/release/zovn demo --report report.html
 
@@ -82,4 +85,4 @@ clean: ## removes what was built
 	$(CARGO) clean
 	rm -rf fuzz/target fuzz/corpus fuzz/artifacts report.html
 
-.PHONY: help packages build profiled guest run check test sanitize miri fuzz style lint doc bench count install clean
+.PHONY: help packages build profiled guest kernel run check test sanitize miri fuzz style lint doc bench count install clean

@@ -7,22 +7,23 @@
 use std::time::Duration;
 
 use api::Problem;
+use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
-use axum::{Json, Router};
 use model::{
     AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, Generation, InvalidConfig,
     NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec,
     PortStatus, TraceReport, TraceSpec,
 };
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use utoipa::OpenApi;
+use utoipa::openapi::{RefOr, Schema};
 
 use crate::host::{AttachError, CaptureError, ChangeError, DetachError, Proof, TraceError};
 use crate::worker::{Condition, Handle, PutError, ReplaceError, Stopped};
@@ -106,10 +107,46 @@ pub fn document() -> utoipa::openapi::OpenApi {
             openapi,
             scrape
         ),
-        components(schemas(CaptureDirection))
+        // What only a query names.
+        components(schemas(CaptureDirection, NetworkName, PortName))
     )]
     struct Document;
-    Document::openapi()
+    let mut document = Document::openapi();
+    bound_weights(&mut document);
+    document
+}
+
+/// Says that weights are eight: an array's length is not in a schema that is derived.
+fn bound_weights(document: &mut utoipa::openapi::OpenApi) {
+    let schemas = document.components.as_mut().map(|components| &mut components.schemas);
+    let Some(RefOr::T(Schema::OneOf(scheduling))) =
+        schemas.and_then(|schemas| schemas.get_mut("Scheduling"))
+    else {
+        return;
+    };
+    for way in &mut scheduling.items {
+        if let RefOr::T(Schema::Object(object)) = way
+            && let Some(RefOr::T(Schema::Array(weights))) = object.properties.get_mut("weighted")
+        {
+            (weights.min_items, weights.max_items) = (Some(8), Some(8));
+        }
+    }
+}
+
+/// An answer: JSON, and a newline for whoever reads it on a terminal.
+struct Json<T>(T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        let mut body = Vec::new();
+        match serde_json::to_writer(&mut body, &self.0) {
+            Ok(()) => {
+                body.push(b'\n');
+                ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+            }
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        }
+    }
 }
 
 /// Why a request is not done.
@@ -159,7 +196,7 @@ async fn attach(
 }
 
 /// One port at this moment.
-#[utoipa::path(get, path = api::PORT, params(("name" = String, Path, description = "The port's name.")), responses(
+#[utoipa::path(get, path = api::PORT, params(("name" = PortName, Path, description = "The port's name.")), responses(
     (status = 200, body = PortStatus, description = "The port."),
     (status = 404, body = Problem, description = "There is no such port."),
     (status = 503, body = Problem, description = "The agent is stopping."),
@@ -174,7 +211,7 @@ async fn port(State(switch): State<Handle>, Name(name): Name) -> Answer<PortStat
 }
 
 /// Has a port be as it is declared here: attaches it, changes it, or does nothing.
-#[utoipa::path(put, path = api::PORT, params(("name" = String, Path, description = "The port's name.")),
+#[utoipa::path(put, path = api::PORT, params(("name" = PortName, Path, description = "The port's name.")),
 request_body = PortSpec, responses(
     (status = 200, body = PortStatus, description = "It was attached, and is so now."),
     (status = 201, body = PortStatus, description = "Attached."),
@@ -199,7 +236,7 @@ async fn put_port(
 }
 
 /// Changes a port; what the change does not name stays as it is.
-#[utoipa::path(patch, path = api::PORT, params(("name" = String, Path, description = "The port's name.")),
+#[utoipa::path(patch, path = api::PORT, params(("name" = PortName, Path, description = "The port's name.")),
 request_body = PortChange, responses(
     (status = 200, body = PortStatus, description = "Changed."),
     (status = 400, body = Problem, description = "The body is not a change."),
@@ -219,7 +256,7 @@ async fn change(
 }
 
 /// Drains and detaches a port. The answer is what it was at its end.
-#[utoipa::path(delete, path = api::PORT, params(("name" = String, Path, description = "The port's name.")), responses(
+#[utoipa::path(delete, path = api::PORT, params(("name" = PortName, Path, description = "The port's name.")), responses(
     (status = 200, body = PortStatus, description = "Detached."),
     (status = 404, body = Problem, description = "There is no such port."),
     (status = 500, body = Problem, description = "Detached, but its interface may remain."),
@@ -605,6 +642,32 @@ mod tests {
             kept == current,
             "docs/openapi.json is old: UPDATE=1 cargo test -p agent writes it anew"
         );
+    }
+
+    /// Calls `tell` with each reference in a document.
+    fn references(document: &serde_json::Value, tell: &mut impl FnMut(&str)) {
+        match document {
+            serde_json::Value::Object(fields) => {
+                fields.get("$ref").and_then(|it| it.as_str()).into_iter().for_each(&mut *tell);
+                fields.values().for_each(|it| references(it, tell));
+            }
+            serde_json::Value::Array(items) => items.iter().for_each(|it| references(it, tell)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_of_the_document_leads_somewhere() {
+        let document = serde_json::to_value(document()).unwrap();
+        let mut count = 0;
+        references(&document, &mut |reference| {
+            count += 1;
+            let pointer = reference.trim_start_matches('#');
+            assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
+        });
+        assert!(count > 30, "{count}");
+        let weighted = &document["components"]["schemas"]["Scheduling"]["oneOf"][1]["properties"];
+        assert_eq!(weighted["weighted"]["minItems"], 8, "{weighted}");
     }
 
     /// Calls `tell` with the name of each property in a schema.

@@ -21,7 +21,7 @@ pub const MOST_PORTS: usize = 1024;
 
 /// `host.toml`: everything that `zovn agent` is told at its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a host's declaration")]
 pub struct HostConfig {
     /// The agent itself.
     pub agent: AgentSettings,
@@ -38,7 +38,7 @@ pub struct HostConfig {
 
 /// How the agent runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "the agent's settings")]
 pub struct AgentSettings {
     /// Where the local API listens.
     pub socket: String,

@@ -39,7 +39,7 @@ impl fmt::Display for NetworkName {
 /// are elsewhere.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a virtual network")]
 pub struct NetworkSpec {
     /// The network's name, one of its own.
     pub name: NetworkName,
@@ -54,7 +54,7 @@ pub struct NetworkSpec {
 /// A machine's place in a virtual network.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a member of a virtual network")]
 pub struct Member {
     /// Its Ethernet address, one of its own in the network.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "02:00:00:00:00:01"))]

@@ -17,7 +17,7 @@ use crate::{InvalidConfig, LABELS, NetworkName, NetworkSpec, PortName, VtepList}
 /// What a port is attached to and what it may do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a port's declaration")]
 pub struct PortSpec {
     /// The port's name, one of its own on this host.
     pub name: PortName,
@@ -157,7 +157,10 @@ pub enum Scheduling {
 /// An Ethernet address that an operator sets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an address, as { mac = \"02:00:00:00:00:01\", vlan = 7 }"
+)]
 pub struct PinnedAddress {
     /// The address.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "02:00:00:00:00:01"))]
@@ -171,7 +174,12 @@ pub struct PinnedAddress {
 /// Where a port's frames come from and go to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+#[serde(
+    tag = "kind",
+    rename_all = "lowercase",
+    deny_unknown_fields,
+    expecting = "what a port is attached to, with its `kind`"
+)]
 pub enum Attachment {
     /// An interface in a container's network namespace, made by the agent.
     Container {
@@ -193,6 +201,7 @@ pub enum Attachment {
         /// The largest packet, in bytes. Absent: 1500, or what tunnels carry if the port is in a
         /// virtual network and that is less.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(minimum = 68, maximum = 65_521))]
         mtu: Option<u32>,
         /// Let the kernel hand over and take large segments and unfinished checksums.
         #[serde(default = "yes")]
@@ -214,9 +223,11 @@ pub enum Attachment {
         mac: Option<Mac>,
         /// How many pairs of rings the card may have.
         #[serde(default = "one")]
+        #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 128))]
         queues: u8,
         /// The largest packet that the guest is told of, in bytes. Absent: as a container's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(minimum = 68, maximum = 65_521))]
         mtu: Option<u32>,
     },
 }
@@ -224,7 +235,10 @@ pub enum Attachment {
 /// A route of a container by its interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a route, as { to = \"0.0.0.0/0\", via = \"10.0.0.254\" }"
+)]
 pub struct RouteSpec {
     /// The network that it leads to; `0.0.0.0/0` or `::/0` is the default route.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "0.0.0.0/0"))]
@@ -261,9 +275,10 @@ pub enum SocketMode {
 /// at an ingress, as one frame of so many bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "bounds of a queue, as { frames = 1024 }")]
 pub struct Limits {
     /// The most frames.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub frames: u32,
     /// The most bytes; as many as the frames have if absent.
     #[serde(default = "no_byte_bound", skip_serializing_if = "is_no_byte_bound")]
@@ -310,7 +325,7 @@ pub enum ClassKind {
 /// A change to an attached port; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a change of a port")]
 pub struct PortChange {
     /// A new egress rate; `"none"` lifts the old one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -341,10 +356,11 @@ pub struct PortChange {
 /// New bounds of a queue; what is absent stays as it is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "new bounds of a queue")]
 pub struct LimitsChange {
     /// The most frames.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub frames: Option<u32>,
     /// The most bytes. As many as never wait, such as `4gib`, lift an old bound.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,7 +12,7 @@ use crate::{NetworkName, PausedBy, PortName};
 /// The frame to trace.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a frame to trace")]
 pub struct TraceSpec {
     /// The port whose sender sends it.
     pub port: PortName,

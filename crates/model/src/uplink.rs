@@ -9,7 +9,7 @@ use crate::{InvalidConfig, VtepList};
 
 /// A host's end of its tunnels. Every host of a network has the same `encapsulation`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an uplink's settings")]
 pub struct Uplink {
     /// This host's tunnel address, or one for each of its uplinks.
     pub vtep: VtepList,
@@ -86,7 +86,7 @@ pub const CONTROL: Class = Class::from_low_bits(6);
 
 /// The settings of single-hop BFD (RFC 5880, RFC 5881).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "settings of BFD")]
 pub struct Bfd {
     /// The interval between two packets, in each direction.
     pub interval: Span,

@@ -7,6 +7,7 @@
 //! Only whole blocks are written, so that the file is good wherever it ends.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -102,14 +103,19 @@ pub fn run(args: Args) -> Outcome {
     let client = Client::new(args.socket)?;
     let mut stream = client.capture(&spec)?;
     // Only now: a capture that does not begin leaves what is there.
-    let mut copy = Copy::new(open(args.write.as_deref())?);
+    let mut copy = Copy::new(Sink::open(args.write.as_deref())?);
     let mut progress = Progress::new();
     let outcome = loop {
         if stop.load(Ordering::Relaxed) {
             break Ok(());
         }
         match stream.next(PATIENCE) {
-            Ok(Some(piece)) => copy.take(&piece)?,
+            Ok(Some(piece)) => {
+                if let Err(error) = copy.take(&piece) {
+                    progress.end(&copy);
+                    return Err(error);
+                }
+            }
             Ok(None) => break Ok(()),
             // What has come is good.
             Err(error) => break Err(error),
@@ -122,23 +128,57 @@ pub fn run(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(path: Option<&Path>) -> Result<Box<dyn Write>, String> {
-    match path {
-        Some(path) if path != Path::new("-") => match fs::File::create(path) {
-            Ok(file) => Ok(Box::new(file)),
-            Err(error) => Err(format!("cannot write {}: {error}", path.display())),
-        },
-        None if io::stdout().is_terminal() => Err(
-            "a capture is nothing to read: write it to a file with -w, or pipe it to `tshark -r -`"
-                .into(),
-        ),
-        _ => Ok(Box::new(io::stdout())),
+/// Where a capture goes: a file, or stdout.
+struct Sink {
+    out: Box<dyn Write>,
+    /// The file, if it is one that has an end to cut off, and its name.
+    file: Option<(fs::File, PathBuf)>,
+    /// How many bytes of whole blocks were written.
+    whole: u64,
+}
+
+impl Sink {
+    fn open(path: Option<&Path>) -> Result<Self, String> {
+        match path {
+            Some(path) if path != Path::new("-") => {
+                let file = fs::File::create(path).and_then(|file| Ok((file.try_clone()?, file)));
+                match file {
+                    Ok((out, file)) => {
+                        let out = Box::new(out);
+                        Ok(Self { out, file: Some((file, path.into())), whole: 0 })
+                    }
+                    Err(error) => Err(format!("cannot write {}: {error}", path.display())),
+                }
+            }
+            None if io::stdout().is_terminal() => Err(
+                "a capture is nothing to read: write it to a file with -w, or pipe it to `tshark -r -`"
+                    .into(),
+            ),
+            _ => Ok(Self { out: Box::new(io::stdout()), file: None, whole: 0 }),
+        }
+    }
+
+    /// Writes whole blocks, or nothing of them.
+    fn write(&mut self, blocks: &[u8]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let written = self.out.write_all(blocks).and_then(|()| self.out.flush());
+        match (written, &self.file) {
+            (Ok(()), _) => {
+                self.whole += blocks.len() as u64;
+                Ok(())
+            }
+            // What is before stays a good file. A pipe has no end to cut off.
+            (Err(error), Some((file, path))) => {
+                let _ = file.set_len(self.whole);
+                Err(format!("cannot write {}: {error}", path.display()).into())
+            }
+            (Err(error), None) => Err(error.into()),
+        }
     }
 }
 
 /// Copies whole blocks, and counts what they tell.
 struct Copy {
-    sink: Box<dyn Write>,
+    sink: Sink,
     /// What has come, from the first block on that is not whole.
     pending: Vec<u8>,
     parser: Option<PcapNgParser>,
@@ -149,13 +189,14 @@ struct Copy {
 }
 
 impl Copy {
-    fn new(sink: Box<dyn Write>) -> Self {
+    fn new(sink: Sink) -> Self {
         Self { sink, pending: Vec::new(), parser: None, captured: 0, dropped: BTreeMap::new() }
     }
 
     /// Takes what comes next in the stream.
-    fn take(&mut self, piece: &[u8]) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    fn take(&mut self, piece: &[u8]) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.pending.extend(piece);
+        let (mut blocks, mut captured) = (Vec::new(), 0);
         let mut rest = self.pending.as_slice();
         while !rest.is_empty() {
             let next = match &mut self.parser {
@@ -182,12 +223,13 @@ impl Copy {
                 self.dropped.insert(block.interface_id, (dropped.unwrap_or(0), bytes.into()));
                 continue;
             }
-            self.captured += u64::from(matches!(block, Some(Block::EnhancedPacket(_))));
-            self.sink.write_all(bytes)?;
+            blocks.extend(bytes);
+            captured += u64::from(matches!(block, Some(Block::EnhancedPacket(_))));
         }
         let done = self.pending.len() - rest.len();
         self.pending.drain(..done);
-        self.sink.flush()?;
+        self.sink.write(&blocks)?;
+        self.captured += captured;
         Ok(())
     }
 
@@ -196,11 +238,9 @@ impl Copy {
     }
 
     /// Writes what was dropped: at the end, once for each interface, as readers expect it.
-    fn finish(&mut self) -> io::Result<()> {
-        for (_, block) in self.dropped.values() {
-            self.sink.write_all(block)?;
-        }
-        self.sink.flush()
+    fn finish(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let Self { sink, dropped, .. } = self;
+        dropped.values().try_for_each(|(_, block)| sink.write(block))
     }
 }
 

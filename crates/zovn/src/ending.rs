@@ -1,31 +1,42 @@
 //! How a command ends: its figures on stdout, its page in a file, its verdict as an exit code.
 
 use std::error::Error;
-use std::fs::File;
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use measure::{MeasureError, Readable, readable};
+use tempfile::NamedTempFile;
 
 pub use zovn_agent::{Outcome, USAGE, sentence};
 
 use crate::signals;
 
-/// Where a report page will be written. It is opened before anything is measured: what cannot be
-/// written is known then.
+/// Where a report page will be written. A file beside it is made before anything is measured: what
+/// cannot be written is known then. It takes the place of what is there when it is whole.
 pub struct PageFile {
     path: PathBuf,
-    file: File,
+    aside: NamedTempFile,
 }
 
 impl PageFile {
-    /// Opens the file, and leaves what is in it until there is something better.
+    /// Makes the file beside, and leaves what is at `path` until there is something better.
     pub fn open(path: PathBuf) -> Result<Self, String> {
-        match File::options().write(true).create(true).truncate(false).open(&path) {
-            Ok(file) => Ok(Self { path, file }),
-            Err(error) => Err(format!("cannot write {}: {error}", path.display())),
+        let wrong = |error: io::Error| format!("cannot write {}: {error}", path.display());
+        // It takes the place of what a link leads to, not of the link.
+        let target = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        if target.is_dir() {
+            return Err(wrong(io::ErrorKind::IsADirectory.into()));
         }
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let aside = tempfile::Builder::new()
+            .prefix(".zovn-page-")
+            .permissions(Permissions::from_mode(0o644))
+            .tempfile_in(folder.unwrap_or(Path::new(".")))
+            .map_err(wrong)?;
+        Ok(Self { path: target, aside })
     }
 
     /// Writes the page of `all`, made by the command line that runs.
@@ -34,9 +45,12 @@ impl PageFile {
     }
 
     /// Writes a page in the place of what is there.
-    pub fn put(mut self, page: &str) -> Result<(), String> {
-        let written = self.file.set_len(0).and_then(|()| self.file.write_all(page.as_bytes()));
-        written.map_err(|error| format!("cannot write {}: {error}", self.path.display()))
+    pub fn put(self, page: &str) -> Result<(), String> {
+        let Self { path, mut aside } = self;
+        let wrong = |error: io::Error| format!("cannot write {}: {error}", path.display());
+        aside.write_all(page.as_bytes()).map_err(wrong)?;
+        aside.persist(&path).map_err(|error| wrong(error.error))?;
+        Ok(())
     }
 }
 
@@ -77,4 +91,34 @@ pub fn command_line() -> String {
         if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
     });
     std::iter::once("zovn".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_takes_the_place_of_the_one_before_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        fs::write(&path, "before").unwrap();
+        let link = folder.path().join("link.html");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let read = || fs::read_to_string(&path).unwrap();
+        let page = PageFile::open(link).unwrap();
+        assert_eq!(read(), "before");
+        page.put("after").unwrap();
+        assert_eq!(read(), "after");
+        // One that is not made leaves what is there, and nothing beside it.
+        drop(PageFile::open(path.clone()).unwrap());
+        assert_eq!((read().as_str(), fs::read_dir(folder.path()).unwrap().count()), ("after", 2));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_known_before() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path().join("none/page.html"), folder.path().into()] {
+            assert!(PageFile::open(path.clone()).is_err(), "{}", path.display());
+        }
+    }
 }

@@ -174,16 +174,18 @@ fn ps(home: &Home, json: bool) -> Outcome {
         print_json(&labs)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = headed(["id", "name", "switch", "endpoints", "state"]);
+    let mut table = headed(["id", "name", "switch", "hosts", "endpoints", "state"]);
     for lab in &labs {
-        let (name, switch, endpoints) = match &lab.record {
+        let (name, switch, hosts, endpoints) = match &lab.record {
             Some(record) => {
                 let spec = &record.spec;
-                (spec.name.as_str(), spec.switch.to_string(), record.resolved.len().to_string())
+                let hosts = spec.hosts.as_ref().map_or(1, |hosts| hosts.count).to_string();
+                let endpoints = record.resolved.len().to_string();
+                (spec.name.as_str(), spec.switch.to_string(), hosts, endpoints)
             }
-            None => ("-", "-".into(), "-".into()),
+            None => ("-", "-".into(), "-".into(), "-".into()),
         };
-        table.add_row([&lab.id, name, &switch, &endpoints, word(lab.state)]);
+        table.add_row([&lab.id, name, &switch, &hosts, &endpoints, word(lab.state)]);
     }
     writeln!(io::stdout(), "{}", text(table))?;
     Ok(ExitCode::SUCCESS)

@@ -24,7 +24,10 @@ Examples:
   zovn trace --port web --to 10.0.0.2 --size 4000 --may-fragment
   zovn trace --port web --to fd00::2 --json | jq -r .outcome
 
-Exit codes: 0 it would be delivered, held or answered by the switch, 1 it would be refused, or the agent has no answer, 2 wrong usage.";
+Exit codes: 0 it would be delivered, held or answered by the switch, 1 there is no agent or it has no answer, 2 wrong usage, 3 it would be refused.";
+
+/// The exit code if the frame would be refused.
+const REFUSED: u8 = 3;
 
 /// Ask what would become of a frame from a port now, hop by hop; nothing changes.
 ///
@@ -71,7 +74,8 @@ pub fn run(args: Args) -> Outcome {
     } else {
         writeln!(io::stdout(), "{}\n{}", table(&report), report.verdict)?;
     }
-    Ok(if report.outcome == TraceOutcome::Refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let is_refused = report.outcome == TraceOutcome::Refused;
+    Ok(if is_refused { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
 /// An address as the agent will read it.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use figures::MISSING;
 use maud::{Markup, html};
 
+use super::bars::Bars;
 use super::palette::{Look, Palette};
 use super::pixels::px;
 use super::scale::{Axis, Scale, finite};
@@ -69,6 +70,20 @@ impl Lines {
             self.marks.push(Mark { name: name.into(), x, label: label.into() });
         }
         self
+    }
+
+    /// The same as bars, if all of it is at one place: there is nothing that a line would lead to.
+    pub(super) fn as_bars(&self) -> Option<Bars> {
+        let mut points = self.series.iter().flat_map(|series| &series.points);
+        let (x, _) = *points.next()?;
+        if !self.marks.is_empty() || points.any(|point| point.0 != x) {
+            return None;
+        }
+        let bars = Bars::new(&self.title, self.y.clone());
+        let bars = bars.groups(&self.x.label, [self.x.unit.exact(x)]);
+        Some(self.series.iter().fold(bars, |bars, series| {
+            bars.series(&series.name, [series.points.first().map_or(f64::NAN, |point| point.1)])
+        }))
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {

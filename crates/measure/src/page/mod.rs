@@ -236,9 +236,10 @@ impl Chart {
     }
 }
 
+/// Lines of which all is at one place are bars.
 impl From<Lines> for Chart {
     fn from(chart: Lines) -> Self {
-        Self::Lines(chart)
+        chart.as_bars().map_or(Self::Lines(chart), Self::Bars)
     }
 }
 

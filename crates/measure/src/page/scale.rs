@@ -112,13 +112,14 @@ impl Scale {
         self.shelf.then(|| self.floor())
     }
 
-    /// The axis' title, with the unit that its ticks are in.
+    /// The axis' title, with the unit that its ticks are in, and what its steps are unless they are
+    /// equal.
     pub fn title(&self) -> String {
-        let unit = match self.axis.kind {
-            Kind::Linear => self.axis.unit.title(self.largest()),
-            _ => self.axis.unit.noun().unwrap_or_default().to_owned(),
-        };
-        joined(&self.axis.label, &unit)
+        let noun = || self.axis.unit.noun().unwrap_or_default().to_owned();
+        match self.axis.kind {
+            Kind::Linear => joined(&self.axis.label, &self.axis.unit.title(self.largest())),
+            Kind::Log2 | Kind::Log10 => joined(&joined(&self.axis.label, &noun()), "log scale"),
+        }
     }
 
     /// Round values to mark: as many as fit, where a label takes `room` pixels along the axis.
@@ -130,9 +131,16 @@ impl Scale {
             })
         };
         let zero = self.shelf.then(|| Tick { at: self.from, text: self.axis.unit.brief(0.0) });
+        // A shelf is narrow: a label that would touch zero's gives way to it, and no others do.
+        let is_clear = |tick: &Tick| {
+            zero.as_ref().is_none_or(|zero| {
+                (tick.at - zero.at).abs() >= (room(&zero.text) + room(&tick.text)) / 2.0
+            })
+        };
         let mut choice = Vec::new();
         for coarseness in 0..128 {
-            choice = zero.iter().cloned().chain(self.marks(coarseness)).collect();
+            let marks = self.marks(coarseness).into_iter().filter(is_clear);
+            choice = zero.iter().cloned().chain(marks).collect();
             if choice.len() <= 9 && fits(&choice) {
                 break;
             }
@@ -294,8 +302,10 @@ mod tests {
     fn the_title_says_which_prefix_the_ticks_are_in() {
         let axis = Axis::linear("injected", Unit::FRAMES_PER_SEC);
         assert_eq!(axis.fit([480_000.0], 0.0, 1.0).title(), "injected, k frames/s");
-        assert_eq!(Axis::log10("lost", Unit::FRAMES).fit([1e6], 0.0, 1.0).title(), "lost, frames");
-        assert_eq!(Axis::log10("mean", Unit::SECONDS).fit([1e6], 0.0, 1.0).title(), "mean");
+        let title = |axis: Axis| axis.fit([1e6], 0.0, 1.0).title();
+        assert_eq!(title(Axis::log10("lost", Unit::FRAMES)), "lost, frames, log scale");
+        assert_eq!(title(Axis::log10("mean", Unit::SECONDS)), "mean, log scale");
+        assert_eq!(title(Axis::log2("size", Unit::NONE)), "size, log scale");
     }
 
     #[test]
@@ -309,6 +319,15 @@ mod tests {
             ["1 ms", "2 ms", "5 ms", "10 ms", "20 ms", "50 ms"]
         );
         assert_eq!(texts(Axis::log10("", Unit::FRAMES), &[1.0, 1e6]).len(), 7);
+    }
+
+    #[test]
+    fn a_label_beside_zeros_shelf_costs_the_others_nothing() {
+        let scale = Axis::log10("", Unit::FRAMES).fit([0.0, 8_000.0, 12_000.0], 0.0, 600.0);
+        let ticks = scale.ticks(|text| 20.0 + 7.0 * text.chars().count() as f64);
+        let texts: Vec<_> = ticks.into_iter().map(|tick| tick.text).collect();
+        let brief = |value| Unit::FRAMES.brief(value);
+        assert_eq!(texts, [brief(0.0), brief(10_000.0), brief(20_000.0)]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Table {
         let is_number: Vec<bool> =
             (0..self.heads.len()).map(|column| self.is_number(column)).collect();
         html! {
-            div.scroll tabindex="0" {
+            div.scroll.wide[self.is_wide()] tabindex="0" {
                 table.narrow[self.heads.len() <= 3] {
                     thead { tr {
                         @for (head, &number) in self.heads.iter().zip(&is_number) {
@@ -65,6 +65,11 @@ impl Table {
         }
     }
 
+    /// Whether it takes more room than a line of text.
+    fn is_wide(&self) -> bool {
+        self.heads.len() > 7
+    }
+
     /// Whether all cells of a column start like a number does.
     fn is_number(&self, column: usize) -> bool {
         let starts = |cell: &String| {
@@ -78,6 +83,15 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_of_many_columns_is_wider_than_text() {
+        let wide = |columns: usize| {
+            let heads = (0..columns).map(|column| column.to_string());
+            Table::new(heads).draw(&Palette::default()).into_string().contains("scroll wide")
+        };
+        assert_eq!([3, 7, 8, 12].map(wide), [false, false, true, true]);
+    }
 
     #[test]
     fn numbers_go_to_the_right_and_switches_carry_their_colour() {

@@ -14,6 +14,8 @@ struct Column {
     title: &'static str,
     width: u16,
     alignment: HorizontalAlignment,
+    /// Where room is short, columns go in the order of this number; those of 0 stay.
+    goes: u8,
     show: fn(&PeerStatus, PeerRates) -> Vec<Span<'static>>,
 }
 
@@ -23,29 +25,30 @@ const COLUMNS: [Column; 10] = {
         title: &'static str,
         width: u16,
         alignment: HorizontalAlignment,
+        goes: u8,
         show: fn(&PeerStatus, PeerRates) -> Vec<Span<'static>>,
     ) -> Column {
-        Column { title, width, alignment, show }
+        Column { title, width, alignment, goes, show }
     }
     [
-        column("PEER", 15, Left, |peer, _| vec![peer.vtep.to_string().bold()]),
-        column("STATE", 9, Left, |peer, _| vec![state(peer.state)]),
-        column("BFD", 4, Left, |peer, _| vec![bfd(peer)]),
-        column("IN bit/s", 8, Right, |_, rates| figure(rates.in_bits)),
-        column("OUT bit/s", 9, Right, |_, rates| figure(rates.out_bits)),
-        column("RTT", 6, Right, |peer, _| {
+        column("PEER", 15, Left, 0, |peer, _| vec![peer.vtep.to_string().bold()]),
+        column("STATE", 9, Left, 0, |peer, _| vec![state(peer.state)]),
+        column("BFD", 4, Left, 0, |peer, _| vec![bfd(peer)]),
+        column("IN bit/s", 8, Right, 6, |_, rates| figure(rates.in_bits)),
+        column("OUT bit/s", 9, Right, 7, |_, rates| figure(rates.out_bits)),
+        column("RTT", 6, Right, 4, |peer, _| {
             vec![session(peer).and_then(|it| it.rtt).map_or("–".dim(), |rtt| seconds(rtt).into())]
         }),
-        column("CWND", 6, Right, |peer, _| {
+        column("CWND", 6, Right, 2, |peer, _| {
             session(peer).map_or(nothing(), |it| figure(it.congestion_window_bytes as f64))
         }),
-        column("RETX", 6, Right, |peer, rates| match session(peer) {
+        column("RETX", 6, Right, 3, |peer, rates| match session(peer) {
             None => nothing(),
             Some(it) if rates.retransmitted > 0.0 => vec![si(it.retransmitted as f64).yellow()],
             Some(it) => figure(it.retransmitted as f64),
         }),
-        column("CREDIT", 6, Right, |peer, _| figure(peer.held_flows.into())),
-        column("HELD", 5, Right, |peer, _| figure(peer.egress.held as f64)),
+        column("CREDIT", 6, Right, 1, |peer, _| figure(peer.held_flows.into())),
+        column("HELD", 5, Right, 5, |peer, _| figure(peer.egress.held as f64)),
     ]
 };
 
@@ -67,24 +70,38 @@ pub fn height(pace: &Pace) -> usize {
     }
 }
 
-/// The table, without the empty line and so many of the first peers.
-pub fn table(pace: &Pace, scroll: usize) -> Table<'_> {
+/// The columns that fit.
+fn columns(width: u16) -> impl Iterator<Item = &'static Column> + Clone {
+    let (mut left, mut gone) = (WIDTH, 0);
+    while left > width && gone < COLUMNS.len() as u8 {
+        gone += 1;
+        let going = COLUMNS.iter().filter(|column| column.goes == gone);
+        left -= going.map(|column| column.width + 1).sum::<u16>();
+    }
+    COLUMNS.iter().filter(move |column| column.goes == 0 || column.goes > gone)
+}
+
+/// The table as wide as this, without the empty line and so many of the first peers.
+pub fn table(pace: &Pace, scroll: usize, width: u16) -> Table<'_> {
+    let columns = columns(width);
     let peers = pace.peers();
     let scroll = scroll.min(peers.len().saturating_sub(1));
     let cell = |column: &Column, cell| {
         Line::from(abridged(cell, column.width.into())).alignment(column.alignment)
     };
-    let rows = peers.skip(scroll).flat_map(|(peer, rates)| {
-        let own = Row::new(COLUMNS.iter().map(|column| cell(column, (column.show)(peer, rates))));
+    let shown = columns.clone();
+    let rows = peers.skip(scroll).flat_map(move |(peer, rates)| {
+        let own = Row::new(shown.clone().map(|column| cell(column, (column.show)(peer, rates))));
+        // Its cells are those of the first columns, which stay.
         let path = |path| {
             COLUMNS.iter().zip(path_cells(path)).map(|(column, span)| cell(column, vec![span]))
         };
         let paths: Vec<_> = paths(peer).iter().map(|it| Row::new(path(it))).collect();
         std::iter::once(own).chain(paths)
     });
-    let titles =
-        COLUMNS.iter().map(|column| Line::from(column.title.dim()).alignment(column.alignment));
-    let widths = COLUMNS.iter().map(|column| Constraint::Length(column.width));
+    let title = |column: &Column| Line::from(column.title.dim()).alignment(column.alignment);
+    let titles = columns.clone().map(title);
+    let widths = columns.map(|column| Constraint::Length(column.width));
     Table::new(rows, widths).header(Row::new(titles)).column_spacing(1)
 }
 
@@ -163,6 +180,16 @@ mod tests {
     #[test]
     fn it_fits_a_terminal_of_eighty_and_three() {
         const { assert!(WIDTH <= 83) };
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_fewer_columns() {
+        for width in 30..100 {
+            let total: u16 = columns(width).map(|column| column.width + 1).sum();
+            assert!(total - 1 <= width, "{width}");
+        }
+        let titles: Vec<_> = columns(40).map(|column| column.title).collect();
+        assert_eq!(titles, ["PEER", "STATE", "BFD", "OUT bit/s"]);
     }
 
     fn path(number: u8, is_active: bool, state: BfdState) -> PathStatus {

@@ -76,7 +76,7 @@ impl View {
         self.draw_head(frame, head);
         frame.render_widget(self.table(table.width), table);
         let [_, far] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(far);
-        frame.render_widget(peers::table(&self.pace, self.scroll), far);
+        frame.render_widget(peers::table(&self.pace, self.scroll, far.width), far);
         frame.render_widget(Paragraph::new(notes), foot);
         frame.render_widget(keys_line(self.sort), keys);
     }
@@ -103,49 +103,49 @@ impl View {
 
     /// The agent, and the law: accepted = delivered + refused + held.
     fn draw_head(&self, frame: &mut Frame<'_>, area: Rect) {
-        let status = self.pace.status();
         let [agent, law, _] = Layout::vertical([Constraint::Length(1); 3]).areas(area);
+        frame.render_widget(longest([self.agent(true), self.agent(false)], agent.width), agent);
+        frame.render_widget(longest([self.law(count), self.law(si_of)], law.width), law);
+    }
+
+    /// The agent, and what it is busy with. Without everything it has what is to be acted on.
+    fn agent(&self, everything: bool) -> Line<'static> {
+        let status = self.pace.status();
         let busy = self.pace.busy_share();
-        let mut left = vec![
-            format!("zovn {}", status.version).bold().cyan(),
-            format!(
-                "   up {}   {} ports   switch thread ",
-                duration(status.uptime_ns),
-                status.ports.len()
-            )
-            .into(),
-        ];
-        left.extend(bar(busy));
-        left.push(format!(" {}", share(busy)).into());
-        left.push("   UDP gate ".into());
-        left.push(match status.udp_gate {
+        let mut line = vec![format!("zovn {}", status.version).bold().cyan()];
+        if everything {
+            let up = duration(status.uptime_ns);
+            line.push(format!("   up {up}   {} ports   switch thread ", status.ports.len()).into());
+            line.extend(bar(busy));
+            line.push(format!(" {}   UDP gate ", share(busy)).into());
+        } else {
+            line.push(format!("  busy {}  gate ", share(busy)).into());
+        }
+        line.push(match status.udp_gate {
             GateStatus::On => "on".green(),
             GateStatus::Off(_) => "off".yellow().bold(),
         });
-        frame.render_widget(Line::from(left), agent);
+        Line::from(line)
+    }
 
-        let ledger = &status.ledger;
+    /// The books, with their figures written so.
+    fn law(&self, figure: fn(u64) -> String) -> Line<'static> {
+        let AgentStatus { ledger, balanced, .. } = self.pace.status();
         let refused = ledger.refused_total();
-        let mut equation = vec![
-            count(ledger.accepted).bold(),
+        let style = Style::new().bold();
+        let verdict =
+            if *balanced { "✔ balanced".green() } else { "✘ NOT BALANCED".red().bold() };
+        Line::from(vec![
+            figure(ledger.accepted).bold(),
             " accepted = ".dim(),
-            count(ledger.delivered).bold(),
+            figure(ledger.delivered).bold(),
             " delivered + ".dim(),
-            Span::from(count(refused)).style(if refused > 0 {
-                Style::new().yellow().bold()
-            } else {
-                Style::new().bold()
-            }),
+            Span::from(figure(refused)).style(if refused > 0 { style.yellow() } else { style }),
             " refused + ".dim(),
-            count(ledger.held).bold(),
+            figure(ledger.held).bold(),
             " held   ".dim(),
-        ];
-        equation.push(if status.balanced {
-            "✔ balanced".green()
-        } else {
-            "✘ NOT BALANCED".red().bold()
-        });
-        frame.render_widget(Line::from(equation), law);
+            verdict,
+        ])
     }
 
     fn table(&self, width: u16) -> Table<'_> {
@@ -252,23 +252,23 @@ const COLUMNS: [Column; 13] = {
         }),
         column("STATE", 7, Left, None, 0, |port, _| vec![state(port.state)]),
         column("IN f/s", 7, Right, None, 4, |_, rates| figure(rates.in_frames)),
-        column("IN bit/s", 8, Right, Some(Sort::In), 0, |_, rates| figure(rates.in_bits)),
+        column("IN bit/s", 8, Right, Some(Sort::In), 10, |_, rates| figure(rates.in_bits)),
         column("INGRESS", QUEUE, Left, None, 3, |port, _| {
             queue(&port.ingress, port.ingress_limits)
         }),
-        column("PAUSED", 6, Right, Some(Sort::Paused), 0, |_, rates| {
+        column("PAUSED", 6, Right, Some(Sort::Paused), 7, |_, rates| {
             vec![paused(rates.paused_share)]
         }),
         column("OUT f/s", 7, Right, None, 5, |_, rates| figure(rates.out_frames)),
-        column("OUT bit/s", 9, Right, Some(Sort::Out), 0, |_, rates| figure(rates.out_bits)),
+        column("OUT bit/s", 9, Right, Some(Sort::Out), 9, |_, rates| figure(rates.out_bits)),
         column("RATE", 8, Right, None, 2, |port, _| {
             vec![port.rate.map_or_else(|| "–".dim(), |rate| rate.to_string().into())]
         }),
-        column("EGRESS", QUEUE, Left, Some(Sort::Waiting), 0, |port, _| {
+        column("EGRESS", QUEUE, Left, Some(Sort::Waiting), 6, |port, _| {
             queue(&port.egress, port.egress_limits)
         }),
         column("FLOWS", 5, Right, None, 1, |port, _| figure(port.held_flows.into())),
-        column("REFUSED", 7, Right, Some(Sort::Refused), 0, |port, rates| {
+        column("REFUSED", 7, Right, Some(Sort::Refused), 8, |port, rates| {
             vec![refusals(port, rates)]
         }),
         column("LAW", 3, Right, None, 0, |port, _| {
@@ -277,19 +277,33 @@ const COLUMNS: [Column; 13] = {
     ]
 };
 
-/// The columns that fit, where the longest name is so long. It takes the place of those that may
-/// go.
+/// The columns that fit, where the longest name is so long. It takes the place of those that go
+/// first.
 fn columns(width: u16, name: u16) -> Vec<Column> {
     let mut columns = Vec::from(COLUMNS);
-    let others =
-        columns.iter().skip(1).filter(|column| column.goes == 0).map(|column| column.width + 1);
+    let stays = |column: &&Column| !(1..=5).contains(&column.goes);
+    let others = columns.iter().skip(1).filter(stays).map(|column| column.width + 1);
     columns[0].width = name.min(width.saturating_sub(others.sum())).max(NAME);
-    for goes in 1..=5 {
+    for goes in 1..=10 {
         if total(&columns) > width {
             columns.retain(|column| column.goes != goes);
         }
     }
     columns
+}
+
+/// The first of two lines that fits, or else the end of the second: that is what has to be seen.
+fn longest(lines: [Line<'static>; 2], width: u16) -> Line<'static> {
+    let fits = |line: &Line<'_>| line.width() <= usize::from(width);
+    match lines {
+        [first, _] if fits(&first) => first,
+        [_, second] if fits(&second) => second,
+        [_, mut second] => Line::from(second.spans.split_off(second.spans.len() - 1)),
+    }
+}
+
+fn si_of(value: u64) -> String {
+    si(value as f64)
 }
 
 /// How wide columns are with a space between two.
@@ -299,10 +313,10 @@ fn total(columns: &[Column]) -> u16 {
 
 fn state(state: PortState) -> Span<'static> {
     match state {
-        PortState::Up => "up".green(),
-        PortState::Stalled => "stalled".yellow().bold(),
-        PortState::Down => "down".yellow(),
-        PortState::Failed => "failed".red().bold(),
+        PortState::Up => state.name().green(),
+        PortState::Stalled => state.name().yellow().bold(),
+        PortState::Down => state.name().yellow(),
+        PortState::Failed => state.name().red().bold(),
     }
 }
 
@@ -392,6 +406,33 @@ mod tests {
             assert!(total(&narrow) <= 80);
             assert!(narrow.iter().any(|column| column.title == "LAW"));
         }
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_fewer_columns_and_cuts_no_figure() {
+        for width in 24..200 {
+            for name in [NAME, 63] {
+                let columns = columns(width, name);
+                assert!(total(&columns) <= width, "{width}");
+                assert_eq!(columns[0].title, "PORT");
+            }
+        }
+        let titles: Vec<_> = columns(40, NAME).iter().map(|column| column.title).collect();
+        assert_eq!(titles, ["PORT", "STATE", "IN bit/s", "LAW"]);
+    }
+
+    #[test]
+    fn a_line_that_does_not_fit_gives_way_to_a_shorter_one() {
+        let lines = || {
+            let words = [&["123,456", " accepted  ", "balanced"][..], &["123k  ", "balanced"]];
+            words.map(|words| {
+                Line::from(words.iter().map(|word| (*word).into()).collect::<Vec<_>>())
+            })
+        };
+        let shown = |width| longest(lines(), width).to_string();
+        assert_eq!(shown(26), "123,456 accepted  balanced");
+        assert_eq!(shown(25), "123k  balanced");
+        assert_eq!(shown(13), "balanced");
     }
 
     #[test]

@@ -497,6 +497,16 @@ fn an_interface_that_was_set_down_is_noticed() {
 }
 
 #[test]
+fn a_port_whose_interface_is_gone_is_detached_all_the_same() {
+    let mut world = World::new(2);
+    let client = world.start(2);
+    Netlink::open_in(&world.containers[1]).unwrap().delete_link("eth0").unwrap();
+    assert_eq!(client.detach(&name(1)).unwrap().name, name(1));
+    client.attach(&world.port(1)).unwrap();
+    world.greet(0, 1);
+}
+
+#[test]
 fn a_detached_port_leaves_no_descriptor_behind() {
     let mut world = World::new(2);
     let client = world.start(1);

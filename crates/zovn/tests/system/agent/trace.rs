@@ -62,7 +62,7 @@ fn a_frame_fares_as_its_trace_says() {
     // No bridge passes such a frame on (802.1Q table 8-1), nor one to where it came from.
     for to in ["01:80:c2:00:00:0e", &world.port(0).mac().unwrap().to_string()] {
         let (code, report) = world.trace(&["--port", "c0", "--to", to]);
-        assert_eq!((code, report.outcome), (Some(1), TraceOutcome::Refused), "{report:?}");
+        assert_eq!((code, report.outcome), (Some(3), TraceOutcome::Refused), "{report:?}");
     }
     let after = client.status().unwrap();
     assert_eq!(after.ledger.refused_total(), 0, "a trace changes nothing");
