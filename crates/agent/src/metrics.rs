@@ -299,6 +299,7 @@ mod tests {
                 r#"{"kind": "container", "netns": "a", "interface": "b"}"#,
             )
             .unwrap(),
+            mac: None,
             network: None,
             label: None,
             state: PortState::Up,

@@ -120,6 +120,15 @@ impl Client {
         self.ask(Method::GET, STATUS, None::<&()>)
     }
 
+    /// Every port at this moment, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]
+    pub fn ports(&self) -> Result<Vec<PortStatus>, ClientError> {
+        self.ask(Method::GET, PORTS, None::<&()>)
+    }
+
     /// One port at this moment.
     ///
     /// # Errors

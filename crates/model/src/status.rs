@@ -61,6 +61,11 @@ pub struct PortStatus {
     pub name: PortName,
     /// What it is attached to.
     pub attach: Attachment,
+    /// Its Ethernet address, as far as it is known without its frames: the one that is declared, or
+    /// made from the port's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "02:00:00:00:00:01"))]
+    pub mac: Option<Mac>,
     /// Its virtual network, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkName>,

@@ -62,6 +62,15 @@ pub fn print_json(value: &impl serde::Serialize) -> io::Result<()> {
     stdout.flush()
 }
 
+/// Prints something as JSON, or as a table.
+pub fn show(
+    value: &impl serde::Serialize,
+    json: bool,
+    table: impl FnOnce() -> String,
+) -> io::Result<()> {
+    if json { print_json(value) } else { writeln!(io::stdout(), "{}", table()) }
+}
+
 /// 1 if anything was not as promised; what it was is told on stderr.
 pub fn verdict(all: &[&dyn Readable]) -> ExitCode {
     let broken: Vec<String> = all.iter().flat_map(|made| made.broken()).collect();

@@ -1,17 +1,18 @@
 //! `zovn get`: what an agent has been told.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use api::Client;
 use clap::Subcommand;
 
-use crate::ending::{Outcome, print_json};
-use crate::networks;
+use crate::ending::{Outcome, show};
+use crate::{networks, ports};
 
 const EXAMPLES: &str = "\
 Examples:
+  zovn get ports                             a line for each port
+  zovn get ports --json | jq -r '.[].name'   their names, for scripts
   zovn get networks                          a line for each member
   zovn get networks | grep 10.0.0.7          where that machine is";
 
@@ -25,6 +26,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    /// The ports, what they are attached to, and their settings.
+    Ports(Source),
     /// The virtual networks, and where each of their members is.
     Networks(Source),
 }
@@ -42,19 +45,14 @@ struct Source {
 /// Shows what an agent has.
 pub fn run(args: Args) -> Outcome {
     match args.what {
+        What::Ports(Source { socket, json }) => {
+            let ports = Client::new(socket)?.ports()?;
+            show(&ports, json, || ports::table(&ports))?;
+        }
         What::Networks(Source { socket, json }) => {
             let status = Client::new(socket)?.networks()?;
             show(&status, json, || networks::table(&status))?;
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Prints it as JSON, or as a table.
-fn show(
-    value: &impl serde::Serialize,
-    json: bool,
-    table: impl FnOnce() -> String,
-) -> io::Result<()> {
-    if json { print_json(value) } else { writeln!(io::stdout(), "{}", table()) }
 }

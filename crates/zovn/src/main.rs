@@ -13,6 +13,7 @@
 //! failure.
 
 mod capture;
+mod container;
 mod demo;
 mod ending;
 mod endpoint;
@@ -22,6 +23,7 @@ mod lab;
 mod measure;
 mod memory;
 mod networks;
+mod ports;
 mod progress;
 mod signals;
 mod sim;
@@ -52,6 +54,9 @@ enum Command {
     #[command(after_long_help = zovn_agent::EXAMPLES)]
     Agent(zovn_agent::Args),
     Top(top::Args),
+    Attach(ports::AttachArgs),
+    Set(ports::SetArgs),
+    Detach(ports::DetachArgs),
     Apply(networks::ApplyArgs),
     Get(get::Args),
     Capture(capture::Args),
@@ -72,6 +77,9 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Agent(args) => zovn_agent::run(args),
         Command::Top(args) => top::run(args),
+        Command::Attach(args) => ports::attach(args),
+        Command::Set(args) => ports::set(args),
+        Command::Detach(args) => ports::detach(args),
         Command::Apply(args) => networks::apply(args),
         Command::Get(args) => get::run(args),
         Command::Capture(args) => capture::run(args),

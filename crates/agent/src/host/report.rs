@@ -44,6 +44,7 @@ pub fn port(
     PortStatus {
         name: spec.name.clone(),
         attach: spec.attach.clone().with_mtu(*mtu),
+        mac: spec.mac(),
         network: spec.network.clone(),
         label: spec.label,
         state,

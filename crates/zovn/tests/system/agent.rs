@@ -2,6 +2,7 @@
 
 mod capture;
 mod floods;
+mod ports;
 mod prometheus;
 mod slow;
 mod trace;

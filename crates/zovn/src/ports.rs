@@ -1,0 +1,321 @@
+//! `zovn attach`, `zovn set` and `zovn detach`: an agent's ports.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use api::Client;
+use clap::ArgGroup;
+use model::{
+    Attachment, LimitsChange, NetworkName, NoRate, PortChange, PortName, PortSpec, PortStatus,
+    RateChange, Scheduling, SocketMode, StormLimits,
+};
+use units::{Class, Mac, Prefix, Rate};
+
+use crate::container::{Engine, namespace_of};
+use crate::ending::{Outcome, show};
+use crate::table::{headed, text};
+
+const ATTACH_EXAMPLES: &str = "\
+Examples:
+  zovn attach web --netns web --address 10.0.0.1/24     a namespace by its name under /run/netns
+  zovn attach --podman web --address 10.0.0.1/24        a container of Podman; the port is called as it is
+  zovn attach db --pid 4711 --interface zovn0           a process's namespace
+  zovn attach vm --vhost-user /run/vm.sock              a virtual machine
+  zovn attach web --netns web --rate 1gbit --network blue --label 7
+
+docs/containers.md says what becomes of a port when its container ends.";
+
+/// Attach a container or a virtual machine to an agent's switch.
+///
+/// The agent makes the interface inside the container, and gives it its addresses. A container of
+/// Podman, Docker or nerdctl has to run; its network namespace is found by its process, so it is
+/// attached anew when it is started again.
+#[derive(clap::Args)]
+#[command(after_long_help = ATTACH_EXAMPLES)]
+#[command(group = ArgGroup::new("to").required(true)
+    .args(["netns", "pid", "podman", "docker", "nerdctl", "vhost_user"]))]
+pub struct AttachArgs {
+    /// The port's name; the container's if left out.
+    #[arg(required_unless_present_any = ["podman", "docker", "nerdctl"])]
+    name: Option<String>,
+    /// A network namespace: a name under /run/netns, or a path.
+    #[arg(long, value_name = "NAME|PATH", help_heading = "Attached to")]
+    netns: Option<String>,
+    /// The network namespace of this process.
+    #[arg(long, help_heading = "Attached to")]
+    pid: Option<u32>,
+    /// A running container of Podman.
+    #[arg(long, value_name = "CONTAINER", help_heading = "Attached to")]
+    podman: Option<String>,
+    /// A running container of Docker.
+    #[arg(long, value_name = "CONTAINER", help_heading = "Attached to")]
+    docker: Option<String>,
+    /// A running container of containerd.
+    #[arg(long, value_name = "CONTAINER", help_heading = "Attached to")]
+    nerdctl: Option<String>,
+    /// A virtual machine's monitor, by the socket that it makes.
+    #[arg(long, value_name = "SOCKET", help_heading = "Attached to")]
+    vhost_user: Option<String>,
+    /// The agent makes the virtual machine's socket.
+    #[arg(long, requires = "vhost_user", help_heading = "Attached to")]
+    listen: bool,
+    /// How many pairs of rings the virtual machine's card may have.
+    #[arg(long, value_name = "N", default_value = "1", help_heading = "Attached to")]
+    queues: u8,
+    /// What the interface is called inside the container.
+    #[arg(long, value_name = "NAME", default_value = "eth0", help_heading = "Attached to")]
+    interface: String,
+    /// An address of the interface, as 10.0.0.1/24 or fd00::1/64; may be given again.
+    #[arg(
+        long,
+        value_name = "PREFIX",
+        conflicts_with = "vhost_user",
+        help_heading = "Attached to"
+    )]
+    address: Vec<Prefix>,
+    /// The Ethernet address; one is made from the port's name if left out.
+    #[arg(long, help_heading = "Attached to")]
+    mac: Option<Mac>,
+    /// The largest packet, in bytes; 1500 if left out, or what tunnels carry if that is less.
+    #[arg(long, value_name = "BYTES", help_heading = "Attached to")]
+    mtu: Option<u32>,
+    /// Have the kernel cut large segments and complete checksums itself.
+    #[arg(long, conflicts_with = "vhost_user", help_heading = "Attached to")]
+    no_offload: bool,
+    /// The virtual network that it is in.
+    #[arg(long, value_name = "NAME", requires = "label")]
+    network: Option<String>,
+    /// The label of the network's member that it is.
+    #[arg(long, value_name = "N", requires = "network")]
+    label: Option<u32>,
+    #[command(flatten)]
+    settings: Settings,
+    /// Print the port as JSON.
+    #[arg(long)]
+    json: bool,
+    /// The agent's socket.
+    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
+    socket: PathBuf,
+}
+
+/// What can be said of a port when it is attached, and later.
+#[derive(clap::Args)]
+struct Settings {
+    /// The rate at which it receives: 1gbit, or `none`.
+    #[arg(long, value_parser = rate)]
+    rate: Option<RateChange>,
+    /// The rate at which it sends: 1gbit, or `none`. Its programs wait, nothing is lost.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    send_rate: Option<RateChange>,
+    /// The class of frames without a tag.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..8))]
+    class: Option<u8>,
+    /// How many of its frames may wait for one receiver in one class.
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
+    quota: Option<u32>,
+    /// How many frames may wait for it in each class.
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
+    egress: Option<u32>,
+    /// How many of its frames the switch may hold in each class.
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
+    ingress: Option<u32>,
+    /// How its receiver is served: `strict`, or eight weights, class 0 first: 1,1,1,1,2,2,4,4.
+    #[arg(long, value_name = "HOW", value_parser = scheduling)]
+    scheduling: Option<Scheduling>,
+    /// How many broadcasts, frames to groups without members and frames to unknown addresses of its
+    /// sender are flooded each second: 1000,1000,1000, or `none` for no limit.
+    #[arg(long, value_name = "LIMITS", value_parser = storm)]
+    storm: Option<StormLimits>,
+}
+
+impl Settings {
+    fn change(self) -> PortChange {
+        let limits = |frames| LimitsChange { frames, ..LimitsChange::default() };
+        PortChange {
+            rate: self.rate,
+            send_rate: self.send_rate,
+            egress: limits(self.egress),
+            ingress: limits(self.ingress),
+            class: self.class.map(Class::from_low_bits),
+            quota: self.quota,
+            scheduling: self.scheduling,
+            storm: self.storm,
+        }
+    }
+}
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  zovn set web --rate 1gbit                  what it is sent waits, and nothing is lost
+  zovn set web --send-rate 100mbit           its programs wait, and nothing is lost either
+  zovn set web --rate none
+  zovn set web --quota 64                    a slow receiver holds no more of its frames
+  zovn set web --scheduling 1,1,1,1,2,2,4,4";
+
+/// Change a port of an agent while frames flow; what is not named stays.
+#[derive(clap::Args)]
+#[command(after_long_help = SET_EXAMPLES)]
+pub struct SetArgs {
+    /// The port's name.
+    name: String,
+    #[command(flatten)]
+    settings: Settings,
+    /// Print the port as JSON.
+    #[arg(long)]
+    json: bool,
+    /// The agent's socket.
+    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
+    socket: PathBuf,
+}
+
+/// Drain a port of an agent, and detach it.
+///
+/// What is held for it is delivered for up to a second, the rest is refused. Its interface is
+/// removed.
+#[derive(clap::Args)]
+pub struct DetachArgs {
+    /// The port's name.
+    name: String,
+    /// Print the port as it was at its end, as JSON.
+    #[arg(long)]
+    json: bool,
+    /// The agent's socket.
+    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
+    socket: PathBuf,
+}
+
+/// Attaches a port.
+pub fn attach(args: AttachArgs) -> Outcome {
+    let (socket, json) = (args.socket.clone(), args.json);
+    let port = Client::new(socket)?.attach(&declared(args)?)?;
+    end(&port, json)
+}
+
+/// Changes a port.
+pub fn set(args: SetArgs) -> Outcome {
+    let SetArgs { name, settings, json, socket } = args;
+    let port = Client::new(socket)?.change(&PortName(name), &settings.change())?;
+    end(&port, json)
+}
+
+/// Detaches a port.
+pub fn detach(args: DetachArgs) -> Outcome {
+    let DetachArgs { name, json, socket } = args;
+    let port = Client::new(socket)?.detach(&PortName(name))?;
+    end(&port, json)
+}
+
+fn end(port: &PortStatus, json: bool) -> Outcome {
+    show(port, json, || table(std::slice::from_ref(port)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The declaration of what is to be attached.
+fn declared(args: AttachArgs) -> Result<PortSpec, Box<dyn std::error::Error + Send + Sync>> {
+    let AttachArgs { podman, docker, nerdctl, mac, mtu, .. } = args;
+    let container = [
+        podman.map(|name| (Engine::Podman, name)),
+        docker.map(|name| (Engine::Docker, name)),
+        nerdctl.map(|name| (Engine::Nerdctl, name)),
+    ]
+    .into_iter()
+    .flatten()
+    .next();
+    let name = args.name.or_else(|| container.as_ref().map(|(_, name)| name.clone()));
+    let netns = match (args.netns, args.pid, container) {
+        (Some(netns), ..) => Some(netns),
+        (_, Some(pid), _) => Some(namespace_of(pid)?),
+        (_, _, Some((engine, name))) => Some(engine.namespace(&name)?),
+        _ => None,
+    };
+    let attach = match (netns, args.vhost_user) {
+        (Some(netns), _) => Attachment::Container {
+            netns,
+            interface: args.interface,
+            mac,
+            addresses: args.address,
+            routes: Vec::new(),
+            mtu,
+            offload: !args.no_offload,
+        },
+        (None, socket) => Attachment::VhostUser {
+            socket: socket.expect("clap asks for one of them"),
+            mode: if args.listen { SocketMode::Listen } else { SocketMode::Connect },
+            mac,
+            queues: args.queues,
+            mtu,
+        },
+    };
+    let name = PortName(name.expect("clap asks for one of them"));
+    let spec = PortSpec {
+        network: args.network.map(NetworkName),
+        label: args.label,
+        ..PortSpec::new(name, attach)
+    };
+    Ok(spec.changed(&args.settings.change()))
+}
+
+/// A line for each port.
+pub fn table(ports: &[PortStatus]) -> String {
+    let mut table = headed([
+        "port",
+        "state",
+        "attached to",
+        "mac",
+        "network",
+        "receives",
+        "sends",
+        "addresses",
+    ]);
+    for port in ports {
+        let attached = match &port.attach {
+            Attachment::Container { netns, interface, .. } => format!("{interface} in {netns}"),
+            Attachment::VhostUser { socket, .. } => socket.clone(),
+        };
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
+        let network = port.network.as_ref().zip(port.label);
+        let addresses: Vec<_> = port.attach.addresses().iter().map(ToString::to_string).collect();
+        table.add_row([
+            port.name.to_string(),
+            port.state.to_string(),
+            attached,
+            or_dash(port.mac.map(|mac| mac.to_string())),
+            or_dash(network.map(|(name, label)| format!("{name} ({label})"))),
+            or_dash(port.rate.map(|rate| rate.to_string())),
+            or_dash(port.send_rate.map(|rate| rate.to_string())),
+            addresses.join(" "),
+        ]);
+    }
+    text(table)
+}
+
+fn rate(word: &str) -> Result<RateChange, String> {
+    if word == "none" {
+        return Ok(RateChange::None(NoRate::None));
+    }
+    let rate: Rate = word.parse().map_err(|error| format!("{error}, or `none`"))?;
+    Ok(RateChange::To(rate))
+}
+
+fn storm(word: &str) -> Result<StormLimits, &'static str> {
+    if word == "none" {
+        return Ok(StormLimits::NONE);
+    }
+    let limits: Result<Vec<u32>, _> = word.split(',').map(|limit| limit.trim().parse()).collect();
+    match limits.as_deref() {
+        Ok([broadcast, multicast, unknown]) => {
+            Ok(StormLimits { broadcast: *broadcast, multicast: *multicast, unknown: *unknown })
+        }
+        _ => Err("write `none`, or three numbers of frames a second: 1000,1000,1000"),
+    }
+}
+
+fn scheduling(word: &str) -> Result<Scheduling, &'static str> {
+    if word == "strict" {
+        return Ok(Scheduling::Strict);
+    }
+    let weights: Result<Vec<u32>, _> =
+        word.split(',').map(|weight| weight.trim().parse()).collect();
+    let weights = weights.ok().and_then(|weights| weights.try_into().ok());
+    weights.map(Scheduling::Weighted).ok_or("write `strict`, or eight weights: 1,1,1,1,2,2,4,4")
+}
