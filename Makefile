@@ -72,17 +72,30 @@ count: packages ## the instructions that a frame and a turn cost, which must not
 	$(CARGO) bench --package demand --package placement --package nlog --package shares \
 		--package overlay --package measure --package sim --bench instructions
 
+SHARE       = $(DESTDIR)$(PREFIX)/share
+BASH        = $(SHARE)/bash-completion/completions/zovn
+ZSH         = $(SHARE)/zsh/site-functions/_zovn
+FISH        = $(SHARE)/fish/vendor_completions.d/zovn.fish
+
 # The example's ports stay comments: it is for its reader to name containers that exist.
-install: build ## into DESTDIR/PREFIX: the programs, the agent's unit, and an example of /etc/zovn/host.toml if there is none
+install: build ## into DESTDIR/PREFIX: programs, their manual, completion, the agent's unit; an example of /etc/zovn/host.toml if there is none
 	$(CARGO) build --release --package zovn-agent
 	install -D -m 755 target/release/zovn target/release/zovn-agent -t $(DESTDIR)$(PREFIX)/bin
-	install -d $(DESTDIR)$(UNITS) $(DESTDIR)/etc/zovn
+	install -d $(DESTDIR)$(UNITS) $(DESTDIR)/etc/zovn $(dir $(BASH) $(ZSH) $(FISH))
 	sed 's|/usr/bin/|$(PREFIX)/bin/|' packaging/zovn-agent.service >$(DESTDIR)$(UNITS)/zovn-agent.service
+	target/release/zovn man $(SHARE)/man/man1
+	target/release/zovn completion bash >$(BASH)
+	target/release/zovn completion zsh >$(ZSH)
+	target/release/zovn completion fish >$(FISH)
 	[ -e $(DESTDIR)/etc/zovn/host.toml ] || \
 	sed '/^\[\[port/,$$ s/^[^#]/# &/' examples/host.toml >$(DESTDIR)/etc/zovn/host.toml
+
+uninstall: ## removes what `make install` has put there; /etc/zovn stays
+	rm -f $(DESTDIR)$(PREFIX)/bin/zovn $(DESTDIR)$(PREFIX)/bin/zovn-agent $(DESTDIR)$(UNITS)/zovn-agent.service
+	rm -f $(SHARE)/man/man1/zovn.1 $(SHARE)/man/man1/zovn-*.1 $(BASH) $(ZSH) $(FISH)
 
 clean: ## removes what was built
 	$(CARGO) clean
 	rm -rf fuzz/target fuzz/corpus fuzz/artifacts report.html
 
-.PHONY: help packages build profiled guest kernel run check test sanitize miri fuzz style lint doc bench count install clean
+.PHONY: help packages build profiled guest kernel run check test sanitize miri fuzz style lint doc bench count install uninstall clean

@@ -15,5 +15,11 @@
 mod command;
 mod outcome;
 
+/// The version of this program, and the commit that it is built of.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ZOVN_COMMIT"), ")");
+
+/// The day of that commit.
+pub const DAY: &str = env!("ZOVN_DAY");
+
 pub use command::{Args, EXAMPLES, run};
 pub use outcome::{Outcome, USAGE, end, is_usage, sentence};

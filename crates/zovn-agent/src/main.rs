@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use zovn_agent::{Args, end, is_usage, run};
+use zovn_agent::{Args, VERSION, end, is_usage, run};
 
 /// A host's switch alone.
 #[derive(Parser)]
-#[command(name = "zovn-agent", version, max_term_width = 100)]
+#[command(name = "zovn-agent", version = VERSION, max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     args: Args,

@@ -53,6 +53,16 @@ fn a_socket_that_others_could_open_or_nobody_would_find_is_refused() {
 }
 
 #[test]
+fn the_version_tells_what_it_was_built_of() {
+    let version = String::from_utf8(zovn_agent(&["--version"]).stdout).unwrap();
+    let commit =
+        version.trim().strip_prefix(concat!("zovn-agent ", env!("CARGO_PKG_VERSION"), " ("));
+    let commit = commit.and_then(|rest| rest.strip_suffix(')')).unwrap_or_default();
+    let is_commit = commit.len() >= 12 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(is_commit || matches!(commit, "development" | "unknown"), "{version}");
+}
+
+#[test]
 fn the_help_names_the_program() {
     let help = zovn_agent(&["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();

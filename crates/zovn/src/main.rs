@@ -20,6 +20,7 @@ mod endpoint;
 mod fabric;
 mod get;
 mod lab;
+mod manual;
 mod measure;
 mod memory;
 mod networks;
@@ -35,14 +36,14 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use ::lab::LabError;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 #[global_allocator]
 static MEMORY: memory::Memory = memory::Memory;
 
 /// A zero-loss virtual switch for containers, and what measures it against its peers.
 #[derive(Parser)]
-#[command(name = "zovn", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "zovn", version = zovn_agent::VERSION, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -66,6 +67,9 @@ enum Command {
     Measure(measure::Args),
     Sim(sim::Args),
     Demo(demo::Args),
+    Completion(manual::CompletionArgs),
+    #[command(hide = true)]
+    Man(manual::ManArgs),
     /// A program inside a lab's namespace, driven by its parent.
     #[command(hide = true)]
     Endpoint(endpoint::Args),
@@ -89,6 +93,8 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Completion(args) => manual::completion(args, Cli::command()),
+        Command::Man(args) => manual::man(args, Cli::command()),
         Command::Endpoint(args) => endpoint::run(args),
         Command::Fabric(args) => fabric::run(args),
     };

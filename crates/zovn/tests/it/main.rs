@@ -3,5 +3,6 @@
 mod circles;
 mod documents;
 mod floors;
+mod manual;
 mod readme;
 mod sim;

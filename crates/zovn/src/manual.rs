@@ -1,0 +1,60 @@
+//! `zovn completion` and `zovn man`: the command line as shells complete it, and as pages of the
+//! manual.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Command;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::ending::Outcome;
+
+const EXAMPLES: &str = "\
+Examples:
+  source <(zovn completion bash)             in this shell
+  zovn completion fish >~/.config/fish/completions/zovn.fish
+
+`make install` puts those of bash, zsh and fish where these look for them.";
+
+/// Print what has a shell complete zovn's commands and flags.
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct CompletionArgs {
+    /// Whose.
+    shell: Shell,
+}
+
+/// Write the pages of the manual, one for each command.
+#[derive(clap::Args)]
+pub struct ManArgs {
+    /// The folder that they are written to.
+    folder: PathBuf,
+}
+
+/// Prints a shell's script for the command line of `zovn`.
+pub fn completion(args: CompletionArgs, mut zovn: Command) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut zovn, "zovn", &mut script);
+    io::stdout().write_all(&script)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the pages of `zovn`.
+pub fn man(args: ManArgs, zovn: Command) -> Outcome {
+    let ManArgs { folder } = args;
+    let wrong = |error: io::Error| format!("cannot write to {}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(wrong)?;
+    let mut zovn = zovn.disable_help_subcommand(true);
+    zovn.build();
+    write(&zovn, &folder).map_err(wrong)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the pages of a command and of those below it.
+fn write(command: &Command, folder: &Path) -> io::Result<()> {
+    Man::new(command.clone()).date(zovn_agent::DAY).generate_to(folder)?;
+    let below = command.get_subcommands().filter(|command| !command.is_hide_set());
+    below.into_iter().try_for_each(|command| write(command, folder))
+}
