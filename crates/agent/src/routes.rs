@@ -384,6 +384,7 @@ fn replaced(generation: Generation) -> (Tag, Json<NetworksReplaced>) {
     ("uplink" = Option<bool>, Query, description = "Packets in the underlay; their headers of Ethernet are made up."),
     ("refused" = Option<bool>, Query, description = "What is refused; a comment says why."),
     ("direction" = Option<CaptureDirection>, Query, description = "Into the switch or out of it; both if absent."),
+    ("filter" = Option<String>, Query, description = "What frames have to be, as tcpdump says it: `host 10.0.0.2 and tcp port 80`."),
     ("snap" = Option<u32>, Query, minimum = 1, description = "The most bytes of a frame that are kept."),
     ("count" = Option<u64>, Query, minimum = 1, description = "How many frames."),
     ("duration" = Option<String>, Query, description = "For how long: `10s`."),

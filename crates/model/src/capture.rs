@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-use crate::PortName;
+use crate::{Filter, PortName};
 
 /// What is to be captured. What names no place at all, neither ports nor `uplink` nor `refused`,
 /// means everything.
@@ -20,6 +20,8 @@ pub struct CaptureSpec {
     pub refused: bool,
     /// Which way frames go.
     pub direction: CaptureDirection,
+    /// What frames have to be; anything if absent.
+    pub filter: Option<Filter>,
     /// The most bytes of a frame that are kept; all of them if absent.
     pub snap: Option<u32>,
     /// How many frames; without end if absent.
@@ -69,12 +71,12 @@ impl CaptureDirection {
 pub struct InvalidCapture {
     key: String,
     value: String,
-    wrong: &'static str,
+    wrong: String,
 }
 
 impl CaptureSpec {
     /// What the pairs of a query ask for: `port`, which may come again, `uplink`, `refused`,
-    /// `direction`, `snap`, `count`, `duration`.
+    /// `direction`, `filter`, `snap`, `count`, `duration`.
     ///
     /// # Errors
     ///
@@ -85,7 +87,11 @@ impl CaptureSpec {
         let mut spec = Self::default();
         for (key, value) in pairs {
             let (key, value) = (key.as_ref(), value.as_ref());
-            let because = |wrong| InvalidCapture { key: key.into(), value: value.into(), wrong };
+            let because = |wrong: &str| InvalidCapture {
+                key: key.into(),
+                value: value.into(),
+                wrong: wrong.into(),
+            };
             const SWITCH: &str = "neither true nor false: say one of them";
             const NUMBER: &str = "no number above zero: say one";
             match key {
@@ -98,6 +104,12 @@ impl CaptureSpec {
                     spec.direction =
                         named.ok_or_else(|| because("no direction: say in, out or both"))?;
                 }
+                "filter" => {
+                    let filter = value
+                        .parse::<Filter>()
+                        .map_err(|error| because(&alloc::format!("no filter: {error}")))?;
+                    spec.filter = Some(filter);
+                }
                 "snap" => spec.snap = Some(above_zero(value).ok_or_else(|| because(NUMBER))?),
                 "count" => spec.count = Some(above_zero(value).ok_or_else(|| because(NUMBER))?),
                 "duration" => {
@@ -107,7 +119,7 @@ impl CaptureSpec {
                 }
                 _ => {
                     return Err(because(
-                        "unknown: say port, uplink, refused, direction, snap, count or duration",
+                        "unknown: say port, uplink, refused, direction, filter, snap, count or duration",
                     ));
                 }
             }
@@ -125,6 +137,7 @@ impl CaptureSpec {
             "direction",
             (self.direction != CaptureDirection::Both).then(|| self.direction.name().into()),
         );
+        say("filter", self.filter.as_ref().map(|filter| alloc::format!("{filter}")));
         say("snap", self.snap.map(|bytes| alloc::format!("{bytes}")));
         say("count", self.count.map(|frames| alloc::format!("{frames}")));
         say("duration", self.duration.map(|duration| alloc::format!("{duration}")));
@@ -152,6 +165,7 @@ mod tests {
             uplink: true,
             refused: true,
             direction: CaptureDirection::Out,
+            filter: Some("tcp port 80 && host fd00::1".parse().unwrap()),
             snap: Some(128),
             count: Some(7),
             duration: Some(Span::from_millis(1500)),
@@ -163,8 +177,14 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_said() {
-        let wrong =
-            [("snap", "0"), ("count", "x"), ("direction", "up"), ("uplink", "1"), ("ports", "a")];
+        let wrong = [
+            ("snap", "0"),
+            ("count", "x"),
+            ("direction", "up"),
+            ("uplink", "1"),
+            ("ports", "a"),
+            ("filter", "hots a"),
+        ];
         for (key, value) in wrong {
             let error = CaptureSpec::from_query([(key, value)]).unwrap_err();
             assert!(alloc::format!("{error}").contains(key), "{error}");

@@ -21,6 +21,7 @@ extern crate alloc;
 mod address;
 mod capture;
 mod claim;
+mod filter;
 mod host;
 mod invalid;
 mod ledger;
@@ -35,6 +36,10 @@ mod uplink;
 mod vtep;
 
 pub use capture::{CaptureDirection, CaptureSpec, InvalidCapture};
+pub use filter::{
+    Expression, Filter, InvalidFilter, LONGEST_FILTER, Protocol, Side as FilterSide,
+    Test as FilterTest,
+};
 pub use host::{AgentSettings, DEFAULT_SOCKET, Deleted, HostConfig, MOST_PORTS, Polling};
 pub use invalid::InvalidConfig;
 pub use ledger::{ClassStatus, LedgerStatus, Ledgers};

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod filter;
 mod ledgers;
 mod line;
 mod peers;

@@ -16,11 +16,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use lossless::{PortId, Reason};
-use model::{CaptureSpec, PortName};
+use model::{CaptureSpec, Expression, PortName};
 use port::FrameView;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use units::{Instant, Span};
 use wire::Offload;
+use wire::flow::HEADERS;
+
+use crate::filter;
 
 /// The most captures at once.
 pub const MOST_TAPS: usize = 8;
@@ -190,7 +193,9 @@ impl Taps {
         let Self { ports, taps, missed } = self;
         let at = at + *missed;
         let Some(Some(name)) = ports.get(port.index()) else { return };
-        for tap in taps.iter_mut().filter(|tap| tap.wants_port(name) && tap.wants_way(way)) {
+        let wants =
+            |tap: &&mut Tap| tap.wants_port(name) && tap.wants_way(way) && tap.wants_frame(frame);
+        for tap in taps.iter_mut().filter(wants) {
             let (len, offload) = (frame.len(), frame.offload());
             let seen = Seen { at, len, way: Some(way), offload, refused: None };
             tap.put(Place::Port(name.clone(), way), seen, |bytes| frame.read(bytes));
@@ -213,7 +218,8 @@ impl Taps {
         for tap in taps.iter_mut() {
             let concerns = |name: Option<&PortName>| name.is_some_and(|name| tap.wants_port(name));
             let is_its = tap.spec.ports.is_empty() || concerns(from) || to.is_some_and(concerns);
-            if !(tap.is_everything || tap.spec.refused && is_its) {
+            let is_asked = tap.is_everything || tap.spec.refused && is_its;
+            if !is_asked || !tap.wants_frame(frame) {
                 continue;
             }
             let told = |name: Option<&PortName>| {
@@ -242,16 +248,25 @@ impl Taps {
         offload: Offload,
     ) {
         let at = at + self.missed;
-        for tap in self.taps.iter_mut().filter(|tap| tap.wants_outer(way)) {
-            let len = headers.len() + payload.len();
+        let len = headers.len() + payload.len();
+        let begin = |to: &mut [u8]| {
+            let first = headers.len().min(to.len());
+            to[..first].copy_from_slice(&headers[..first]);
+            let rest = payload.len().min(to.len() - first);
+            to[first..first + rest].copy_from_slice(&payload[..rest]);
+            first + rest
+        };
+        let wants = |tap: &&mut Tap| {
+            tap.wants_outer(way)
+                && tap.wants(|filter| {
+                    let mut head = [0; HEADERS];
+                    let known = begin(&mut head);
+                    filter::is_met(filter, &head[..known], len)
+                })
+        };
+        for tap in self.taps.iter_mut().filter(wants) {
             let seen = Seen { at, len, way: Some(way), offload, refused: None };
-            tap.put(Place::Uplink, seen, |bytes| {
-                let first = headers.len().min(bytes.len());
-                bytes[..first].copy_from_slice(&headers[..first]);
-                let rest = &mut bytes[first..];
-                rest.copy_from_slice(&payload[..rest.len()]);
-                first + rest.len()
-            });
+            tap.put(Place::Uplink, seen, begin);
         }
     }
 
@@ -272,6 +287,15 @@ impl Tap {
 
     fn wants_outer(&self, way: Direction) -> bool {
         (self.is_everything || self.spec.uplink) && self.wants_way(way)
+    }
+
+    /// Whether a frame is what the filter asks for, if there is one.
+    fn wants_frame(&self, frame: &FrameView<'_>) -> bool {
+        self.wants(|filter| filter::is_met(filter, frame.first(&mut [0; HEADERS]), frame.len()))
+    }
+
+    fn wants(&self, is_met: impl FnOnce(&Expression) -> bool) -> bool {
+        self.spec.filter.as_ref().is_none_or(|filter| is_met(filter.expression()))
     }
 
     fn wants_way(&self, way: Direction) -> bool {
@@ -365,6 +389,25 @@ mod tests {
         taps.pass(Instant::ZERO, port, Direction::In, &frame);
         taps.flush();
         assert_eq!(read(&mut reader).unwrap().frames.len(), 1);
+    }
+
+    #[test]
+    fn a_filter_chooses_frames_and_packets_of_the_underlay() {
+        let (mut taps, port) = taps();
+        let filter = Some("ether host 02:00:00:00:00:07".parse().unwrap());
+        let mut reader = taps.begin(CaptureSpec { filter, ..CaptureSpec::default() }).unwrap();
+        let frame = |mac: u8| [&[2, 0, 0, 0, 0, mac][..], &[0; 54]].concat();
+        for mac in 1..10 {
+            let frame = frame(mac);
+            taps.pass(Instant::ZERO, port, Direction::In, &FrameView::plain(&frame));
+            taps.refuse(Instant::ZERO, port, None, Reason::NoEgress, &FrameView::plain(&frame));
+            let (headers, payload) = frame.split_at(20);
+            taps.pass_outer(Instant::ZERO, Direction::In, headers, payload, Offload::default());
+        }
+        taps.flush();
+        let chunk = read(&mut reader).unwrap();
+        assert_eq!(chunk.places, ["a ingress", "refused", "uplink"]);
+        assert_eq!(chunk.bytes, frame(7).repeat(3));
     }
 
     #[test]

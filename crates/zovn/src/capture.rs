@@ -17,19 +17,20 @@ use std::time::{Duration, Instant};
 
 use api::Client;
 use clap::ValueEnum;
-use model::{CaptureDirection, CaptureSpec, PortName};
+use model::{CaptureDirection, CaptureSpec, Filter, PortName};
 use pcap_file::pcapng::blocks::block_common::Block;
 use pcap_file::pcapng::blocks::interface_statistics::InterfaceStatisticsOption;
 use pcap_file::pcapng::{PcapNgParseError, PcapNgParser};
 use units::Span;
 
-use crate::ending::Outcome;
+use crate::ending::{Outcome, USAGE};
 use crate::signals;
 
 const EXAMPLES: &str = "\
 Examples:
   zovn capture -w all.pcapng                 everything, until Ctrl-C
   zovn capture --port web --snap 128 --duration 10s -w web.pcapng
+  zovn capture --port web -w dns.pcapng udp port 53 and not host 10.0.0.9
   zovn capture --refused | tshark -r -       what is refused, and why
   zovn capture --uplink --count 100 | tcpdump -nr -
 
@@ -61,6 +62,10 @@ pub struct Args {
     /// Which way frames go, seen from the switch.
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     direction: Direction,
+    /// What frames have to be, in tcpdump's words: host, net, port (with src or dst before them),
+    /// ether host, vlan, ip, ip6, arp, tcp, udp, icmp, icmp6; and, or, not and parentheses.
+    #[arg(value_name = "EXPRESSION")]
+    filter: Vec<String>,
     /// Keep no more of each frame.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     snap: Option<u32>,
@@ -99,7 +104,17 @@ pub fn run(args: Args) -> Outcome {
     };
     let Args { uplink, refused, snap, count, duration, .. } = args;
     let ports = args.port.into_iter().map(PortName).collect();
-    let spec = CaptureSpec { ports, uplink, refused, direction, snap, count, duration };
+    let filter = match args.filter.join(" ") {
+        words if words.is_empty() => None,
+        words => match words.parse::<Filter>() {
+            Ok(filter) => Some(filter),
+            Err(error) => {
+                eprintln!("zovn: `{words}` is no filter: {error}");
+                return Ok(ExitCode::from(USAGE));
+            }
+        },
+    };
+    let spec = CaptureSpec { ports, uplink, refused, direction, filter, snap, count, duration };
     let client = Client::new(args.socket)?;
     let mut stream = client.capture(&spec)?;
     // Only now: a capture that does not begin leaves what is there.

@@ -135,3 +135,79 @@ fn what_cannot_be_captured_is_said() {
     drop(captures);
     until(|| client.capture(&model::CaptureSpec::default()).is_ok());
 }
+
+#[test]
+fn an_expression_chooses_frames_as_tcpdump_does() {
+    if !tshark::is_here() {
+        return;
+    }
+    let mut world = World::new(2);
+    world.start(2);
+    world.greet(0, 1);
+    let flags = ["--port", "c0", "udp", "dst", "port", "7", "and", "src", "10.9.0.1"];
+    let capture = Capture::begin(&world, &flags);
+    for _ in 0..3 {
+        world.greet(0, 1);
+    }
+    until(|| capture.has(3));
+    let (capture, _) = capture.end();
+    let fields = capture.read(&["ip.src", "ip.dst", "udp.dstport"]);
+    assert_eq!(fields, vec![["10.9.0.1", "10.9.0.2", "7"].map(str::to_owned); 3]);
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+    command.args(["capture", "-w", "-", "hots", "10.0.0.1", "--socket"]).arg(world.socket());
+    let refused = command.output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("`hots 10.0.0.1` is no filter: `hots` is not understood"), "{said}");
+}
+
+/// A file system of a few pages, which goes with its guard.
+struct Small(PathBuf);
+
+impl Small {
+    fn new(at: PathBuf) -> Self {
+        fs::create_dir(&at).unwrap();
+        let options = ["-t", "tmpfs", "-o", "size=32k", "none"];
+        assert!(Command::new("mount").args(options).arg(&at).status().unwrap().success());
+        Self(at)
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_and_what_is_on_it_stays_readable() {
+    if !tshark::is_here() {
+        return;
+    }
+    let mut world = World::new(2);
+    world.start(2);
+    world.greet(0, 1);
+    let small = Small::new(world.directory.path().join("small"));
+    let file = small.0.join("full.pcapng");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+    command.arg("capture").arg("-w").arg(&file).arg("--socket").arg(world.socket());
+    let mut capture = command.stderr(Stdio::piped()).spawn().unwrap();
+    let (from, to) = (world.udp(0), world.udp(1));
+    until(|| {
+        from.send_to(&[7; 1000], to.local_addr().unwrap()).unwrap();
+        to.recv(&mut [0; 1000]).unwrap();
+        capture.try_wait().unwrap().is_some()
+    });
+    let output = capture.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let why = format!("cannot write {}: No space left on device", file.display());
+    assert!(said.contains(&why), "{said}");
+    let count = said.split_whitespace().nth(1).unwrap().to_owned();
+    let fields = ["-T", "fields", "-e", "frame.number"];
+    let read = Command::new("tshark").arg("-r").arg(&file).args(fields).output().unwrap();
+    let (frames, complaints) = (String::from_utf8(read.stdout).unwrap(), read.stderr);
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&complaints));
+    assert_eq!(frames.lines().count().to_string(), count, "{said}");
+}
