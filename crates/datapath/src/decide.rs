@@ -18,10 +18,11 @@ use units::{Class, ClassMap, Instant, Mac, Span};
 use wire::ethernet::{Peek, Tag};
 use wire::membership;
 
+use crate::address::Address;
 use crate::cache::{Action, Cache, Cached, Entry};
 use crate::flaps::{Flap, Flaps};
 use crate::key::FlowKey;
-use crate::l2::{Address, Learned, Place, Segment};
+use crate::l2::{Learned, Place, Segment};
 use crate::storm::{Storm, StormLimits};
 use crate::vlan::{Retag, Vlans};
 use crate::{Declared, Network, Peer, Remote};
@@ -590,8 +591,8 @@ impl Datapath {
     }
 
     /// Who is to have a frame for many; and how many that are, if its port may have so much flooded
-    /// and no more: as nobody has asked for the frame, or as it may be going round in circles, since
-    /// its source is elsewhere.
+    /// and no more: as nobody has asked for the frame, or as it may be going round in circles,
+    /// since its source is elsewhere.
     fn audience(
         &self,
         now: Instant,
@@ -721,8 +722,8 @@ impl Visit<'_> {
         self.datapath.decision(self.now, self.from, key, self.action)
     }
 
-    /// Notes what a frame for a group says of who is in which ([`wire::membership`]). A copy for who
-    /// has not said so holds nobody.
+    /// Notes what a frame for a group says of who is in which ([`wire::membership`]). A copy for
+    /// who has not said so holds nobody.
     pub fn overhear(&mut self, header: &Peek, network: Network, frame: &[u8]) {
         let key = FlowKey::of(header, network);
         self.datapath.overhear(self.now, self.from, key, frame);

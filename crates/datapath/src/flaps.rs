@@ -7,7 +7,7 @@ use lossless::PortId;
 use units::{Instant, Mac, Span};
 
 use crate::Network;
-use crate::l2::Address;
+use crate::address::Address;
 
 /// Moves that follow one another within this time are of one kind.
 const WINDOW: Span = Span::from_secs(60);

@@ -21,7 +21,7 @@ use lossless::{PortId, PortSet};
 use units::{Instant, Mac, Span};
 use wire::membership::Told;
 
-use crate::l2::Address;
+use crate::address::Address;
 
 /// How long a router may take to ask again: two queries may be lost (RFC 3376 §8.5).
 const ROUTER_ASKS: Span = Span::from_secs(255);

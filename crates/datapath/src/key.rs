@@ -51,8 +51,8 @@ impl FlowKey {
         Peek::tag_of(self.tci())
     }
 
-    /// Whether no machine may send such a frame: its source is a group or nobody (802.3 §3.2.3), its
-    /// VLAN is reserved (802.1Q table 9-2), or it is MAC control for somebody beyond the link.
+    /// Whether no machine may send such a frame: its source is a group or nobody (802.3 §3.2.3),
+    /// its VLAN is reserved (802.1Q table 9-2), or it is MAC control for somebody beyond the link.
     pub(crate) fn is_malformed(self) -> bool {
         let source = self.source();
         source.is_multicast()

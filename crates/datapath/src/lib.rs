@@ -22,6 +22,7 @@
 
 extern crate alloc;
 
+mod address;
 mod answer;
 mod cache;
 mod decide;

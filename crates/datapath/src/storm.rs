@@ -2,8 +2,9 @@
 //!
 //! What nobody asked for is copied to everybody, so it costs the switch and its receivers more than
 //! it costs its sender; and where a port's owner connects two of its ports, each copy comes back as
-//! a frame, whether it was asked for or not. A token bucket for each kind bounds that. A frame that is copied to many receivers
-//! counts several times, so that the work of a second is bounded however many ports there are.
+//! a frame, whether it was asked for or not. A token bucket for each kind bounds that. A frame that
+//! is copied to many receivers counts several times, so that the work of a second is bounded
+//! however many ports there are.
 
 use core::num::NonZeroU32;
 

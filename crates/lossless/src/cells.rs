@@ -268,8 +268,8 @@ impl<F: Copy> Cells<F> {
         *spares == 1
     }
 
-    /// The bystander is done with the cell of `node`, which is about to be [finished](Self::finish).
-    /// Whether it was the frame's last such cell.
+    /// The bystander is done with the cell of `node`, which is about to be
+    /// [finished](Self::finish). Whether it was the frame's last such cell.
     pub(crate) fn end_spare(&mut self, node: Node) -> bool {
         self.cells[node.0 as usize].stamp.0 &= !Stamp::SPARE;
         let spares = self.spares(node);

@@ -35,6 +35,7 @@ mod account;
 mod arrive;
 mod attach;
 mod audit;
+mod bystanders;
 mod cells;
 mod config;
 mod copies;

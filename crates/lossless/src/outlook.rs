@@ -91,8 +91,8 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// The same of a copy for a [bystander](crate::Audience::bystanders) that comes by `from`, and is
-    /// for a port or for a flow behind it.
+    /// The same of a copy for a [bystander](crate::Audience::bystanders) that comes by `from`, and
+    /// is for a port or for a flow behind it.
     pub fn copy_outlook(
         &self,
         from: PortId,
