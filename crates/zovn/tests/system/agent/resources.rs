@@ -1,0 +1,124 @@
+//! What an agent takes of its host: descriptors, memory, the processor.
+
+use super::*;
+use crate::common::cpu_ns;
+
+#[test]
+fn a_detached_port_leaves_no_descriptor_behind() {
+    let mut world = World::new(2);
+    let client = world.start(1);
+    let agent = world.agent.as_ref().unwrap().id();
+    let open = || fs::read_dir(format!("/proc/{agent}/fd")).unwrap().count();
+    let before = open();
+    for _ in 0..3 {
+        client.attach(&world.port(1)).unwrap();
+        assert!(open() > before);
+        client.detach(&name(1)).unwrap();
+    }
+    // The last to let go is the thread that looks at interfaces.
+    until(|| open() <= before);
+}
+
+#[test]
+fn an_agent_whose_ports_have_taken_every_descriptor_still_answers() {
+    let mut world = World::new(24);
+    let mut limited = Command::new("sh");
+    let command = world.command(0);
+    limited.args(["-c", "ulimit -n 100 && exec \"$@\"", "sh"]);
+    limited.arg(command.get_program()).args(command.get_args()).stderr(Stdio::piped());
+    let client = world.start_as(limited);
+    let mut attached = 0;
+    let (status, problem) = loop {
+        match client.attach(&world.port(attached)) {
+            Ok(_) => attached += 1,
+            refused => break refusal(refused),
+        }
+    };
+    assert!(status == 422 && problem.contains("Too many open files"), "{problem}");
+    // Whoever holds connections open does not keep others out.
+    let silent: Vec<_> = (0..8).map(|_| UnixStream::connect(world.socket()).unwrap()).collect();
+    let before = client.status().unwrap().ports.len();
+    assert!(before == attached && attached > 5, "{attached}");
+    drop(silent);
+    // What is free goes to connections first.
+    for place in 0..3 {
+        client.detach(&name(place)).unwrap();
+    }
+    client.attach(&world.port(0)).unwrap();
+    world.greet(0, 3);
+}
+
+#[test]
+fn many_idle_ports_take_little_memory_and_are_gone_soon() {
+    let mut world = World::new(1);
+    let client = world.start(0);
+    for number in 0..64 {
+        let mut port = world.port(0);
+        let Attachment::Container { interface, addresses, .. } = &mut port.attach else {
+            unreachable!("it is a container's");
+        };
+        (*interface, *addresses) = (format!("e{number}"), Vec::new());
+        port.name = name(number);
+        client.attach(&port).unwrap();
+    }
+    let pid = world.agent.as_ref().unwrap().id();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let kib: u64 = resident.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+    // The agent without ports has 25 MiB, the UDP gate's tables among them.
+    assert!(kib < 96 << 10, "{kib} KiB");
+    let began = Instant::now();
+    let (code, log) = world.end(Signal::INT);
+    assert_eq!(code, Some(0), "{log}");
+    // One after the other, they take more than 2 s.
+    assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
+}
+
+#[test]
+fn an_idle_agent_with_32_ports_costs_less_than_a_hundredth_of_a_core() {
+    let mut world = World::new(32);
+    let client = world.start(32);
+    // Containers that have just come up have something to say of themselves; wait until they have
+    // said it.
+    let mut accepted = u64::MAX;
+    until(|| {
+        thread::sleep(Duration::from_secs(1));
+        let before = std::mem::replace(&mut accepted, client.status().unwrap().ledger.accepted);
+        before == accepted
+    });
+    let pid = world.agent.as_ref().unwrap().id();
+    let (began, used) = (Instant::now(), cpu_ns(pid));
+    // Not for anything to happen: this is the time over which the agent's share is taken.
+    thread::sleep(Duration::from_secs(3));
+    let share = (cpu_ns(pid) - used) as f64 / began.elapsed().as_nanos() as f64;
+    assert!(share < 0.01, "an idle agent uses {:.2} % of a core", share * 100.0);
+}
+
+/// Starts an agent without ports, of whose polling its file says one thing and its flag another.
+fn start_polling(world: &mut World, file: &str, flag: &str) -> u32 {
+    let mut command = world.command(0);
+    command.args(["--poll", flag]);
+    fs::write(world.directory.path().join("host.toml"), format!("[agent]\npolling = '{file}'\n"))
+        .unwrap();
+    world.start_as(command);
+    world.agent.as_ref().unwrap().id()
+}
+
+#[test]
+fn a_flag_has_it_poll_whatever_the_file_says() {
+    let mut world = World::new(0);
+    let pid = start_polling(&mut world, "adaptive", "always");
+    // An agent that sleeps takes minutes for that.
+    until(|| cpu_ns(pid) > 1_000_000_000);
+}
+
+#[test]
+fn a_flag_has_it_sleep_whatever_the_file_says() {
+    let mut world = World::new(0);
+    let pid = start_polling(&mut world, "always", "adaptive");
+    let sleeps = |task: fs::DirEntry| {
+        let status = fs::read_to_string(task.path().join("status")).unwrap();
+        status.starts_with("Name:\tzovn-switch\n") && status.contains("\nState:\tS")
+    };
+    until(|| fs::read_dir(format!("/proc/{pid}/task")).unwrap().any(|task| sleeps(task.unwrap())));
+}
