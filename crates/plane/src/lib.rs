@@ -16,16 +16,19 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod captures;
 mod filter;
 mod ledgers;
 mod line;
 mod peers;
 mod plane;
+mod receive;
 mod retag;
 mod stages;
 pub mod taps;
 #[cfg(test)]
 mod tests;
+mod transmit;
 mod uplink;
 
 pub use ledgers::ledger;

@@ -15,47 +15,30 @@
 //! A port that has nothing to receive leaves the `rx_ready` set, and enters it again by an event. A
 //! device without events of its own is asked for one first ([`Plane::arm`]).
 
-use std::cell::Cell;
-
-use datapath::{Datapath, Decision, Network, Verdict, Visit};
+use datapath::{Datapath, Network};
 use lossless::{
-    Defect, Destination, Flow, Head, Offered, PortConfig, PortId, PortSet, Reason, Refusal,
-    Refused, Released, Settings, Shaping, Size, Switch, TooManyPorts,
+    Defect, PortConfig, PortId, PortSet, Reason, Settings, Shaping, Switch, TooManyPorts,
 };
-use port::{FrameView, Left, Port, PortError, Slot, Taken};
-use units::{Gcra, Instant, Span};
-use wire::ethernet::Peek;
+use port::{Port, PortError, Slot};
+use units::{Gcra, Instant};
 
 use crate::audit::Audit;
-use crate::line::{End, Line, Lines, release};
+use crate::line::{End, Line, Lines};
 use crate::peers::{NoPeers, Peers};
 use crate::retag::Retagged;
-use crate::stages::{Clearance, Gate, Intercepted, NoGate, NoResponder, Responder};
-use crate::taps::{Direction, Taps};
+use crate::stages::{Gate, NoGate, NoResponder, Responder};
+use crate::taps::Taps;
 
 /// The most frames of one port in one visit.
 pub const BURST: u32 = port::BURST as u32;
-
-/// How many slots a guest gets back at once that owes an answer: enough for a few messages.
-const KEPT: usize = 8;
-
-/// How long a flow has taken nothing before it is asked about for its verdict: less than a verdict
-/// takes.
-const A_WHILE: Span = Span::from_millis(20);
-
-/// The most bytes that are looked at of what hosts say of groups: a full frame's, two tags with it.
-const LONGEST_REPORT: usize = 1522;
-
-/// So many frames of a guest that are held for bystanders are to take up none of its slots.
-const MOST_COPIES: u32 = 64;
 
 /// What a visit to a sender relies on.
 pub const HAS_ROOM: &str = "no more is received than there is room for";
 
 /// Devices that were armed: for a frame, for room for one.
 #[derive(Default)]
-struct Armed {
-    ingress: PortSet,
+pub(crate) struct Armed {
+    pub(crate) ingress: PortSet,
     egress: PortSet,
 }
 
@@ -70,28 +53,28 @@ pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate> {
     /// Ports that may have frames to receive. The others were seen empty, and an event will tell.
     pub(crate) rx_ready: PortSet,
     /// Those of `rx_ready` that were seen empty, and make no event unless they are armed.
-    unarmed: PortSet,
+    pub(crate) unarmed: PortSet,
     /// Devices that were armed since the last [check](Self::check_armed), and those to check next.
-    armed: Armed,
+    pub(crate) armed: Armed,
     doubtful: Armed,
     /// Ports that were touched since their last flush.
     pub(crate) needs_flush: PortSet,
     /// Ports whose senders have used up their rate for now.
-    paced: PortSet,
+    pub(crate) paced: PortSet,
     /// Ports that had no room when a frame was last offered to them, or could not finish their
     /// flush.
     pub(crate) tx_blocked: PortSet,
     /// The port that far hosts are behind.
     pub(crate) uplink: Option<PortId>,
-    responder: R,
-    gate: G,
+    pub(crate) responder: R,
+    pub(crate) gate: G,
     /// Frames that were refused or intercepted in this visit, to be released at its end.
     pub(crate) refused: Vec<Slot>,
     /// The same of frames from far hosts.
     pub(crate) turned_away: Vec<(Slot, Reason)>,
     audit: Audit,
     /// The frame whose tag was changed last.
-    retagged: Retagged,
+    pub(crate) retagged: Retagged,
     /// Captures, if there are any.
     pub(crate) taps: Option<Box<Taps>>,
 }
@@ -476,26 +459,6 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         audit.step(switch, lines.iter().map(|line| line.as_ref().map(|line| line.id)));
     }
 
-    /// Asks about flows that have taken nothing for a while, before they are judged: their sockets
-    /// may have been read and still have no room.
-    fn ask_again(&mut self, now: Instant) {
-        let Self { switch, lines, gate, uplink, .. } = self;
-        for id in switch.pending().iter().filter(|id| Some(*id) != *uplink) {
-            if switch.flows(id).len() == 0 {
-                continue;
-            }
-            let silent = switch.aside(id).filter(|aside| now.since(aside.since) >= A_WHILE);
-            for flow in silent.map(|aside| aside.flow).collect::<Vec<_>>() {
-                let mut visit = switch.departures(now, id);
-                let Some(mut head) = visit.parked_head(flow) else { continue };
-                let source = lines[head.ingress().index()].as_deref();
-                let source = source.expect("a port with held frames is attached");
-                let clearance = gate.ask(id, &source.end.frame(head.frame()));
-                note(&mut head, clearance);
-            }
-        }
-    }
-
     /// Whether audits have found no defect so far: each tick audits a few ports. They count what
     /// lies at egresses; of an ingress, they only sum up its own books. [`Switch::audit`] counts
     /// everything at once.
@@ -508,435 +471,11 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         self.audit.take_news()
     }
 
-    /// Where captures begin: from now on frames are copied.
-    pub fn taps_or_new(&mut self) -> &mut Taps {
-        let Self { switch, taps, .. } = self;
-        taps.get_or_insert_with(|| {
-            switch.list_refused(true);
-            Box::default()
-        })
-    }
-
-    /// The captures, if there are any.
-    pub fn taps_mut(&mut self) -> Option<&mut Taps> {
-        self.taps.as_deref_mut()
-    }
-
-    /// Passes what was captured since the last call on to the readers.
-    pub fn flush_taps(&mut self) {
-        if let Some(taps) = &mut self.taps
-            && !taps.flush()
-        {
-            self.taps = None;
-            self.switch.list_refused(false);
-        }
-    }
-
-    /// Releases frames, after the captures have seen which of them were refused.
-    pub(crate) fn release_all(
-        &mut self,
-        now: Instant,
-        gone: impl IntoIterator<Item = Released<Slot>>,
-    ) {
-        let Self { switch, lines, needs_flush, taps, .. } = self;
-        if let Some(taps) = taps {
-            show_refused(now, switch, taps, |port, slot| {
-                lines[port.index()]
-                    .as_deref()
-                    .expect("it is attached as long as it has frames")
-                    .end
-                    .frame(slot)
-            });
-        }
-        for released in gone {
-            release(lines, needs_flush, released);
-        }
-    }
-
     pub(crate) fn line(&self, id: PortId) -> &Line<P, F> {
         self.lines[id.index()].as_ref().expect("the port is attached")
     }
 
     pub(crate) fn line_mut(&mut self, id: PortId) -> &mut Line<P, F> {
         self.lines[id.index()].as_mut().expect("the port is attached")
-    }
-
-    /// Receives what a device has, as far as the switch has room for it.
-    // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the
-    // processor's registers.
-    #[inline(never)]
-    fn receive<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
-        let Self {
-            datapath,
-            switch,
-            lines,
-            rx_ready,
-            unarmed,
-            armed,
-            needs_flush,
-            paced,
-            responder,
-            gate,
-            refused,
-            taps,
-            ..
-        } = self;
-        let line = lines[id.index()].as_mut().expect("the port is attached");
-        unarmed.remove(id);
-        paced.remove(id);
-        if line.muted || line.failed.is_some() {
-            rx_ready.remove(id);
-            switch.set_absent(id, line.is_absent());
-            return false;
-        }
-        if line.pace.as_ref().is_some_and(|pace| pace.ready_at() > now) {
-            paced.insert(id);
-            return false;
-        }
-        let most = switch.room(now, id).min(BURST);
-        if most == 0 {
-            return false;
-        }
-        let mut moved = false;
-        let mut decisions = datapath.visit(now, id);
-        let mut visit = switch.arrivals(now, id);
-        let Line { network, end, pace, .. } = &mut **line;
-        let network = *network;
-        let taken = Cell::new(0);
-        let arrived = |slot: Slot, view: &FrameView<'_>| {
-            moved = true;
-            taken.set(view.len());
-            let mut taps = if TAPPED { taps.as_deref_mut() } else { None };
-            let Some(header) = wire::ethernet::peek(view.bytes) else {
-                visit.refuse(decisions.default_class(), view.len() as u32, Refusal::MALFORMED);
-                refused.push(slot);
-                if let Some(taps) = taps {
-                    taps.refuse(now, id, None, Reason::Malformed, view);
-                }
-                return;
-            };
-            if let Some(taps) = &mut taps {
-                taps.pass(now, id, Direction::In, view);
-            }
-            let is_report = wire::room::may_be(header.destination()) && gate.intercept(id, view);
-            let is_question = network != Network::default() && responder.may_answer(id, view);
-            let intercepted = match is_question {
-                true => responder.intercept(id, view),
-                false => Intercepted::Passes,
-            };
-            if is_report || intercepted == Intercepted::Taken {
-                refused.push(slot);
-                return;
-            }
-            let (bytes, frames) = view.on_wire();
-            taken.set(bytes);
-            let size = Size { bytes: bytes as u32, frames: frames as u16 };
-            if let Intercepted::Refused(refusal) = intercepted {
-                visit.refuse(decisions.class_of(&header), size.bytes, refusal);
-                refused.push(slot);
-                if let Some(taps) = taps {
-                    taps.refuse(now, id, None, refusal.reason(), view);
-                }
-                return;
-            }
-            if decisions.repeats(&header, network) && visit.repeat(slot, size) {
-                return;
-            }
-            match decisions.decide(&header, network) {
-                Decision { class, verdict: Verdict::Forward(to) } => {
-                    let is_for_many = matches!(to, Destination::Many(_));
-                    let offered = visit.offer(to, class, slot, size);
-                    if is_for_many {
-                        overhear(&mut decisions, &header, network, view);
-                    }
-                    match offered {
-                        Offered::Held => return,
-                        Offered::Refused(..) => {}
-                        Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
-                    }
-                }
-                Decision { class, verdict: Verdict::Refuse(refusal) } => {
-                    visit.refuse(class, size.bytes, refusal);
-                    if let Some(taps) = taps {
-                        taps.refuse(now, id, None, refusal.reason(), view);
-                    }
-                }
-            }
-            refused.push(slot);
-        };
-        let End::Device(device) = end else { unreachable!("the uplink is known") };
-        let received = match pace {
-            None => device.receive(most as usize, arrived),
-            Some(pace) => receive_paced(now, device, most, arrived, pace, &taken),
-        };
-        drop(visit);
-        match received {
-            Ok(Left::Full) if !moved => switch.pause(now, id),
-            Ok(Left::Full | Left::More) => {}
-            Ok(Left::Silence) => unarmed.insert(id),
-            Ok(Left::Nothing) => rx_ready.remove(id),
-            Ok(Left::Armed) => {
-                rx_ready.remove(id);
-                armed.ingress.insert(id);
-            }
-            Err(error) => line.failed = Some(error),
-        }
-        if TAPPED && let Some(taps) = taps {
-            show_refused(now, switch, taps, |_, slot| line.end.frame(slot));
-        }
-        for slot in refused.drain(..) {
-            line.end.release(slot, None);
-        }
-        if switch.copies_held(id) >= MOST_COPIES {
-            line.device().keep(BURST as usize);
-        }
-        switch.set_absent(id, line.is_absent());
-        // Even if it received nothing: that the ring was seen empty may be what a grant was waiting
-        // for.
-        needs_flush.insert(id);
-        moved
-    }
-
-    /// Transmits what waits for a receiver, as far as it takes it: first parked flows that may go
-    /// now.
-    #[inline(never)]
-    fn transmit<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
-        // For the visit, the receiver's line leaves its place: so every sender's can be borrowed
-        // beside it.
-        let mut line = self.lines[id.index()].take().expect("the port is attached");
-        let mut moved = false;
-        if self.switch.flows(id).len() > 0 {
-            let flows: Vec<_> = self.switch.flows(id).collect();
-            for flow in flows {
-                moved |= self.transmit_to_device::<TAPPED>(now, id, &mut line, Some(flow));
-            }
-        }
-        moved |= self.transmit_to_device::<TAPPED>(now, id, &mut line, None);
-        // Before anybody's flush, and before a peer acknowledges: the sender of a frame may forget
-        // it then.
-        if moved
-            && let End::Device(device) = &mut line.end
-            && let Err(error) = device.deliver()
-        {
-            line.failed.get_or_insert(error);
-        }
-        self.switch.set_absent(id, line.is_absent());
-        self.lines[id.index()] = Some(line);
-        moved
-    }
-
-    /// Transmits the frames of one parked flow, or those of the queue.
-    #[inline(always)]
-    fn transmit_to_device<const TAPPED: bool>(
-        &mut self,
-        now: Instant,
-        id: PortId,
-        line: &mut Line<P, F>,
-        parked: Option<Flow>,
-    ) -> bool {
-        let Self { datapath, switch, lines, needs_flush, tx_blocked, gate, taps, retagged, .. } =
-            self;
-        let retags = datapath.retags();
-        if line.failed.is_some() {
-            return false;
-        }
-        let mut visit = switch.departures(now, id);
-        let mut done = 0;
-        let mut last = id;
-        while done < BURST {
-            let head = match parked {
-                None => visit.head(),
-                Some(flow) => visit.parked_head(flow),
-            };
-            let Some(mut head) = head else { break };
-            let ingress = head.ingress();
-            let source = lines[ingress.index()].as_deref_mut();
-            let source =
-                source.expect("a frame leaves by another port than it came, which is attached");
-            let frame = &source.end.frame(head.frame());
-            let taps = if TAPPED { taps.as_deref_mut() } else { None };
-            if frame.bytes.is_empty() {
-                if let Some(taps) = taps {
-                    taps.refuse(now, ingress, Some(id), Reason::Withdrawn, frame);
-                }
-                if let Some(released) = head.refuse(Refusal::WITHDRAWN) {
-                    release(lines, needs_flush, released);
-                }
-                done += 1;
-                continue;
-            }
-            let clearance = gate.ask(id, frame);
-            note(&mut head, clearance);
-            match clearance {
-                Clearance::Hold(..) if parked.is_some() => break,
-                Clearance::Hold(flow, _) if head.is_stalled(flow) => {
-                    if let Some(taps) = taps {
-                        taps.refuse(now, ingress, Some(id), Reason::SocketStalled, frame);
-                    }
-                    if let Some(released) = head.refuse(Refusal::SOCKET_STALLED) {
-                        release(lines, needs_flush, released);
-                    }
-                }
-                Clearance::Hold(flow, _) => head.park(flow),
-                Clearance::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
-                Clearance::Go(_) | Clearance::Free => {
-                    let changed;
-                    let frame = match retags.then(|| wire::ethernet::peek(frame.bytes)).flatten() {
-                        Some(header) => {
-                            let retag = datapath.retag(ingress, id, &header);
-                            changed = retagged.view(*frame, retag);
-                            &changed
-                        }
-                        None => frame,
-                    };
-                    let released = match line.device().transmit(frame) {
-                        Ok(Taken::Yes) => {
-                            gate.passed();
-                            if let Some(taps) = taps {
-                                taps.pass(now, id, Direction::Out, frame);
-                            }
-                            head.delivered()
-                        }
-                        Ok(Taken::Unfit) => {
-                            if let Some(taps) = taps {
-                                taps.refuse(now, ingress, Some(id), Reason::Unfit, frame);
-                            }
-                            if let Some(Released { frame, refused, .. }) =
-                                head.refuse(Refusal::UNFIT)
-                            {
-                                source.end.release(frame, refused);
-                                needs_flush.insert(ingress);
-                            }
-                            None
-                        }
-                        Ok(Taken::Busy) => {
-                            tx_blocked.insert(id);
-                            // A flush returns the buffers that the device found unusable.
-                            needs_flush.insert(id);
-                            break;
-                        }
-                        Err(error) => {
-                            line.failed = Some(error);
-                            break;
-                        }
-                    };
-                    if let Some(slot) = released {
-                        source.end.release(slot, None);
-                        if ingress != last {
-                            needs_flush.insert(ingress);
-                            last = ingress;
-                        }
-                    }
-                }
-            }
-            done += 1;
-        }
-        if done > 0 {
-            needs_flush.insert(id);
-        }
-        done > 0
-    }
-
-    /// Transmits what the responder and the gate have pending.
-    fn transmit_own(&mut self, now: Instant) {
-        let Self { lines, needs_flush, tx_blocked, responder, gate, taps, .. } = self;
-        let mut transmit = |id: PortId, frame: FrameView<'_>| {
-            let line = lines[id.index()].as_mut().expect("the port is attached");
-            if line.failed.is_some() {
-                return true;
-            }
-            match line.device().transmit(&frame) {
-                Ok(taken @ (Taken::Yes | Taken::Unfit)) => {
-                    needs_flush.insert(id);
-                    if let (Taken::Yes, Some(taps)) = (taken, taps.as_deref_mut()) {
-                        taps.pass(now, id, Direction::Out, &frame);
-                    }
-                }
-                Ok(Taken::Busy) => {
-                    tx_blocked.insert(id);
-                    return false;
-                }
-                Err(error) => line.failed = Some(error),
-            }
-            true
-        };
-        gate.poll_transmit(&mut transmit);
-        responder.poll_transmit(transmit);
-        gate.each_late(|id| {
-            lines[id.index()].as_mut().expect("the port is attached").device().keep(KEPT);
-            needs_flush.insert(id);
-        });
-    }
-
-    /// Flushes a device.
-    fn flush(&mut self, id: PortId) {
-        let line = self.lines[id.index()].as_mut().expect("the port is attached");
-        self.needs_flush.remove(id);
-        if line.failed.is_some() {
-            return;
-        }
-        match line.device().flush() {
-            Ok(true) => {}
-            Ok(false) => {
-                self.needs_flush.insert(id);
-                self.tx_blocked.insert(id);
-            }
-            Err(error) => line.failed = Some(error),
-        }
-    }
-}
-
-/// Has the switch know what the gate has said of the next frame's flow.
-#[inline]
-fn note(head: &mut Head<'_, '_, Slot>, clearance: Clearance) {
-    match clearance {
-        Clearance::Hold(flow, reads) => head.note_full(flow, reads),
-        Clearance::Go(flow) => head.note_room(flow),
-        Clearance::Free => {}
-    }
-}
-
-/// Has the datapath hear what a frame for many says of who is in which group.
-#[cold]
-pub fn overhear(decisions: &mut Visit<'_>, header: &Peek, network: Network, view: &FrameView<'_>) {
-    if header.destination().is_multicast() {
-        let mut scratch = [0; LONGEST_REPORT];
-        decisions.overhear(header, network, view.first(&mut scratch));
-    }
-}
-
-/// Receives one frame after the other, as long as their sender's token bucket is not in debt.
-/// `taken` has the bytes of the last.
-fn receive_paced<P: Port>(
-    now: Instant,
-    device: &mut P,
-    most: u32,
-    mut arrived: impl FnMut(Slot, &FrameView<'_>),
-    pace: &mut Gcra,
-    taken: &Cell<usize>,
-) -> Result<Left, PortError> {
-    for _ in 0..most {
-        taken.set(0);
-        let left = device.receive(1, &mut arrived)?;
-        pace.take(now, taken.get() as u64);
-        if left != Left::More {
-            return Ok(left);
-        }
-        if pace.ready_at() > now {
-            break;
-        }
-    }
-    Ok(Left::More)
-}
-
-/// Shows the captures what the switch has refused, while it still lies in its slot.
-pub fn show_refused<'f>(
-    now: Instant,
-    switch: &mut Switch<Slot>,
-    taps: &mut Taps,
-    frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
-) {
-    for Refused { frame, ingress, egress, reason } in switch.take_refused() {
-        taps.refuse(now, ingress, egress, reason, &frame_of(ingress, frame));
     }
 }

@@ -14,9 +14,11 @@ use port::Port;
 use units::{Class, Instant};
 use wire::ethernet::{Peek, Tag};
 
+use crate::captures::show_refused;
 use crate::line::{End, Line, Others};
 use crate::peers::{Event, Leaving, Peers, Sent};
-use crate::plane::{BURST, HAS_ROOM, Plane, overhear, show_refused};
+use crate::plane::{BURST, HAS_ROOM, Plane};
+use crate::receive::overhear;
 use crate::stages::{Gate, Responder};
 use crate::taps::Taps;
 

@@ -1,0 +1,249 @@
+//! Transmitting to a device: what waits for it, as far as it takes it.
+
+use datapath::Datapath;
+use lossless::{Flow, Head, PortId, Reason, Refusal, Released};
+use port::{FrameView, Port, Slot, Taken};
+use units::{Instant, Span};
+
+use crate::line::{End, Line, release};
+use crate::peers::Peers;
+use crate::plane::{BURST, Plane};
+use crate::retag::Retagged;
+use crate::stages::{Clearance, Gate, Responder};
+use crate::taps::Direction;
+
+/// How many slots a guest gets back at once that owes an answer: enough for a few messages.
+const KEPT: usize = 8;
+
+/// How long a flow has taken nothing before it is asked about for its verdict: less than a verdict
+/// takes.
+const A_WHILE: Span = Span::from_millis(20);
+
+impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
+    /// Transmits what waits for a receiver, as far as it takes it: first parked flows that may go
+    /// now.
+    #[inline(never)]
+    pub(crate) fn transmit<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
+        // For the visit, the receiver's line leaves its place: so every sender's can be borrowed
+        // beside it.
+        let mut line = self.lines[id.index()].take().expect("the port is attached");
+        let mut moved = false;
+        if self.switch.flows(id).len() > 0 {
+            let flows: Vec<_> = self.switch.flows(id).collect();
+            for flow in flows {
+                moved |= self.transmit_to_device::<TAPPED>(now, id, &mut line, Some(flow));
+            }
+        }
+        moved |= self.transmit_to_device::<TAPPED>(now, id, &mut line, None);
+        // Before anybody's flush, and before a peer acknowledges: the sender of a frame may forget
+        // it then.
+        if moved
+            && let End::Device(device) = &mut line.end
+            && let Err(error) = device.deliver()
+        {
+            line.failed.get_or_insert(error);
+        }
+        self.switch.set_absent(id, line.is_absent());
+        self.lines[id.index()] = Some(line);
+        moved
+    }
+
+    /// Transmits the frames of one parked flow, or those of the queue.
+    #[inline(always)]
+    fn transmit_to_device<const TAPPED: bool>(
+        &mut self,
+        now: Instant,
+        id: PortId,
+        line: &mut Line<P, F>,
+        parked: Option<Flow>,
+    ) -> bool {
+        let Self { datapath, switch, lines, needs_flush, tx_blocked, gate, taps, retagged, .. } =
+            self;
+        let retags = datapath.retags();
+        if line.failed.is_some() {
+            return false;
+        }
+        let mut visit = switch.departures(now, id);
+        let mut done = 0;
+        let mut last = id;
+        while done < BURST {
+            let head = match parked {
+                None => visit.head(),
+                Some(flow) => visit.parked_head(flow),
+            };
+            let Some(mut head) = head else { break };
+            let ingress = head.ingress();
+            let source = lines[ingress.index()].as_deref_mut();
+            let source =
+                source.expect("a frame leaves by another port than it came, which is attached");
+            let mut frame = source.end.frame(head.frame());
+            let taps = if TAPPED { taps.as_deref_mut() } else { None };
+            if frame.bytes.is_empty() {
+                if let Some(taps) = taps {
+                    taps.refuse(now, ingress, Some(id), Reason::Withdrawn, &frame);
+                }
+                if let Some(released) = head.refuse(Refusal::WITHDRAWN) {
+                    release(lines, needs_flush, released);
+                }
+                done += 1;
+                continue;
+            }
+            let clearance = gate.ask(id, &frame);
+            note(&mut head, clearance);
+            match clearance {
+                Clearance::Hold(..) if parked.is_some() => break,
+                Clearance::Hold(flow, _) if head.is_stalled(flow) => {
+                    if let Some(taps) = taps {
+                        taps.refuse(now, ingress, Some(id), Reason::SocketStalled, &frame);
+                    }
+                    if let Some(released) = head.refuse(Refusal::SOCKET_STALLED) {
+                        release(lines, needs_flush, released);
+                    }
+                }
+                Clearance::Hold(flow, _) => head.park(flow),
+                Clearance::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
+                Clearance::Go(_) | Clearance::Free => {
+                    if retags {
+                        frame = retag(datapath, ingress, id, frame, retagged);
+                    }
+                    let released = match line.device().transmit(&frame) {
+                        Ok(Taken::Yes) => {
+                            gate.passed();
+                            if let Some(taps) = taps {
+                                taps.pass(now, id, Direction::Out, &frame);
+                            }
+                            head.delivered()
+                        }
+                        Ok(Taken::Unfit) => {
+                            if let Some(taps) = taps {
+                                taps.refuse(now, ingress, Some(id), Reason::Unfit, &frame);
+                            }
+                            if let Some(Released { frame, refused, .. }) =
+                                head.refuse(Refusal::UNFIT)
+                            {
+                                source.end.release(frame, refused);
+                                needs_flush.insert(ingress);
+                            }
+                            None
+                        }
+                        Ok(Taken::Busy) => {
+                            tx_blocked.insert(id);
+                            // A flush returns the buffers that the device found unusable.
+                            needs_flush.insert(id);
+                            break;
+                        }
+                        Err(error) => {
+                            line.failed = Some(error);
+                            break;
+                        }
+                    };
+                    if let Some(slot) = released {
+                        source.end.release(slot, None);
+                        if ingress != last {
+                            needs_flush.insert(ingress);
+                            last = ingress;
+                        }
+                    }
+                }
+            }
+            done += 1;
+        }
+        if done > 0 {
+            needs_flush.insert(id);
+        }
+        done > 0
+    }
+
+    /// Transmits what the responder and the gate have pending.
+    pub(crate) fn transmit_own(&mut self, now: Instant) {
+        let Self { lines, needs_flush, tx_blocked, responder, gate, taps, .. } = self;
+        let mut transmit = |id: PortId, frame: FrameView<'_>| {
+            let line = lines[id.index()].as_mut().expect("the port is attached");
+            if line.failed.is_some() {
+                return true;
+            }
+            match line.device().transmit(&frame) {
+                Ok(taken @ (Taken::Yes | Taken::Unfit)) => {
+                    needs_flush.insert(id);
+                    if let (Taken::Yes, Some(taps)) = (taken, taps.as_deref_mut()) {
+                        taps.pass(now, id, Direction::Out, &frame);
+                    }
+                }
+                Ok(Taken::Busy) => {
+                    tx_blocked.insert(id);
+                    return false;
+                }
+                Err(error) => line.failed = Some(error),
+            }
+            true
+        };
+        gate.poll_transmit(&mut transmit);
+        responder.poll_transmit(transmit);
+        gate.each_late(|id| {
+            lines[id.index()].as_mut().expect("the port is attached").device().keep(KEPT);
+            needs_flush.insert(id);
+        });
+    }
+
+    /// Flushes a device.
+    pub(crate) fn flush(&mut self, id: PortId) {
+        let line = self.lines[id.index()].as_mut().expect("the port is attached");
+        self.needs_flush.remove(id);
+        if line.failed.is_some() {
+            return;
+        }
+        match line.device().flush() {
+            Ok(true) => {}
+            Ok(false) => {
+                self.needs_flush.insert(id);
+                self.tx_blocked.insert(id);
+            }
+            Err(error) => line.failed = Some(error),
+        }
+    }
+
+    /// Asks about flows that have taken nothing for a while, before they are judged: their sockets
+    /// may have been read and still have no room.
+    pub(crate) fn ask_again(&mut self, now: Instant) {
+        let Self { switch, lines, gate, uplink, .. } = self;
+        for id in switch.pending().iter().filter(|id| Some(*id) != *uplink) {
+            if switch.flows(id).len() == 0 {
+                continue;
+            }
+            let silent = switch.aside(id).filter(|aside| now.since(aside.since) >= A_WHILE);
+            for flow in silent.map(|aside| aside.flow).collect::<Vec<_>>() {
+                let mut visit = switch.departures(now, id);
+                let Some(mut head) = visit.parked_head(flow) else { continue };
+                let source = lines[head.ingress().index()].as_deref();
+                let source = source.expect("a port with held frames is attached");
+                let clearance = gate.ask(id, &source.end.frame(head.frame()));
+                note(&mut head, clearance);
+            }
+        }
+    }
+}
+
+/// Has the switch know what the gate has said of the next frame's flow.
+#[inline]
+fn note(head: &mut Head<'_, '_, Slot>, clearance: Clearance) {
+    match clearance {
+        Clearance::Hold(flow, reads) => head.note_full(flow, reads),
+        Clearance::Go(flow) => head.note_room(flow),
+        Clearance::Free => {}
+    }
+}
+
+/// A frame as it leaves: with the tag that its receiver's VLANs want of its sender's.
+#[cold]
+fn retag<'a>(
+    datapath: &Datapath,
+    ingress: PortId,
+    egress: PortId,
+    frame: FrameView<'a>,
+    retagged: &'a mut Retagged,
+) -> FrameView<'a> {
+    match wire::ethernet::peek(frame.bytes) {
+        Some(header) => retagged.view(frame, datapath.retag(ingress, egress, &header)),
+        None => frame,
+    }
+}
