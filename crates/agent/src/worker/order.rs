@@ -1,0 +1,61 @@
+//! What the switch's thread is told, and what both sides see.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use model::{
+    AddressStatus, AgentStatus, CaptureSpec, Generation, InvalidConfig, PortChange, PortName,
+    PortSpec, PortStatus, TraceReport, TraceSpec, VtepList,
+};
+use overlay::{Delta, Topology};
+use plane::taps::Reader;
+use seal::Keys;
+use tokio::sync::{Mutex, oneshot};
+
+use crate::bell::Bell;
+use crate::host::{
+    AttachError, CaptureError, ChangeError, DetachError, Ending, Proof, TraceError, UplinkError,
+};
+use crate::journal::Journal;
+use crate::networks::Networks;
+
+/// What both sides see.
+#[derive(Debug)]
+pub struct Shared {
+    pub bell: Bell,
+    /// The host's own address in the underlay.
+    pub vtep: Option<VtepList>,
+    /// How many turns the thread has taken.
+    pub turns: AtomicU64,
+    /// The far hosts that the thread knows, and what it was told of networks.
+    pub topology: Mutex<Topology>,
+    /// The thread has no place in the underlay, as this host does not have its address yet.
+    pub is_unconnected: AtomicBool,
+    /// The ports that were attached through the API, for the next agent.
+    pub journal: Arc<Journal>,
+    pub stopping: AtomicBool,
+    pub at_once: AtomicBool,
+}
+
+/// What is asked of the thread, and where its answer goes.
+pub enum Order {
+    Status(Proof, oneshot::Sender<AgentStatus>),
+    Port(PortName, oneshot::Sender<Option<PortStatus>>),
+    Spec(PortName, oneshot::Sender<Option<PortSpec>>),
+    Addresses(oneshot::Sender<Vec<AddressStatus>>),
+    Attach(Box<PortSpec>, oneshot::Sender<Result<PortStatus, AttachError>>),
+    Detach(PortName, oneshot::Sender<Result<PortStatus, DetachError>>),
+    Change(PortName, PortChange, oneshot::Sender<Result<PortStatus, ChangeError>>),
+    Connect(Delta, oneshot::Sender<Result<(), UplinkError>>),
+    Networks(oneshot::Sender<(Generation, Arc<Networks>)>),
+    Capture(CaptureSpec, oneshot::Sender<Result<Reader, CaptureError>>),
+    Trace(TraceSpec, oneshot::Sender<Result<TraceReport, TraceError>>),
+    Check(Arc<Networks>, oneshot::Sender<Result<(), InvalidConfig>>),
+    Replace(
+        Arc<Networks>,
+        Delta,
+        oneshot::Sender<Result<(Generation, Arc<Networks>), InvalidConfig>>,
+    ),
+    SetKeys(Arc<Keys>, oneshot::Sender<()>),
+    Stop(Ending, oneshot::Sender<AgentStatus>),
+}
