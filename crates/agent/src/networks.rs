@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datapath::{Directory, Place};
 use model::{
     Generation, InvalidConfig, NetworkName, NetworkSpec, NetworksStatus, PortSpec, VtepList,
+    check_networks,
 };
 
 /// Networks that are valid on this host.
@@ -31,6 +32,15 @@ impl Networks {
         };
         let specs = specs.into_iter().map(Arc::new).collect();
         Ok(Self { specs, vtep, directory: directory.into() })
+    }
+
+    /// Checks a network by itself: whatever others there are, it cannot stand if this fails.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`], as of [`new`](Self::new).
+    pub fn check_alone(spec: &NetworkSpec, vtep: Option<&VtepList>) -> Result<(), InvalidConfig> {
+        Ok(check_networks([spec], Some(vtep.ok_or(InvalidConfig::NoUplink)?))?)
     }
 
     /// The same with this network in place of the one with its name, or beside the others.

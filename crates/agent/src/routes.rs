@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use model::{
@@ -201,7 +201,7 @@ async fn attach(
     (status = 404, body = Problem, description = "There is no such port."),
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
-async fn port(State(switch): State<Handle>, Name(name): Name) -> Answer<PortStatus> {
+async fn port(State(switch): State<Handle>, Name(name): Name<PortName>) -> Answer<PortStatus> {
     switch.port(name.clone()).await?.map(Json).ok_or_else(|| {
         Refusal(
             StatusCode::NOT_FOUND,
@@ -223,7 +223,7 @@ request_body = PortSpec, responses(
 ))]
 async fn put_port(
     State(switch): State<Handle>,
-    Name(name): Name,
+    Name(name): Name<PortName>,
     Body(spec): Body<PortSpec>,
 ) -> Result<(StatusCode, Json<PortStatus>), Refusal> {
     if spec.name != name {
@@ -247,7 +247,7 @@ request_body = PortChange, responses(
 ))]
 async fn change(
     State(switch): State<Handle>,
-    Name(name): Name,
+    Name(name): Name<PortName>,
     Body(change): Body<PortChange>,
 ) -> Answer<PortStatus> {
     let port = switch.change(name, change).await??;
@@ -262,7 +262,7 @@ async fn change(
     (status = 500, body = Problem, description = "Detached, but its interface may remain."),
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
-async fn detach(State(switch): State<Handle>, Name(name): Name) -> Answer<PortStatus> {
+async fn detach(State(switch): State<Handle>, Name(name): Name<PortName>) -> Answer<PortStatus> {
     let port = switch.detach(name).await??;
     Ok(Json(port))
 }
@@ -293,7 +293,7 @@ async fn networks(State(switch): State<Handle>) -> Tagged<NetworksStatus> {
 ), request_body = [NetworkSpec], responses(
     (status = 200, body = NetworksReplaced, description = "Replaced."),
     (status = 400, body = Problem, description = "The body is not a list of networks."),
-    (status = 412, body = Problem, description = "The networks are of another generation."),
+    (status = 412, body = Problem, description = "The networks are of another generation; told of a valid body alone."),
     (status = 413, body = Problem, description = "The body is longer than 32 MiB."),
     (status = 422, body = Problem, description = "The networks cannot stand, or not beside the ports that are attached."),
     (status = 503, body = Problem, description = "The agent is stopping."),
@@ -319,14 +319,14 @@ async fn replace(
 ), request_body = NetworkSpec, responses(
     (status = 200, body = NetworksReplaced, description = "Added or replaced."),
     (status = 400, body = Problem, description = "The body is no network, or has another name."),
-    (status = 412, body = Problem, description = "The networks are of another generation."),
+    (status = 412, body = Problem, description = "The networks are of another generation; told of a valid body alone."),
     (status = 413, body = Problem, description = "The body is longer than 32 MiB."),
     (status = 422, body = Problem, description = "The network cannot stand, or not beside others and the ports that are attached."),
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn set_network(
     State(switch): State<Handle>,
-    Path(name): Path<NetworkName>,
+    Name(name): Name<NetworkName>,
     When(condition): When,
     Body(network): Body<NetworkSpec>,
 ) -> Tagged<NetworksReplaced> {
@@ -358,7 +358,7 @@ async fn set_network(
 ))]
 async fn remove_network(
     State(switch): State<Handle>,
-    Path(name): Path<NetworkName>,
+    Name(name): Name<NetworkName>,
     When(condition): When,
 ) -> Tagged<NetworksReplaced> {
     let is_done = !condition.dry_run;
@@ -466,19 +466,19 @@ async fn not_so() -> Refusal {
     Refusal(StatusCode::METHOD_NOT_ALLOWED, problem)
 }
 
-/// The name of a port in a path.
-struct Name(PortName);
+/// The name of a port or a network in a path.
+struct Name<T>(T);
 
-impl FromRequestParts<Handle> for Name {
+impl<T: DeserializeOwned + Send> FromRequestParts<Handle> for Name<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, state: &Handle) -> Result<Self, Refusal> {
         let name = Path::from_request_parts(parts, state).await;
         name.map(|Path(name)| Self(name)).map_err(|error| {
-            Refusal(
-                StatusCode::NOT_FOUND,
-                format!("no port has such a name: {}", error.body_text()),
-            )
+            // Nothing can be put there, and there is nothing else.
+            let is_put = parts.method == Method::PUT;
+            let status = if is_put { StatusCode::BAD_REQUEST } else { StatusCode::NOT_FOUND };
+            Refusal(status, format!("no port or network has such a name: {}", error.body_text()))
         })
     }
 }

@@ -33,7 +33,7 @@ pub(crate) enum ReplaceError {
     /// There is none of that name.
     #[error("there is no network `{0}`: GET {NETWORKS} lists them")]
     UnknownNetwork(NetworkName),
-    /// Somebody has replaced them since.
+    /// Somebody has replaced them since; nothing else is wrong by itself.
     #[error("the networks are of generation {0} now: look at them, and ask again")]
     Stale(Generation),
 }
@@ -59,8 +59,12 @@ impl Handle {
         condition: Condition,
         networks: Vec<NetworkSpec>,
     ) -> Result<Result<Generation, ReplaceError>, Stopped> {
-        let vtep = self.shared.vtep.clone();
-        self.change_networks(condition, |_| Ok(Networks::new(networks, vtep)?)).await
+        // What is wrong by itself is so in every generation: it is told before any is asked for.
+        let networks = match Networks::new(networks, self.shared.vtep.clone()) {
+            Ok(networks) => networks,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        self.change_networks(condition, |_| Ok(networks)).await
     }
 
     /// Adds or replaces one virtual network, and returns the new generation's number.
@@ -73,6 +77,9 @@ impl Handle {
         condition: Condition,
         network: NetworkSpec,
     ) -> Result<Result<Generation, ReplaceError>, Stopped> {
+        if let Err(error) = Networks::check_alone(&network, self.shared.vtep.as_ref()) {
+            return Ok(Err(error.into()));
+        }
         self.change_networks(condition, |networks| Ok(networks.with(network)?)).await
     }
 
@@ -119,10 +126,11 @@ impl Handle {
         // One change after the other: each begins where the one before has ended.
         let mut topology = self.shared.topology.lock().await;
         let (generation, before) = self.order(Order::Networks).await?;
-        if !condition.is_met(generation) {
-            return Ok(Err(ReplaceError::Stale(generation)));
-        }
         let networks = match change(&before) {
+            // No condition counts for what is not there (RFC 9110 §13.2.1).
+            Err(error @ ReplaceError::UnknownNetwork(_)) => return Ok(Err(error)),
+            // Whether others or ports are in the way is told of the generation that was asked for.
+            _ if !condition.is_met(generation) => return Ok(Err(ReplaceError::Stale(generation))),
             Ok(networks) => Arc::new(networks),
             Err(error) => return Ok(Err(error)),
         };

@@ -251,6 +251,41 @@ fn networks_are_replaced_only_as_they_were_seen() {
 }
 
 #[test]
+fn what_is_wrong_by_itself_is_told_whatever_generation_is_asked_for() {
+    let world = World::new(&format!("{UPLINK}{BLUE}"));
+    let red = r#"{"name": "red", "vni": 8}"#;
+    let [no_vni, no_member, same_vni] = [("8", "0"), ("}", r#", "member": [{}]}"#), ("8", "7")]
+        .map(|(from, to)| red.replace(from, to));
+    let unknown = r#"{"name": "red x", "vni": 8}"#;
+    let requests = [
+        ("PUT /v1/networks", red, 400),
+        ("PUT /v1/networks", &format!("[{red}, {red}]"), 422),
+        ("PUT /v1/networks", &format!("[{no_vni}]"), 422),
+        ("PUT /v1/networks?dry_run=true", &format!("[{no_vni}]"), 422),
+        ("PUT /v1/networks", &format!("[{red}]"), 412),
+        ("PUT /v1/networks/red", &no_member, 400),
+        ("PUT /v1/networks/blue", red, 400),
+        ("PUT /v1/networks/%FF", red, 400),
+        ("PUT /v1/networks/red", &no_vni, 422),
+        ("PUT /v1/networks/red?dry_run=true", &no_vni, 422),
+        ("PUT /v1/networks/red%20x", unknown, 422),
+        ("PUT /v1/networks/red", red, 412),
+        // Whether another network is in the way depends on the generation.
+        ("PUT /v1/networks/red", &same_vni, 412),
+        ("DELETE /v1/networks/%FF", "", 404),
+        ("DELETE /v1/networks/red", "", 404),
+        ("DELETE /v1/networks/blue", "", 412),
+    ];
+    for (request, body, status) in requests {
+        let answer = world.ask(request, "if-match: \"7\"\r\n", body);
+        let head = format!("HTTP/1.1 {status} ");
+        assert!(answer.starts_with(&head), "{request} {body}: {answer}");
+        assert!(answer.contains("{\"error\":"), "{request} {body}: {answer}");
+    }
+    assert_eq!(world.client().networks().unwrap().generation, Generation(1));
+}
+
+#[test]
 fn networks_may_come_from_another_program() {
     let world = World::new(UPLINK);
     let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
