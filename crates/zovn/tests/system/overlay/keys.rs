@@ -1,5 +1,6 @@
 //! Hosts that have a key in common, and somebody in the underlay who does not.
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -30,6 +31,9 @@ const OTHER: Machine = Machine::new(1, "blue", 2);
 /// Keys as `openssl rand -base64 32` makes them.
 const OLD: &str = "mJ2ZV8bB1k0r5oVnJ2l6Zk3b0xq0k3yqg2m2bVq7c1E=";
 const NEW: &str = "4vJ7m1n0sQ2hYp8xkqk5dB6Hc3r9w1u2t4y6i8o0p2A=";
+
+/// Where a frame with a sealed packet has the packet's number, 24 bits (docs/protocol.md).
+const NUMBER: Range<usize> = 42 + 41..42 + 44;
 
 /// Every frame that comes in or goes out there, as the protocol of a packet socket.
 const ALL: u16 = 3;
@@ -223,7 +227,13 @@ impl Attacker {
         let at = self.rng.below(frames.len().max(1) as u64) as usize;
         let mut frame = frames.get(at)?.clone();
         if self.rng.below(2) == 0 {
-            let at = 42 + self.rng.below(frame.len() as u64 - 42) as usize;
+            // Every other time it is the packet's number that changes: of one whose number has
+            // come, the rest is not looked at.
+            let (from, len) = match self.rng.below(2) {
+                0 if frame.len() >= NUMBER.end => (NUMBER.start, NUMBER.len()),
+                _ => (42, frame.len() - 42),
+            };
+            let at = from + self.rng.below(len as u64) as usize;
             frame[at] ^= 1 << self.rng.below(8);
             frame[40..42].fill(0);
         }
@@ -274,6 +284,13 @@ fn no_attack_does_anything(key: Option<TunnelMode>, sees: bool, packets: u32) {
         scope.spawn(|| send(&sender, ONE.at(9), 0, 0..COUNT, 1000));
         scope.spawn(|| tally.take_all(&receiver, 1, COUNT));
         (0..packets).for_each(|_| attacker.attack(&world));
+        // On a busy machine, most of that may have found the host's socket full, or nothing to
+        // repeat.
+        until(|| {
+            (0..100).for_each(|_| attacker.attack(&world));
+            let refused = peer(&world, 0).refused;
+            !sees || ["replayed", "bad_tag"].iter().all(|reason| refused.contains_key(*reason))
+        });
         done.store(true, Ordering::Relaxed);
     });
     assert_eq!(tally.again, 0);
@@ -286,10 +303,6 @@ fn no_attack_does_anything(key: Option<TunnelMode>, sees: bool, packets: u32) {
             .flat_map(|path| &path.bfd)
             .all(|bfd| bfd.state == model::BfdState::Up);
         assert!(ends, "{:?}", peer.paths);
-    }
-    let refused = peer(&world, 0).refused;
-    if sees {
-        assert!(refused["replayed"] > 0 && refused["bad_tag"] > 0, "{refused:?}");
     }
     until(|| (0..2).all(|host| world.status(host).ledger.held == 0));
     world.assert_balanced();
