@@ -7,6 +7,7 @@ mod ending;
 mod error;
 mod gate;
 mod host_plane;
+mod interfaces;
 mod news;
 mod numbers;
 mod paths;
@@ -49,6 +50,7 @@ pub(crate) use error::CaptureError;
 pub use error::{AttachError, ChangeError, DetachError, StartError, UplinkError};
 use gate::HostGate;
 use host_plane::HostPlane;
+use interfaces::Interfaces;
 use numbers::Numbers;
 use paths::BfdMonitor;
 use porter::{Porter, Ticket};
@@ -86,6 +88,9 @@ const PORTS: u64 = 5 << 32;
 
 /// The event that says that a port's container was deleted.
 const WATCH: u64 = 6 << 32;
+
+/// The event that says that an interface with an address of the uplink is otherwise than before.
+const INTERFACES: u64 = 7 << 32;
 
 /// What is above the numbers.
 const KIND: u64 = !0 << 32;
@@ -139,6 +144,8 @@ pub struct Host {
     peer_due: Option<Instant>,
     /// The uplink that is declared.
     uplink: Option<Uplink>,
+    /// The interfaces that have its addresses.
+    interfaces: Option<Interfaces>,
     /// What the log is told of.
     news: News,
     /// The files where machines' ports keep records that were not there before.
@@ -175,7 +182,9 @@ impl Host {
         let gate = HostGate::new(settings.udp_gate);
         let (porter, watcher) = (Porter::start()?, Watcher::start()?);
         let bells = gate.bell().map(|bell| (bell, BELL)).into_iter();
+        let interfaces = uplink.map(Interfaces::start).transpose()?;
         let bells = bells.chain([(porter.as_fd(), PORTS), (watcher.as_fd(), WATCH)]);
+        let bells = bells.chain(interfaces.iter().map(|them| (them.as_fd(), INTERFACES)));
         for (bell, event) in bells {
             epoll::add(&epoll, bell, epoll::EventData::new_u64(event), epoll::EventFlags::IN)
                 .map_err(io::Error::from)?;
@@ -215,6 +224,7 @@ impl Host {
             all_sent: true,
             peer_due: None,
             uplink: uplink.cloned(),
+            interfaces,
             news: News::new(Instant::ZERO),
             new_records: Vec::new(),
             journal,
@@ -345,8 +355,15 @@ impl Host {
         let responder = plane.responder().status();
         let uplink = |port| {
             let ledgers = [plane.ingress_ledgers(port).0, plane.egress_ledgers(port).0];
-            Some(plane.peers()?.status(ledgers, responder))
+            let mut status = plane.peers()?.status(ledgers, responder);
+            status.notes.extend(self.interfaces.iter().flat_map(Interfaces::notes));
+            Some(status)
         };
+        let mut uplink =
+            plane.uplink().and_then(uplink).or_else(|| self.uplink.as_ref().map(waiting));
+        if let (Some(uplink), Some(interfaces)) = (&mut uplink, &self.interfaces) {
+            uplink.interfaces = interfaces.seen();
+        }
         AgentStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_ns: uptime.as_nanos(),
@@ -356,7 +373,7 @@ impl Host {
             empty_turns: 0,
             udp_gate: plane.gate().status(),
             ports: self.attached.iter().map(|port| self.report(port, now)).collect(),
-            uplink: plane.uplink().and_then(uplink).or_else(|| self.uplink.as_ref().map(waiting)),
+            uplink,
             ledger: plane.total_ledger(),
             balanced: match proof {
                 Proof::Now => plane.switch().audit().is_ok(),
@@ -586,6 +603,7 @@ impl Host {
                 (PATHS, Some((overlay, _))) => overlay.check_paths(now),
                 (PORTS, _) => has_made = true,
                 (WATCH, _) => has_vanished = true,
+                (INTERFACES, _) => self.interfaces.iter_mut().for_each(Interfaces::silence),
                 _ => {}
             }
         }
@@ -641,6 +659,7 @@ impl Host {
 fn waiting(uplink: &Uplink) -> UplinkStatus {
     UplinkStatus {
         vtep: uplink.vtep.clone(),
+        interfaces: Vec::new(),
         encapsulation: uplink.encapsulation,
         protection: None,
         unknown_peers: 0,

@@ -49,8 +49,9 @@ pub use network::{
     check_networks,
 };
 pub use overlay::{
-    BfdState, BfdStatus, ChannelStatus, LargeSegments, PathStatus, PauseFramesStatus, PeerState,
-    PeerStatus, ProtectionStatus, ResponderStatus, SessionStatus, UplinkStatus,
+    BfdState, BfdStatus, ChannelStatus, InterfaceState, InterfaceStatus, LargeSegments, PathStatus,
+    PauseFramesStatus, PeerState, PeerStatus, ProtectionStatus, ResponderStatus, SessionStatus,
+    UplinkStatus,
 };
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec,

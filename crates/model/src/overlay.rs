@@ -17,6 +17,8 @@ use crate::{Encapsulation, LedgerStatus, Ledgers, NetworkName, TunnelMode, VtepL
 pub struct UplinkStatus {
     /// This host's own addresses in the underlay.
     pub vtep: VtepList,
+    /// The interface that has each of these addresses.
+    pub interfaces: Vec<InterfaceStatus>,
     /// How frames are carried.
     pub encapsulation: Encapsulation,
     /// What protects tunnels from others in the underlay; absent if no `key` is declared.
@@ -43,6 +45,39 @@ pub struct UplinkStatus {
     pub peers: Vec<PeerStatus>,
     /// Notes for the operator, in sentences.
     pub notes: Vec<String>,
+}
+
+/// The interface that has one of this host's tunnel addresses.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct InterfaceStatus {
+    /// The tunnel address.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.1"))]
+    pub vtep: IpAddr,
+    /// The interface's name; absent if none has the address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(example = "eth0"))]
+    pub interface: Option<String>,
+    /// Whether it is in operation.
+    pub state: InterfaceState,
+    /// Its longest packet in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+}
+
+/// Whether an uplink's interface is in operation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum InterfaceState {
+    /// It is.
+    Up,
+    /// It is set up, and its cable or its far end is not.
+    NoCarrier,
+    /// It is set down.
+    Down,
+    /// No interface has the address.
+    NoAddress,
 }
 
 /// What protects tunnels from others in the underlay.

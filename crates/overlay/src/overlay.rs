@@ -534,8 +534,8 @@ impl Overlay {
         trunks.map(peer).collect()
     }
 
-    /// The state of the tunnels, without the far hosts. `responder` is what the plane's responder
-    /// has counted.
+    /// The state of the tunnels, without the interfaces and the far hosts. `responder` is what the
+    /// plane's responder has counted.
     pub fn status(&self, ledgers: [Ledgers; 2], responder: ResponderStatus) -> UplinkStatus {
         let [ingress, egress] = ledgers;
         let counters: Vec<_> = self.links.iter().map(Link::counters).collect();
@@ -552,6 +552,7 @@ impl Overlay {
         notes.extend(protection.is_none().then(|| UNPROTECTED.into()));
         UplinkStatus {
             vtep: self.uplink.vtep.clone(),
+            interfaces: Vec::new(),
             encapsulation: self.uplink.encapsulation,
             protection,
             unknown_peers: self.unknown_peers,

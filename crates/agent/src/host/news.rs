@@ -6,12 +6,13 @@
 //! changes back within a round is not told; counters have it.
 
 use lossless::{PortId, Reason};
-use model::{PeerState, PortState};
+use model::{InterfaceState, InterfaceStatus, PeerState, PortState};
 use overlay::Outline;
 use units::{Class, Instant, Span};
 
 use super::Host;
 use super::host_plane::HostPlane;
+use super::interfaces::{self, Interfaces};
 use super::report;
 use super::told::Told;
 
@@ -34,6 +35,7 @@ impl Host {
             self.news.next = Some(0);
             (self.news.is_stirred, self.news.refusals) = (false, MOST_REFUSALS);
             self.news.due = now + ROUND;
+            self.tell_of_interfaces();
         }
         let ports = self.attached.len();
         let hosts = self.plane.peers().map_or(0, overlay::Overlay::places);
@@ -81,6 +83,41 @@ impl Host {
             tracing::info!(port = %name, reason = reason.name(), "frames are refused for a reason that is new at this port");
         }
         attached[place].told = Told { state, quarantines, reasons };
+    }
+
+    /// Tells of the uplinks' interfaces, once tunnels end there.
+    fn tell_of_interfaces(&mut self) {
+        let Self { plane, news, interfaces, .. } = self;
+        let seen = interfaces.iter().filter(|_| plane.uplink().is_some());
+        for now in seen.flat_map(Interfaces::seen) {
+            let InterfaceStatus { vtep, interface, state, mtu } = &now;
+            let before = news.interfaces.get(vtep);
+            let interface = interface.as_deref();
+            match interfaces::fault(&now) {
+                _ if before.is_some_and(|it| it.state == *state) => {}
+                Some(fault) => tracing::warn!(%vtep, "the uplink is down: {fault}"),
+                None => tracing::info!(%vtep, interface, mtu, "the uplink is up"),
+            }
+            let moved = before.is_some_and(|it| {
+                it.state == InterfaceState::Up
+                    && *state == InterfaceState::Up
+                    && it.interface.as_deref() != interface
+            });
+            if moved {
+                tracing::info!(%vtep, interface, "the uplink's address has moved to another interface");
+            }
+            let last_mtu = before.and_then(|it| it.mtu);
+            match last_mtu.and_then(|last| interfaces::shortened(&now, last)) {
+                Some(shortened) => tracing::warn!(%vtep, "{shortened}"),
+                None if last_mtu < *mtu && last_mtu.is_some() => {
+                    tracing::info!(%vtep, interface, mtu, "the uplink carries longer packets than before")
+                }
+                None => {}
+            }
+            // What has no interface keeps the mtu that it had.
+            let mtu = mtu.or(last_mtu);
+            news.interfaces.insert(*vtep, InterfaceStatus { mtu, ..now });
+        }
     }
 
     fn tell_of_host(&mut self, now: Instant, place: usize) {

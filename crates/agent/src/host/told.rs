@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use model::PortState;
+use model::{InterfaceStatus, PortState};
 use overlay::Outline;
 use units::Instant;
 
@@ -20,6 +20,8 @@ pub struct News {
     pub refusals: u32,
     /// The far hosts as they were told of.
     pub hosts: HashMap<IpAddr, Outline>,
+    /// The uplinks' interfaces as they were told of, by address.
+    pub interfaces: HashMap<IpAddr, InterfaceStatus>,
 }
 
 /// What was told of a port.
@@ -40,7 +42,14 @@ impl Told {
 
 impl News {
     pub fn new(now: Instant) -> Self {
-        Self { due: now, is_stirred: true, next: None, refusals: 0, hosts: HashMap::new() }
+        Self {
+            due: now,
+            is_stirred: true,
+            next: None,
+            refusals: 0,
+            hosts: HashMap::new(),
+            interfaces: HashMap::new(),
+        }
     }
 
     /// Something may have happened.

@@ -1,10 +1,11 @@
 //! Metrics of the uplink and of its peers. A peer's label is its (first) tunnel address.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use model::{
-    BfdState, LedgerStatus, PathStatus, PauseFramesStatus, PeerState, PeerStatus, SessionStatus,
-    UplinkStatus,
+    BfdState, InterfaceState, LedgerStatus, PathStatus, PauseFramesStatus, PeerState, PeerStatus,
+    SessionStatus, UplinkStatus,
 };
 use overlay::REASONS;
 use prometheus_client::registry::Unit;
@@ -53,6 +54,13 @@ pub(super) fn encode(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result 
 
 /// This host's own end.
 fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
+    let label = |vtep: IpAddr| vec![("vtep", vtep.to_string())];
+    let up = uplink.interfaces.iter().map(|it| (label(it.vtep), it.state == InterfaceState::Up));
+    let help = "1: the interface that has the tunnel address is in operation.";
+    page.gauge("uplink_up", help, None, up.map(|(label, is_up)| (label, i64::from(is_up))))?;
+    let mtus = uplink.interfaces.iter();
+    let mtus = mtus.filter_map(|it| Some((label(it.vtep), i64::from(it.mtu?))));
+    page.gauge("uplink_mtu", "That interface's longest packet.", Some(Unit::Bytes), mtus)?;
     let unlabelled = |count| [(vec![], count)];
     let help = "Datagrams from addresses that are no peer's.";
     page.counter("uplink_unknown_peer_datagrams", help, None, unlabelled(uplink.unknown_peers))?;
@@ -66,10 +74,7 @@ fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
     let help = "Datagrams that the kernel failed to send.";
     page.counter("uplink_send_errors", help, None, unlabelled(uplink.send_errors))?;
     let pauses = |count: fn(&PauseFramesStatus) -> u64| {
-        uplink
-            .pause_frames
-            .iter()
-            .map(move |pauses| (vec![("vtep", pauses.vtep.to_string())], count(pauses)))
+        uplink.pause_frames.iter().map(move |pauses| (label(pauses.vtep), count(pauses)))
     };
     let help = "Pause frames received from the link.";
     page.counter("uplink_received_pause_frames", help, None, pauses(|pauses| pauses.received))?;
@@ -181,9 +186,9 @@ fn with(peer: &PeerStatus, label: &'static str, value: &str) -> Labels {
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
-    use std::net::IpAddr;
-
-    use model::{AgentStatus, BfdStatus, Encapsulation, GateStatus, ResponderStatus};
+    use model::{
+        AgentStatus, BfdStatus, Encapsulation, GateStatus, InterfaceStatus, ResponderStatus,
+    };
     use units::Span;
 
     use super::*;
@@ -246,6 +251,12 @@ pub(super) mod tests {
         };
         UplinkStatus {
             vtep: IpAddr::from([192, 0, 2, 1]).into(),
+            interfaces: vec![InterfaceStatus {
+                vtep: [192, 0, 2, 1].into(),
+                interface: Some("eth0".into()),
+                state: InterfaceState::NoCarrier,
+                mtu: Some(1600),
+            }],
             encapsulation: Encapsulation::Geneve,
             protection: None,
             unknown_peers: 1,
@@ -285,6 +296,8 @@ pub(super) mod tests {
         let page = crate::metrics::render(agent(), crate::metrics::Format::OpenMetrics);
         let cut = "peer=\"192.0.2.3\"";
         for line in [
+            "zovn_uplink_up{vtep=\"192.0.2.1\"} 0",
+            "zovn_uplink_mtu_bytes{vtep=\"192.0.2.1\"} 1600",
             "zovn_uplink_unknown_peer_datagrams_total 1",
             "zovn_uplink_refused_datagrams_total{reason=\"runt\"} 2",
             "zovn_uplink_refused_datagrams_total{reason=\"malformed\"} 0",

@@ -32,6 +32,9 @@ pub struct Link {
     pub tx_queue_len: u32,
     /// Whether it is set up.
     pub up: bool,
+    /// Whether it is in operation: set up, with a far end that is up as well (IFF_RUNNING,
+    /// RFC 2863).
+    pub carrier: bool,
     /// The number of the bridge that it belongs to, if it does.
     pub master: Option<u32>,
     /// What the kernel counted on it.
@@ -285,6 +288,7 @@ fn link_of(answer: RouteNetlinkMessage) -> Option<Link> {
         mtu: 0,
         tx_queue_len: 0,
         up: message.header.flags.contains(LinkFlags::Up),
+        carrier: message.header.flags.contains(LinkFlags::Running),
         master: None,
         counters: LinkCounters::default(),
     };

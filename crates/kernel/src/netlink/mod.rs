@@ -5,6 +5,7 @@
 //!    Netlink ──┬─ link      add, change, delete, list with counters
 //!              ├─ address   addresses, routes, permanent neighbours
 //!              ├─ own       when an address is in use
+//!              ├─ holder    which device has an address, and when that changes
 //!              ├─ way       who takes a packet next
 //!              ├─ bridge    addresses in a bridge's table
 //!              └─ qdisc     tbf and pfifo, and what they have dropped
@@ -16,6 +17,7 @@
 
 mod address;
 mod bridge;
+mod holder;
 mod link;
 mod own;
 mod qdisc;
@@ -33,6 +35,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use crate::netns::{Namespace, NamespaceError};
 
 pub use address::Route;
+pub use holder::Changes;
 pub use link::{Link, LinkChange, LinkCounters, Vxlan};
 pub use own::{PATIENCE, await_addresses};
 pub use qdisc::set_request;

@@ -3,6 +3,7 @@
 
 mod classes;
 mod held;
+mod interface;
 mod keys;
 mod linux;
 mod lives;

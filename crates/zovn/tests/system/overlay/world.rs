@@ -375,9 +375,14 @@ impl World {
         let mut agent = self.agents[host].take().unwrap();
         kill_process(Pid::from_child(&agent), signal).unwrap();
         let status = agent.wait().unwrap();
-        let log = fs::read_to_string(self.folder(host).join("log")).unwrap();
+        let log = self.log(host);
         assert_eq!(status.code(), (signal != Signal::KILL).then_some(0), "{log}");
         log
+    }
+
+    /// What a host's agent has logged.
+    pub fn log(&self, host: usize) -> String {
+        fs::read_to_string(self.folder(host).join("log")).unwrap()
     }
 
     pub fn client(&self, host: usize) -> Client {
