@@ -194,7 +194,7 @@ impl Snapshot {
             paused,
         )?;
         let moved = self.ports().map(|port| (name(port), port.moved_addresses));
-        let help = "Ethernet addresses that have moved to this port from another.";
+        let help = "Ethernet addresses that have moved to this port, or are declared of another.";
         page.counter("moved_addresses", help, None, moved)?;
         let flows = self.ports().map(|port| (name(port), i64::from(port.held_flows)));
         page.gauge("held_udp_flows", "UDP flows held because their socket is full.", None, flows)?;

@@ -111,7 +111,8 @@ struct Member {
     storm: Storm,
     /// How many addresses were learned of it.
     learned: u32,
-    /// How often an address moved to it from another port.
+    /// How often an address moved to it from another port, or was seen there although it is pinned
+    /// at another.
     moves: u64,
 }
 
@@ -301,12 +302,14 @@ impl Datapath {
             .collect()
     }
 
-    /// The addresses that move to and fro between ports.
+    /// The addresses that move to and fro between ports, or are seen elsewhere than where they are
+    /// pinned.
     pub fn flaps(&self, now: Instant) -> impl Iterator<Item = &Flap> {
         self.flaps.iter(now)
     }
 
-    /// How often an address has moved to a port from another.
+    /// How often an address has moved to a port from another, or was seen there although it is
+    /// pinned at another.
     pub fn moves(&self, port: PortId) -> u64 {
         self.member(port).moves
     }
@@ -423,13 +426,13 @@ impl Datapath {
             return entry.action;
         }
         self.decided += 1;
-        self.learn(now, from, key);
+        let learned = self.learn(now, from, key);
         let action = self.stages(from, key);
         let entry = Entry {
             key,
             // Asked anew: it may have been learned.
             generation: self.generation_of(key.network()),
-            refresh_at: now + self.refresh(),
+            refresh_at: now + if learned == Source::Stray { STRAY_REFRESH } else { self.refresh() },
             from: from.index() as u16,
             action,
         };
@@ -440,34 +443,45 @@ impl Datapath {
 
     /// A frame's source is at the port that it came by, unless that is the uplink: what is behind
     /// it is declared.
-    fn learn(&mut self, now: Instant, from: PortId, key: FlowKey) {
+    fn learn(&mut self, now: Instant, from: PortId, key: FlowKey) -> Source {
         let (network, source) = (key.network(), key.source());
-        let Some(vlan) = self.vlan(from, key.tag()) else { return };
+        let Some(vlan) = self.vlan(from, key.tag()) else { return Source::Ordinary };
         let Self { members, segments, settings, generation, addresses, flaps, .. } = self;
         let Some(segment) = segments.get_mut(network.index()).and_then(Option::as_mut) else {
-            return;
+            return Source::Ordinary;
         };
-        // Nobody here is a machine that is declared on another host.
-        let is_far = segment.remote(source, vlan).is_some();
         let known = segment.find(source, vlan, |port| carries(members, port, vlan));
-        let is_pinned = known.is_some_and(|place| place.seen.is_none());
-        if key.is_malformed() || is_far || is_pinned || !segment.locals.contains(from) {
-            return;
+        let pinned = known.filter(|place| place.seen.is_none()).map(|place| place.port);
+        if key.is_malformed() || !segment.locals.contains(from) {
+            return Source::Ordinary;
+        }
+        let address = Address::new(source, vlan);
+        if let Some(owner) = pinned {
+            if owner == from {
+                return Source::Ordinary;
+            }
+            flaps.note(now, network, address, [from, owner], true);
+            members[from.index()].iter_mut().for_each(|member| member.moves += 1);
+            return Source::Stray;
+        }
+        // Nobody here is a machine that is declared on another host.
+        if segment.remote(source, vlan).is_some() {
+            return Source::Ordinary;
         }
         let has_room = *learned_of(members, from) < settings.mac_limit;
-        let address = Address::new(source, vlan);
         match segment.learn(now, address, from, has_room) {
-            Learned::Nothing => return,
+            Learned::Nothing => return Source::Ordinary,
             Learned::New => *addresses += 1,
             Learned::Moved(before) => {
                 *learned_of(members, before) -= 1;
-                flaps.note(now, network, address, [from, before]);
+                flaps.note(now, network, address, [from, before], false);
                 members[from.index()].iter_mut().for_each(|member| member.moves += 1);
             }
         }
         *learned_of(members, from) += 1;
         *generation += 1;
         segment.generation = *generation;
+        Source::Ordinary
     }
 
     /// The stages, one after the other.
@@ -698,6 +712,19 @@ impl Datapath {
         }
     }
 }
+
+/// Whose a frame's source is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Source {
+    /// Its port's, or nobody's in particular.
+    Ordinary,
+    /// It is pinned at another port.
+    Stray,
+}
+
+/// How long what was decided of frames holds whose source is pinned at another port: each decision
+/// notes that they still come.
+const STRAY_REFRESH: Span = Span::from_millis(100);
 
 /// A visit to the frames that came by one port, one after the other. Those with one key ask once.
 #[derive(Debug)]

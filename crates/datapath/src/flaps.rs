@@ -1,5 +1,5 @@
-//! Addresses that move to and fro between ports: what a loop behind them looks like, or two
-//! machines with one address.
+//! Addresses that move to and fro between ports, or are seen at another than the one that they are
+//! pinned at: what a loop behind them looks like, or two machines with one address.
 
 use alloc::vec::Vec;
 
@@ -19,7 +19,7 @@ const ORDINARY: u64 = 4;
 /// The most addresses that are remembered: the latest.
 const MOST: usize = 32;
 
-/// An address that moves to and fro.
+/// An address that moves to and fro, or would if it were not pinned.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Flap {
     /// The address.
@@ -28,9 +28,11 @@ pub struct Flap {
     pub vlan: u16,
     /// Its network.
     pub network: Network,
-    /// Where it was last, and before.
+    /// Where it was last, and before; of a pinned one, where it was seen last, and where it is.
     pub ports: [PortId; 2],
-    /// How often it has moved.
+    /// Whether it is pinned.
+    pub is_pinned: bool,
+    /// How often it has moved, or was seen elsewhere than where it is pinned.
     pub moves: u64,
     /// When it last did.
     last: Instant,
@@ -41,17 +43,19 @@ pub struct Flap {
 pub(crate) struct Flaps(Vec<Flap>);
 
 impl Flaps {
-    /// An address has moved to the first of these ports from the second.
+    /// An address has moved to the first of these ports from the second, or was seen at the first
+    /// although it is pinned at the second.
     pub(crate) fn note(
         &mut self,
         now: Instant,
         network: Network,
         address: Address,
         ports: [PortId; 2],
+        is_pinned: bool,
     ) {
         let (mac, vlan) = (address.mac(), address.vlan());
         let is_it = |flap: &Flap| (flap.mac, flap.vlan, flap.network) == (mac, vlan, network);
-        let flap = Flap { mac, vlan, network, ports, moves: 1, last: now };
+        let flap = Flap { mac, vlan, network, ports, is_pinned, moves: 1, last: now };
         if let Some(known) = self.0.iter_mut().find(|flap| is_it(flap)) {
             let before = if known.is_over(now) { 0 } else { known.moves };
             *known = Flap { moves: before + 1, ..flap };

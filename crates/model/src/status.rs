@@ -111,7 +111,8 @@ pub struct PortStatus {
     /// The VLANs that it is in; all, as its frames' tags say, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<VlanMembership>,
-    /// How often an Ethernet address has moved to this port from another.
+    /// How often an Ethernet address has moved to this port from another, or was seen here although
+    /// it is declared of another.
     #[serde(default)]
     pub moved_addresses: u64,
     /// UDP flows to this port that wait for their socket now.

@@ -90,7 +90,8 @@ pub fn beyond_tunnels(plane: &HostPlane, spec: &PortSpec, mtu: u32) -> Option<St
     })
 }
 
-/// The addresses that move to and fro between a port and another, in sentences.
+/// The addresses that move to and fro between a port and another, or are seen at one and declared
+/// of the other, in sentences.
 fn flaps(
     plane: &HostPlane,
     id: PortId,
@@ -98,12 +99,15 @@ fn flaps(
     name_of: impl Fn(PortId) -> PortName,
 ) -> impl Iterator<Item = String> {
     let flaps = plane.datapath().flaps(now).filter(move |flap| flap.ports.contains(&id));
-    flaps.map(move |Flap { mac, ports, moves, .. }| {
-        let other = if ports[0] == id { ports[1] } else { ports[0] };
+    flaps.map(move |Flap { mac, ports: [last, before], is_pinned, moves, .. }| {
+        let other = name_of(if *last == id { *before } else { *last });
+        let what = match (*is_pinned, *last == id) {
+            (false, _) => format!("moves to and fro between this port and `{other}`"),
+            (true, true) => format!("is the address of `{other}` and comes by this port, too"),
+            (true, false) => format!("is this port's address and comes by `{other}`, too"),
+        };
         format!(
-            "{mac} moves to and fro between this port and `{}`, {moves} times so far: a loop behind them, or two \
-             machines with one address",
-            name_of(other)
+            "{mac} {what}, {moves} times so far: a loop behind them, or two machines with one address"
         )
     })
 }

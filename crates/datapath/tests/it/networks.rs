@@ -619,6 +619,32 @@ fn an_address_that_moves_to_and_fro_is_named() {
 }
 
 #[test]
+fn a_pinned_address_that_is_seen_elsewhere_is_named_and_stays_where_it_is() {
+    let mut it = Datapath::new(Settings::default());
+    (0..3).for_each(|number| it.attach(port(number), local(0)));
+    it.pin(port(0), mac(9), 0);
+    let broadcast = Peek::new(Mac::BROADCAST, mac(9), None);
+    // Its own frames, and one that came back once.
+    for _ in 0..50 {
+        it.decide(NOW, port(0), &broadcast, network(0));
+    }
+    it.decide(NOW, port(1), &broadcast, network(0));
+    assert_eq!((it.flaps(NOW).count(), it.moves(port(1))), (0, 1));
+    // What goes round in circles is one frame, of which the caches know what to do.
+    let mut now = NOW;
+    for _ in 0..1000 {
+        now += Span::from_millis(1);
+        it.decide(now, port(1), &broadcast, network(0));
+    }
+    let flaps: Vec<_> = it.flaps(now).map(|flap| (flap.mac, flap.ports, flap.is_pinned)).collect();
+    assert_eq!(flaps, [(mac(9), [port(1), port(0)], true)]);
+    assert_eq!([0, 1, 2].map(|number| it.moves(port(number))), [0, 11, 0]);
+    let back = it.decide(now, port(2), &Peek::new(mac(9), mac(3), None), network(0));
+    assert_eq!(outcome(back.verdict), ports(&[0]), "it is where it is pinned");
+    assert_eq!(it.flaps(now + Span::from_secs(61)).count(), 0, "it is over");
+}
+
+#[test]
 fn an_address_that_is_another_s_is_not_spoken_from() {
     let mut it = two_networks();
     let wary = PortConfig { antispoof: true, ..local(1) };

@@ -150,6 +150,15 @@ fn a_container_that_connects_two_of_its_ports_makes_no_storm_and_is_named() {
             limit(port) > 0 && port.notes.iter().any(is_named) && port.moved_addresses > 0
         })
     });
+    // Of a container whose address is declared, it is said by whose ports it comes back.
+    let declared = world.udp(1);
+    declared.set_broadcast(true).unwrap();
+    until(|| {
+        declared.send_to(&[0; 100], "10.9.0.255:9").unwrap();
+        let notes = client.port(&second).unwrap().notes;
+        notes.iter().any(|note| note.contains(&format!("is the address of `{}`", name(1))))
+    });
+    drop(declared);
     let begun = Instant::now();
     world.greet(1, 3);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
