@@ -78,9 +78,13 @@ struct sock {
 	__u16 sk_protocol;
 };
 
+struct udp_sock {
+	unsigned char encap_type;
+};
+
 struct bpf_iter__udp {
 	union {
-		struct sock *udp_sk; // A struct udp_sock, which begins with its struct sock.
+		struct udp_sock *udp_sk; // Begins with its struct sock.
 	};
 };
 
@@ -385,15 +389,17 @@ int udp_lost(__u64 *context)
 	return 0;
 }
 
-// Run in a namespace: gives every socket there a slot, and publishes what no trace point told of.
+// Run in a namespace: gives every socket there a slot, and publishes what no trace point told of. A tunnel's socket
+// gets none: it keeps no datagram, but unwraps it for a socket that is not told by its addresses.
 SEC("iter/udp")
 int udp_survey(struct bpf_iter__udp *context)
 {
-	struct sock *sk = context->udp_sk;
+	struct udp_sock *udp = context->udp_sk;
+	struct sock *sk = (struct sock *)udp;
 	if (!sk || sk->sk_protocol != IPPROTO_UDP)
 		return 0;
 	struct slot *slot = slot_of(sk);
-	if (!slot)
+	if (!slot && !udp->encap_type)
 		slot = take_slot(sk);
 	if (slot)
 		publish(sk, slot);

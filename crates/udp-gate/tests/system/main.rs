@@ -665,6 +665,46 @@ fn reusable(address: SocketAddr) -> UdpSocket {
     socket.into()
 }
 
+/// Calls a program in a namespace.
+fn ip(namespace: &Namespace, words: &str) {
+    let run = || Command::new("ip").args(words.split(' ')).output().unwrap();
+    let output = namespace.run(run).unwrap();
+    assert!(output.status.success(), "{words}: {output:?}");
+}
+
+/// Datagrams to a tunnel's port are unwrapped there, and end at a socket of another address.
+#[test]
+fn what_ends_a_tunnel_in_the_container_is_counted_and_told_of() {
+    for is_older in [true, false] {
+        let tunnel = |namespace: &Namespace| {
+            ip(
+                namespace,
+                "link add vx0 type vxlan id 7 local 10.9.0.2 remote 10.9.0.1 dstport 4789",
+            );
+            ip(namespace, "link set vx0 up");
+        };
+        let (mut world, ()) = World::new("ug-tunnel", |namespace| {
+            if is_older {
+                tunnel(namespace);
+            }
+        });
+        if !is_older {
+            tunnel(&world.namespace);
+        }
+        let deadline = Instant::now() + LONG;
+        let mut count = 0;
+        while world.gate.unseen(world.inode).datagrams == 0 {
+            assert!(Instant::now() < deadline);
+            assert!(world.offer(&Frame::new(0, (7000, 4789), count, 100)));
+            world.gate.tick();
+            count += 1;
+            thread::sleep(Duration::from_millis(10));
+        }
+        let last = Some(SocketAddr::new(HERE[0], 4789));
+        assert_eq!(world.gate.unseen(world.inode), UnseenStatus { datagrams: 1, last });
+    }
+}
+
 /// A container's interface has a second one beside it, which is in a namespace of its own.
 #[test]
 fn what_the_container_leads_on_is_counted_and_told_of() {
@@ -672,11 +712,6 @@ fn what_the_container_leads_on_is_counted_and_told_of() {
     let inner = format!("{}-inner", world.name);
     let within = Namespace::create(&inner).unwrap();
     let _guard = Named(inner.clone());
-    let ip = |namespace: &Namespace, words: &str| {
-        let run = || Command::new("ip").args(words.split(' ')).output().unwrap();
-        let output = namespace.run(run).unwrap();
-        assert!(output.status.success(), "{words}: {output:?}");
-    };
     let (mac, address) = (Mac::local(3), v4(3));
     ip(
         &world.namespace,
