@@ -1,5 +1,6 @@
 //! What a port has to itself on its host.
 
+use alloc::collections::BTreeMap;
 use core::cmp::Ordering;
 use core::net::IpAddr;
 
@@ -25,11 +26,33 @@ pub enum Claim<'a> {
         mac: Mac,
         vlan: u16,
     },
-    /// In a network, or outside of all.
+    /// In a network, or outside of all in a VLAN.
     Address {
         network: Option<&'a NetworkName>,
+        vlan: u16,
         address: IpAddr,
     },
+}
+
+/// What ports have to themselves, so that many can stand beside each other in linear time.
+#[derive(Debug, Default)]
+pub struct Claims<'a>(BTreeMap<Claim<'a>, &'a PortSpec>);
+
+impl<'a> Claims<'a> {
+    /// Whether a port can stand beside those that have claimed something.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`] blames this one.
+    pub fn check(&self, port: &PortSpec) -> Result<(), InvalidConfig> {
+        let taken = |claim: Claim<'_>| Some(claim.refusal(port, self.0.get(&claim)?));
+        Claim::of(port).find_map(taken).map_or(Ok(()), Err)
+    }
+
+    /// Has a port claim what is its own.
+    pub fn insert(&mut self, port: &'a PortSpec) {
+        self.0.extend(Claim::of(port).map(|claim| (claim, port)));
+    }
 }
 
 impl<'a> Claim<'a> {
@@ -44,11 +67,13 @@ impl<'a> Claim<'a> {
         };
         let macs = port.addresses().map(move |(mac, vlan)| Self::Mac { network, mac, vlan });
         let addresses = port.attach.addresses().iter();
+        let vlan = port.untagged_vlan();
+        let address = move |address| Self::Address { network, vlan, address };
         [Self::Name(&port.name.0), place]
             .into_iter()
             .chain(port.label.map(Self::Label))
             .chain(macs)
-            .chain(addresses.map(move |prefix| Self::Address { network, address: prefix.address }))
+            .chain(addresses.map(move |prefix| address(prefix.address)))
     }
 
     /// Why a port cannot have it beside an earlier one that has it.
@@ -83,7 +108,8 @@ impl<'a> Claim<'a> {
 
 impl PortSpec {
     /// Whether the declaration can stand beside an earlier one: a name, an interface, a socket and
-    /// a label are one port's on the whole host, Ethernet and IP addresses in its network.
+    /// a label are one port's on the whole host, Ethernet addresses in its network, and IP
+    /// addresses in its network or VLAN.
     ///
     /// # Errors
     ///
@@ -148,7 +174,50 @@ impl Eq for Path<'_> {}
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+    use alloc::string::ToString;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
     use super::*;
+    use crate::{PortName, VlanMembership};
+
+    /// A container at an address, in some VLANs.
+    fn container(number: u32, vlan: Option<VlanMembership>) -> PortSpec {
+        let attach = Attachment::Container {
+            netns: format!("c{number}"),
+            interface: "eth0".into(),
+            mac: None,
+            addresses: vec!["10.0.0.1/24".parse().unwrap()],
+            routes: Vec::new(),
+            mtu: None,
+            offload: true,
+        };
+        PortSpec { vlan, ..PortSpec::new(PortName(number.to_string()), attach) }
+    }
+
+    #[test]
+    fn an_ip_address_is_one_ports_in_its_vlan() {
+        let access = |vlan| Some(VlanMembership { access: Some(vlan), ..Default::default() });
+        let native = |vlan| Some(VlanMembership { native: Some(vlan), ..Default::default() });
+        let both = |one, other| {
+            let (one, other) = (container(1, one), container(2, other));
+            let mut claims = Claims::default();
+            claims.insert(&one);
+            let checked = claims.check(&other);
+            assert_eq!(other.check_beside(&one), checked);
+            checked
+        };
+        for (one, other) in
+            [(access(7), access(8)), (access(7), None), (native(7), access(8)), (None, native(9))]
+        {
+            assert_eq!(both(one, other), Ok(()), "VLANs never meet");
+        }
+        for (one, other) in [(access(7), access(7)), (native(7), access(7)), (None, None)] {
+            let refused = both(one, other).unwrap_err();
+            assert!(matches!(refused, InvalidConfig::DuplicateAddress { .. }), "{refused}");
+        }
+    }
 
     #[test]
     fn a_namespace_is_the_same_by_its_name_and_by_its_paths() {

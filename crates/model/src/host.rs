@@ -8,7 +8,7 @@ use core::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Prefix, Span};
 
-use crate::claim::Claim;
+use crate::claim::Claims;
 use crate::name::is_socket;
 use crate::network::check_networks;
 use crate::{ClassKind, InvalidConfig, NetworkName, NetworkSpec, PortSpec, Uplink, VtepList};
@@ -157,15 +157,12 @@ impl HostConfig {
             return Err(InvalidConfig::TooManyPorts { port: port.name.clone(), most });
         }
         let members = Members::new(&self.networks, &self.ports, vtep);
-        let mut claims = BTreeMap::new();
+        let mut claims = Claims::default();
         for port in &self.ports {
             port.check()?;
             members.check(port, vtep)?;
-            for claim in Claim::of(port) {
-                if let Some(earlier) = claims.insert(claim, port) {
-                    return Err(claim.refusal(port, earlier));
-                }
-            }
+            claims.check(port)?;
+            claims.insert(port);
         }
         Ok(())
     }

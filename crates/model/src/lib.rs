@@ -36,6 +36,7 @@ mod uplink;
 mod vtep;
 
 pub use capture::{CaptureDirection, CaptureSpec, InvalidCapture};
+pub use claim::Claims;
 pub use filter::{
     Expression, Filter, InvalidFilter, LONGEST_FILTER, Protocol, Side as FilterSide,
     Test as FilterTest,

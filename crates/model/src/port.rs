@@ -441,6 +441,11 @@ impl Attachment {
 }
 
 impl PortSpec {
+    /// What stays as long as a port is attached. Frames that are held were taken and are delivered
+    /// by it: they would turn up in another VLAN or network, or be somebody else's.
+    pub const FIXED: [&str; 7] =
+        ["name", "attach", "pinned", "vlan", "antispoof", "network", "label"];
+
     /// A port of which nothing else is said.
     pub fn new(name: PortName, attach: Attachment) -> Self {
         Self {
@@ -497,7 +502,8 @@ impl PortSpec {
         }
         if self.vlan.is_some() && self.network.is_some() {
             return wrong(
-                "`vlan` is for ports in no network: a network is a VLAN of its own, make another one",
+                "`vlan` is for ports in no network: a network is one VLAN on all its hosts; declare a network for each \
+                 VLAN",
             );
         }
         if self.ingress.frames > self.attach.most_frames() {
@@ -649,6 +655,27 @@ impl PortSpec {
         };
         let after = Self { quota: wanted.quota, ..self.changed(&change) };
         (after == *wanted).then_some(change)
+    }
+
+    /// The VLAN of frames without a tag, 0 for none: its addresses are there.
+    pub fn untagged_vlan(&self) -> u16 {
+        let vlan = self.vlan.as_ref().and_then(|vlan| vlan.access.or(vlan.native));
+        vlan.unwrap_or_default()
+    }
+
+    /// What differs from another declaration and [stays](Self::FIXED) as long as a port is
+    /// attached.
+    pub fn fixed_differences(&self, other: &Self) -> impl Iterator<Item = &'static str> {
+        let differs = [
+            self.name != other.name,
+            self.attach != other.attach,
+            self.pinned != other.pinned,
+            self.vlan != other.vlan,
+            self.antispoof != other.antispoof,
+            self.network != other.network,
+            self.label != other.label,
+        ];
+        Self::FIXED.into_iter().zip(differs).filter_map(|(field, differs)| differs.then_some(field))
     }
 
     /// Its Ethernet address, if it is known: the one that is declared, or, of an interface that the
@@ -814,5 +841,32 @@ mod tests {
             },
             "`mac` is no machine's",
         );
+    }
+
+    #[test]
+    fn each_field_of_a_port_can_be_changed_or_stays() {
+        let attach = Attachment::VhostUser {
+            socket: "/run/vm.sock".into(),
+            mode: SocketMode::Connect,
+            mac: None,
+            queues: 1,
+            mtu: None,
+        };
+        let port = PortSpec::new(PortName("vm".into()), attach);
+        let wanted = PortSpec {
+            name: PortName("db".into()),
+            attach: port.attach.clone().with_mtu(1400),
+            pinned: vec![PinnedAddress { mac: Mac::local(1), vlan: 0 }],
+            vlan: Some(VlanMembership { access: Some(7), ..VlanMembership::default() }),
+            antispoof: Some(true),
+            network: Some(NetworkName("blue".into())),
+            label: Some(7),
+            ..port.clone()
+        };
+        assert!(port.fixed_differences(&wanted).eq(PortSpec::FIXED));
+        assert_eq!(port.change_to(&wanted), None);
+        let wanted = PortSpec { quota: Some(3), class: Class::from_low_bits(1), ..port.clone() };
+        assert_eq!(port.fixed_differences(&wanted).count(), 0);
+        assert!(port.change_to(&wanted).is_some());
     }
 }

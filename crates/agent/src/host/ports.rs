@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 use datapath::Vlans;
 use lossless::{MAX_PORTS, PortConfig, PortId, Shaping, TooManyPorts};
 use model::{
-    Attachment, Deleted, PortChange, PortName, PortSpec, PortState, PortStatus, SocketMode,
+    Attachment, Claims, Deleted, PortChange, PortName, PortSpec, PortState, PortStatus, SocketMode,
     StormLimits, VlanMembership,
 };
 use overlay::Overlay;
@@ -96,12 +96,16 @@ impl Host {
     pub fn attach_all(&mut self, specs: &[PortSpec]) -> Vec<(PortName, AttachError)> {
         let (mut admitted, mut failed): (Vec<&PortSpec>, _) = (Vec::new(), Vec::new());
         let mut recipes = Vec::new();
+        let others: Vec<_> = self.specs().cloned().collect();
+        let mut claims = Claims::default();
+        others.iter().for_each(|other| claims.insert(other));
         for spec in specs {
-            let beside = admitted.iter().try_for_each(|other| spec.check_beside(other));
             let records = self.vhost_config(spec).map(|config| config.records);
             self.new_records.extend(records.filter(|records| !records.exists()));
-            match beside.map_err(AttachError::from).and_then(|()| self.admit(spec)) {
+            let beside = claims.check(spec).map_err(AttachError::from);
+            match beside.and_then(|()| self.admit(spec, admitted.len())) {
                 Ok(recipe) => {
+                    claims.insert(spec);
                     admitted.push(spec);
                     recipes.push(recipe);
                 }
@@ -122,13 +126,18 @@ impl Host {
                 failed.push((spec.name.clone(), error));
             }
         }
+        self.update_responder();
         failed
     }
 
     /// Attaches a port, and tells `reply` when frames flow. Its interface is made on another
     /// thread: nobody else's frames wait for that.
     pub fn attach(&mut self, spec: PortSpec, reply: Reply<Result<PortStatus, AttachError>>) {
-        match self.admit(&spec) {
+        let beside = match self.specs().find(|other| other.name == spec.name) {
+            Some(other) => Err(AttachError::NameTaken(other.name.clone())),
+            None => self.specs().try_for_each(|it| spec.check_beside(it)).map_err(Into::into),
+        };
+        match beside.and_then(|()| self.admit(&spec, 0)) {
             Ok(recipe) => {
                 let ticket = self.porter.make(recipe);
                 self.coming.push(Coming { ticket, spec, reply });
@@ -137,16 +146,14 @@ impl Host {
         }
     }
 
-    /// Whether a port can be attached beside the others: if so, it has a place in its network, and
-    /// its device is to be made by this recipe.
-    fn admit(&mut self, spec: &PortSpec) -> Result<Recipe, AttachError> {
+    /// Whether there is a place for a port, which can stand beside the others, after so many that
+    /// were admitted with it: if so, it has a place in its network, and its device is to be made by
+    /// this recipe.
+    fn admit(&mut self, spec: &PortSpec, before: usize) -> Result<Recipe, AttachError> {
         spec.check()?;
-        if self.specs().any(|other| other.name == spec.name) {
-            return Err(AttachError::NameTaken(spec.name.clone()));
-        }
-        self.specs().try_for_each(|other| spec.check_beside(other))?;
+        let ports = self.attached.len() + self.coming.len() + before;
         // Before there is an interface, which would outlive its port.
-        if self.specs().count() + usize::from(self.uplink.is_some()) >= MAX_PORTS {
+        if ports + usize::from(self.uplink.is_some()) >= MAX_PORTS {
             return Err(TooManyPorts.into());
         }
         if let Some(name) = &spec.network {
@@ -166,8 +173,9 @@ impl Host {
             let Coming { spec, reply, .. } = self.coming.swap_remove(place);
             let name = spec.name.clone();
             let put = outcome.and_then(|made| self.put(ticket, spec.clone(), made));
-            if put.is_err() {
-                self.release_network(&spec);
+            match put {
+                Ok(()) => self.update_responder(),
+                Err(_) => self.release_network(&spec),
             }
             reply(put.map(|()| self.port(&name).expect("it was just attached")));
         }
@@ -281,7 +289,6 @@ impl Host {
     fn note(&mut self, port: Attached) {
         let place = self.find(&port.spec.name).expect_err("its name was free, and kept for it");
         self.attached.insert(place, port);
-        self.update_responder();
     }
 
     /// Takes ports down whose containers were deleted.

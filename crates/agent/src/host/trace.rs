@@ -80,7 +80,7 @@ impl Host {
             return Err(TraceError::Vlan(vlan));
         }
         let network = self.plane.datapath().config(from.id).network;
-        let target = self.target(from, network, spec.to.as_deref())?;
+        let target = self.target(from, network, spec)?;
         let walk = Walk { host: self, now: self.now(), from, network, hops: Vec::new() };
         Ok(walk.to(spec, &target))
     }
@@ -90,13 +90,13 @@ impl Host {
         &self,
         from: &Attached,
         network: Network,
-        to: Option<&str>,
+        spec: &TraceSpec,
     ) -> Result<Target, TraceError> {
-        let Some(to) = to else { return Ok(Target::Mac(Mac::BROADCAST)) };
+        let Some(to) = &spec.to else { return Ok(Target::Mac(Mac::BROADCAST)) };
         if let Ok(mac) = to.parse() {
             return Ok(Target::Mac(mac));
         }
-        let address: IpAddr = to.parse().map_err(|_| TraceError::NoAddress(to.into()))?;
+        let address: IpAddr = to.parse().map_err(|_| TraceError::NoAddress(to.clone()))?;
         if let Some(vni) = from.spec.network.as_ref().and_then(|name| self.directory.vni(name)) {
             let owner = self.directory.network(vni).and_then(|network| network.owner(address));
             return Ok(owner.map_or(Target::Nobody(address), |mac| Target::Ip(address, mac)));
@@ -105,7 +105,11 @@ impl Host {
             self.plane.datapath().config(port.id).network == network
                 && frame::addresses(&port.spec).any(|own| own == address)
         };
-        let owner = self.attached.iter().find(has_it).and_then(|port| port.spec.mac());
+        // Each VLAN may have it once: who is in the frame's own counts.
+        let vlan = spec.vlan.filter(|vlan| *vlan != 0).unwrap_or(from.spec.untagged_vlan());
+        let owners = || self.attached.iter().filter(has_it);
+        let near = owners().find(|port| port.spec.untagged_vlan() == vlan);
+        let owner = near.or_else(|| owners().next()).and_then(|port| port.spec.mac());
         let unknown = || TraceError::UnknownAddress { port: from.spec.name.clone(), address };
         owner.map(|mac| Target::Ip(address, mac)).ok_or_else(unknown)
     }
