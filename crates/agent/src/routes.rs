@@ -242,13 +242,13 @@ request_body = PortChange, responses(
     (status = 400, body = Problem, description = "The body is not a change."),
     (status = 404, body = Problem, description = "There is no such port."),
     (status = 413, body = Problem, description = "The body is longer than 64 KiB."),
-    (status = 422, body = Problem, description = "The port cannot be so."),
+    (status = 422, body = Problem, description = "The port cannot be so, or stays as it is in that while it is attached."),
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn change(
     State(switch): State<Handle>,
     Name(name): Name<PortName>,
-    Body(change): Body<PortChange>,
+    Change(change): Change,
 ) -> Answer<PortStatus> {
     let port = switch.change(name, change).await??;
     tracing::info!(port = %port.name, "port changed");
@@ -520,18 +520,48 @@ impl<T: DeserializeOwned> FromRequest<Handle> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, state: &Handle) -> Result<Self, Refusal> {
-        let read = timeout(BODY_TIMEOUT, Bytes::from_request(request, state)).await;
-        let read = read.map_err(|_| {
-            let problem = format!("the body has not come within {} s", BODY_TIMEOUT.as_secs());
-            Refusal(StatusCode::REQUEST_TIMEOUT, problem)
-        })?;
-        let body = read.map_err(|error| {
-            Refusal(error.status(), format!("the body cannot be read: {}", error.body_text()))
-        })?;
-        serde_json::from_slice(&body).map(Self).map_err(|error| {
-            Refusal(StatusCode::BAD_REQUEST, format!("the body is not what it should be: {error}"))
-        })
+        parse(&read(request, state).await?).map(Self)
     }
+}
+
+/// A change of a port, as the body. What stays as long as a port is attached is refused as that.
+struct Change(PortChange);
+
+impl FromRequest<Handle> for Change {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &Handle) -> Result<Self, Refusal> {
+        let body = read(request, state).await?;
+        parse(&body).map(Self).map_err(|refusal| fixed(&body).unwrap_or(refusal))
+    }
+}
+
+/// Why a change is refused that names what stays as long as a port is attached.
+fn fixed(body: &[u8]) -> Option<Refusal> {
+    let change: serde_json::Map<_, _> = serde_json::from_slice(body).ok()?;
+    let field = PortSpec::FIXED.into_iter().find(|field| change.contains_key(*field))?;
+    let problem =
+        format!("`{field}` stays while a port is attached: detach the port, then attach it so");
+    Some(Refusal(StatusCode::UNPROCESSABLE_ENTITY, problem))
+}
+
+/// Reads a body.
+async fn read(request: Request, state: &Handle) -> Result<Bytes, Refusal> {
+    let read = timeout(BODY_TIMEOUT, Bytes::from_request(request, state)).await;
+    let read = read.map_err(|_| {
+        let problem = format!("the body has not come within {} s", BODY_TIMEOUT.as_secs());
+        Refusal(StatusCode::REQUEST_TIMEOUT, problem)
+    })?;
+    read.map_err(|error| {
+        Refusal(error.status(), format!("the body cannot be read: {}", error.body_text()))
+    })
+}
+
+/// Takes a body for what it should be.
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|error| {
+        Refusal(StatusCode::BAD_REQUEST, format!("the body is not what it should be: {error}"))
+    })
 }
 
 impl IntoResponse for Refusal {
@@ -579,7 +609,7 @@ impl From<PutError> for Refusal {
         match error {
             PutError::Attach(error) => error.into(),
             PutError::Change(error) => error.into(),
-            PutError::Otherwise(_) => Self(StatusCode::CONFLICT, error.to_string()),
+            PutError::Otherwise { .. } => Self(StatusCode::CONFLICT, error.to_string()),
         }
     }
 }

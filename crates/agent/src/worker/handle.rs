@@ -38,8 +38,13 @@ pub enum PutError {
     #[error(transparent)]
     Change(ChangeError),
     /// It is attached, and differs in what stays as long as a port is.
-    #[error("port `{0}` is attached to another place, network or address: detach it first")]
-    Otherwise(PortName),
+    #[error("port `{port}` is attached with another {what}, which stays: detach the port first")]
+    Otherwise {
+        /// The port.
+        port: PortName,
+        /// What differs.
+        what: String,
+    },
 }
 
 /// The switch takes no more orders: the agent is about to exit.
@@ -165,7 +170,9 @@ impl Handle {
             return Ok(self.attach(spec).await?.map(|port| (true, port)).map_err(PutError::Attach));
         };
         let Some(change) = before.change_to(&spec) else {
-            return Ok(Err(PutError::Otherwise(spec.name)));
+            let fields = before.fixed_differences(&spec).map(|field| format!("`{field}`"));
+            let what = fields.collect::<Vec<_>>().join(", ");
+            return Ok(Err(PutError::Otherwise { port: spec.name, what }));
         };
         let changed = self.change(spec.name, change).await?;
         Ok(changed.map(|port| (false, port)).map_err(PutError::Change))
