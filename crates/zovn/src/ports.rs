@@ -7,7 +7,7 @@ use api::Client;
 use clap::ArgGroup;
 use model::{
     Attachment, LimitsChange, NetworkName, NoRate, PortChange, PortName, PortSpec, PortStatus,
-    RateChange, Scheduling, SocketMode, StormLimits,
+    RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
 };
 use units::{Class, Mac, Prefix, Rate};
 
@@ -21,6 +21,7 @@ Examples:
   zovn attach --podman web --address 10.0.0.1/24        a container of Podman; the port is called as it is
   zovn attach db --pid 4711 --interface zovn0           a process's namespace
   zovn attach vm --vhost-user /run/vm.sock              a virtual machine
+  zovn attach web --netns web --address 10.0.0.1/24 --route 0.0.0.0/0,10.0.0.254
   zovn attach web --netns web --rate 1gbit --network blue --label 7
 
 docs/containers.md says what becomes of a port when its container ends.";
@@ -73,6 +74,16 @@ pub struct AttachArgs {
         help_heading = "Attached to"
     )]
     address: Vec<Prefix>,
+    /// A route of the container, with the router that it leads by or without one:
+    /// 0.0.0.0/0,10.0.0.254; may be given again.
+    #[arg(
+        long,
+        value_name = "PREFIX[,ROUTER]",
+        value_parser = route,
+        conflicts_with = "vhost_user",
+        help_heading = "Attached to"
+    )]
+    route: Vec<RouteSpec>,
     /// The Ethernet address; one is made from the port's name if left out.
     #[arg(long, help_heading = "Attached to")]
     mac: Option<Mac>,
@@ -88,6 +99,15 @@ pub struct AttachArgs {
     /// The label of the network's member that it is.
     #[arg(long, value_name = "N", requires = "network")]
     label: Option<u32>,
+    /// The one VLAN that it is in, without tags there.
+    #[arg(long, value_name = "N", conflicts_with_all = ["trunk", "native", "network"])]
+    vlan: Option<u16>,
+    /// The VLANs that it is in, with tags there: 7,8.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "network")]
+    trunk: Vec<u16>,
+    /// The VLAN of its frames without a tag, beside those of --trunk.
+    #[arg(long, value_name = "N", conflicts_with = "network")]
+    native: Option<u16>,
     #[command(flatten)]
     settings: Settings,
     /// Print the port as JSON.
@@ -153,6 +173,9 @@ Examples:
   zovn set web --scheduling 1,1,1,1,2,2,4,4";
 
 /// Change a port of an agent while frames flow; what is not named stays.
+///
+/// What a port is attached to, its addresses, its network and its VLANs stay as long as it is
+/// attached: detach it, and attach it anew.
 #[derive(clap::Args)]
 #[command(after_long_help = SET_EXAMPLES)]
 pub struct SetArgs {
@@ -234,7 +257,7 @@ fn declared(args: AttachArgs) -> Result<PortSpec, Box<dyn std::error::Error + Se
             interface: args.interface,
             mac,
             addresses: args.address,
-            routes: Vec::new(),
+            routes: args.route,
             mtu,
             offload: !args.no_offload,
         },
@@ -247,7 +270,9 @@ fn declared(args: AttachArgs) -> Result<PortSpec, Box<dyn std::error::Error + Se
         },
     };
     let name = PortName(name.expect("clap asks for one of them"));
+    let vlan = VlanMembership { access: args.vlan, trunk: args.trunk, native: args.native };
     let spec = PortSpec {
+        vlan: Some(vlan).filter(|vlan| *vlan != VlanMembership::default()),
         network: args.network.map(NetworkName),
         label: args.label,
         ..PortSpec::new(name, attach)
@@ -295,6 +320,13 @@ fn rate(word: &str) -> Result<RateChange, String> {
     }
     let rate: Rate = word.parse().map_err(|error| format!("{error}, or `none`"))?;
     Ok(RateChange::To(rate))
+}
+
+fn route(word: &str) -> Result<RouteSpec, String> {
+    let (to, via) = word.split_once(',').map_or((word, None), |(to, via)| (to, Some(via)));
+    let to = to.parse().map_err(|error| format!("{error}: write a prefix, as 0.0.0.0/0"))?;
+    let via = via.map(|via| via.parse().map_err(|error| format!("{via}: {error}")));
+    Ok(RouteSpec { to, via: via.transpose()? })
 }
 
 fn storm(word: &str) -> Result<StormLimits, &'static str> {

@@ -55,6 +55,15 @@ fn a_port_is_attached_changed_shown_and_detached_by_commands() {
 
     said(run(&world, &["detach", "c1"]));
     assert!(!world.has_interface(1));
+    let routed =
+        [&attach[..6], &["--route", "198.51.100.0/24,10.9.0.1", "--route", "203.0.113.0/24"]];
+    said(run(&world, &routed.concat()));
+    let routes = world.containers[1].run(|| Command::new("ip").args(["route"]).output().unwrap());
+    let routes = String::from_utf8(routes.unwrap().stdout).unwrap();
+    for route in ["198.51.100.0/24 via 10.9.0.1 dev eth0", "203.0.113.0/24 dev eth0"] {
+        assert!(routes.contains(route), "{route}: {routes}");
+    }
+    said(run(&world, &["detach", "c1"]));
     assert!(complained(run(&world, &["detach", "c1"])).contains("there is no port `c1`"));
 }
 

@@ -178,3 +178,50 @@ fn frames_look_as_at_a_bridge_that_filters_vlans() {
     assert_eq!(at_switch, expected);
     assert!(balanced(&client.status().unwrap()));
 }
+
+#[test]
+fn an_address_may_be_in_each_vlan_and_a_port_stays_in_its_own() {
+    let mut world = World::new(4);
+    let client = world.start(0);
+    for (place, address, vlan) in [(0, 1, 7), (1, 2, 7), (2, 1, 8), (3, 2, 8)] {
+        let netns = world.container(place);
+        let address = format!("10.9.1.{address}/24");
+        let (port, vlan) = (format!("v{place}"), format!("{vlan}"));
+        let words = ["attach", &port, "--netns", &netns, "--address", &address, "--vlan", &vlan];
+        let socket = world.socket();
+        let zovn = Command::new(env!("CARGO_BIN_EXE_zovn"))
+            .args(words)
+            .arg("--socket")
+            .arg(&socket)
+            .output()
+            .unwrap();
+        assert!(zovn.status.success(), "{zovn:?}");
+    }
+    for (place, to) in [(0, 1), (2, 3)] {
+        let ping = || Command::new("ping").args(["-c1", "-W9", "10.9.1.2"]).output().unwrap();
+        assert!(world.containers[place].run(ping).unwrap().status.success());
+        let heard = client.port(&PortName(format!("v{to}"))).unwrap();
+        assert!(heard.egress.total.delivered > 0, "{heard:?}");
+    }
+    let of = |place: usize| client.port(&PortName(format!("v{place}"))).unwrap();
+    let vlan = |place| of(place).vlan.unwrap().access;
+    assert_eq!([0, 1, 2, 3].map(vlan), [7, 7, 8, 8].map(Some));
+    let answer = world.ask("PATCH /v1/ports/v0", r#"{"vlan": {"access": 8}}"#);
+    assert!(answer.starts_with("HTTP/1.1 422"), "{answer}");
+    assert!(answer.contains("`vlan` stays while a port is attached: detach"), "{answer}");
+    let attach = serde_json::to_string(&of(0).attach).unwrap();
+    let body = format!(r#"{{"name": "v0", "attach": {attach}, "vlan": {{"access": 8}}}}"#);
+    let answer = world.ask("PUT /v1/ports/v0", &body);
+    assert!(answer.starts_with("HTTP/1.1 409"), "{answer}");
+    assert!(answer.contains("`vlan`, which stays"), "{answer}");
+    let trace = model::TraceSpec {
+        port: PortName("v2".into()),
+        to: Some("10.9.1.2".into()),
+        class: None,
+        size: 60,
+        vlan: None,
+        may_fragment: false,
+    };
+    let verdict = client.trace(&trace).unwrap().verdict;
+    assert!(verdict.contains("v3"), "{verdict}");
+}
