@@ -13,6 +13,7 @@
 mod background;
 mod control;
 mod error;
+mod frame;
 mod query;
 mod repairs;
 mod stream;
@@ -26,13 +27,14 @@ use serde::{Deserialize, Serialize};
 pub use background::{Background, BackgroundReport};
 pub use control::{Event, Order};
 pub use error::EndpointError;
+pub use frame::FRAME_HEADERS;
 pub use query::{Aggregator, AggregatorReport, Worker, WorkerReport};
 pub use repairs::Repairs;
 pub use stream::{TcpReceive, TcpReceived, TcpSend, TcpSent};
 pub use timed::{
     SMALLEST_TIMED_FRAME, Skipped, TimedReceive, TimedReceived, TimedSend, TimedSent, Timetable,
 };
-pub use udp::{FRAME_HEADERS, SMALLEST_FRAME, UdpReceive, UdpReceived, UdpSend, UdpSent};
+pub use udp::{SMALLEST_FRAME, UdpReceive, UdpReceived, UdpSend, UdpSent};
 
 use control::Control;
 

@@ -1,14 +1,8 @@
 //! UDP frames at given times: a sender whose every frame is due at a known moment, and a receiver
 //! that tells how long each was on its way.
 //!
-//! A frame's payload begins with 20 bytes, big-endian; the rest is zero:
-//!
-//! ```text
-//!   0        4                 12                20
-//!   ├────────┼─────────────────┼─────────────────┤
-//!   │ sender │ number          │ sent at, in ns  │     by CLOCK_MONOTONIC, one for all namespaces
-//!   └────────┴─────────────────┴─────────────────┘
-//! ```
+//! Behind a frame's header, which has no flags, is the time at which it was sent: 8 bytes,
+//! big-endian, nanoseconds of CLOCK_MONOTONIC, which is one for all namespaces.
 //!
 //! A number belongs to a moment of the sender's [`Timetable`]: a frame that its sender had to leave
 //! out has a number, too, which never comes. So whoever knows the timetable knows when a frame that
@@ -18,20 +12,19 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use rustix::net::SendFlags;
 use rustix::process::setpriority_process;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use units::Span;
+use zerocopy::network_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::control::Control;
 use super::error::{Doing, EndpointError};
-use super::udp::{FRAME_HEADERS, GLANCE, nanos, sharpen_sleep};
+use super::frame::{self, FRAME_HEADERS, GLANCE, nanos};
 
 /// The smallest frame that has room for our own header, in bytes.
-pub const SMALLEST_TIMED_FRAME: u32 = FRAME_HEADERS + HEADER as u32;
-
-const HEADER: usize = 20;
+pub const SMALLEST_TIMED_FRAME: u32 = FRAME_HEADERS + size_of::<Header>() as u32;
 
 /// How many frames late a sender may be and still send them all, one behind the other. Those that
 /// are due longer are left out.
@@ -52,6 +45,14 @@ const QUIET: Duration = Duration::from_millis(300);
 
 /// How long a sender waits for room at its very end.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a payload begins with.
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Header {
+    frame: frame::Header,
+    sent_ns: U64,
+}
 
 /// When a sender's frames are due: evenly spaced in bursts of one length.
 ///
@@ -166,12 +167,8 @@ pub fn send(role: &TimedSend, control: &Control) -> Result<TimedSent, EndpointEr
             "a frame needs {SMALLEST_TIMED_FRAME} bytes at least, and a rate above 0"
         )));
     }
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).doing("open the sender's socket")?;
-    socket.connect(role.to).doing("connect to the receiver")?;
-    socket.set_write_timeout(Some(GLANCE)).doing("bound a blocked send")?;
-    sharpen_sleep()?;
+    let socket = frame::sender(role.to)?;
     let mut payload = vec![0; (role.size - FRAME_HEADERS) as usize];
-    payload[..4].copy_from_slice(&role.sender.to_be_bytes());
     control.ready();
 
     let use_of_cpu = Use::begin();
@@ -189,31 +186,17 @@ pub fn send(role: &TimedSend, control: &Control) -> Result<TimedSent, EndpointEr
             report.skip(number, waited);
             continue;
         }
-        payload[4..12].copy_from_slice(&number.to_be_bytes());
-        payload[12..HEADER].copy_from_slice(&monotonic_ns().to_be_bytes());
-        let blocked_ns = send_one(&socket, &payload, &mut report);
+        let (sender, flags) = (role.sender.into(), 0.into());
+        let frame = frame::Header { sender, flags, number: number.into() };
+        let header = Header { frame, sent_ns: monotonic_ns().into() };
+        payload[..size_of::<Header>()].copy_from_slice(header.as_bytes());
+        let (is_sent, blocked_ns) = frame::send(&socket, &payload, due + PATIENCE);
+        report.sent += u64::from(is_sent);
         waited |= blocked_ns > 0;
         report.blocked_ns += blocked_ns;
     }
     report.busy = use_of_cpu.share();
     Ok(report)
-}
-
-/// One frame, waiting for room. Gives how long it waited, in nanoseconds.
-fn send_one(socket: &UdpSocket, payload: &[u8], report: &mut TimedSent) -> u64 {
-    let mut sent =
-        rustix::net::send(socket, payload, SendFlags::DONTWAIT).map_err(std::io::Error::from);
-    let asked = Instant::now();
-    let mut blocked_ns = 0;
-    while matches!(&sent, Err(error) if error.kind() == ErrorKind::WouldBlock)
-        && asked.elapsed() < PATIENCE
-    {
-        sent = socket.send(payload);
-        blocked_ns = nanos(asked.elapsed());
-    }
-    // What the socket does not accept was not sent, for whatever reason.
-    report.sent += u64::from(sent.is_ok());
-    blocked_ns
 }
 
 impl TimedSent {
@@ -271,8 +254,9 @@ pub fn receive(role: &TimedReceive, control: &Control) -> Result<TimedReceived, 
 
 impl TimedReceived {
     fn count(&mut self, payload: &[u8], now_ns: u64) {
-        let Some((sender, number, sent_ns)) = parse(payload) else { return };
-        let Some(delays) = self.delays_ns.get_mut(sender as usize) else { return };
+        let Ok((Header { frame, sent_ns }, _)) = Header::ref_from_prefix(payload) else { return };
+        let number = frame.number.get();
+        let Some(delays) = self.delays_ns.get_mut(frame.sender.get() as usize) else { return };
         if number >= MOST_FRAMES {
             return;
         }
@@ -284,16 +268,9 @@ impl TimedReceived {
             self.duplicates += 1;
             return;
         }
-        delays[place] = Some(u32::try_from(now_ns.saturating_sub(sent_ns)).unwrap_or(u32::MAX));
+        delays[place] =
+            Some(u32::try_from(now_ns.saturating_sub(sent_ns.get())).unwrap_or(u32::MAX));
     }
-}
-
-/// Sender, number, and when it was sent.
-fn parse(payload: &[u8]) -> Option<(u32, u64, u64)> {
-    let (sender, rest) = payload.split_first_chunk()?;
-    let (number, rest) = rest.split_first_chunk()?;
-    let (sent, _) = rest.split_first_chunk()?;
-    Some((u32::from_be_bytes(*sender), u64::from_be_bytes(*number), u64::from_be_bytes(*sent)))
 }
 
 /// What this thread takes of a processor.
@@ -337,8 +314,9 @@ mod tests {
     #[test]
     fn a_frame_counts_once_whatever_comes() {
         let frame = |sender: u32, number: u64, sent: u64| {
-            [&sender.to_be_bytes()[..], &number.to_be_bytes(), &sent.to_be_bytes(), &[0; 9]]
-                .concat()
+            let (sender, number) = (sender.into(), number.into());
+            let frame = frame::Header { sender, flags: 0.into(), number };
+            [Header { frame, sent_ns: sent.into() }.as_bytes(), &[0; 9]].concat()
         };
         let mut seen = TimedReceived { delays_ns: vec![Vec::new(); 2], ..Default::default() };
         seen.count(&frame(0, 2, 100), 350);

@@ -1,38 +1,20 @@
 //! UDP frames: a sender that floods or keeps a rate, a receiver that counts and keeps a pace (zOVN
 //! §2.3).
-//!
-//! A frame's payload begins with 16 bytes, big-endian; the rest is zero:
-//!
-//! ```text
-//!   0        4        8                16
-//!   ├────────┼────────┼─────────────────┤
-//!   │ sender │ flags  │ sequence number │     flags bit 0: the sender's last frame
-//!   └────────┴────────┴─────────────────┘
-//! ```
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use rustix::net::SendFlags;
 use serde::{Deserialize, Serialize};
 use units::Span;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::control::Control;
 use super::error::{Doing, EndpointError};
-
-/// Ethernet, IPv4 and UDP headers: what a frame carries before a datagram's payload, in bytes.
-pub const FRAME_HEADERS: u32 = 14 + 20 + 8;
+use super::frame::{self, FRAME_HEADERS, GLANCE, Header, LAST, nanos, sharpen_sleep};
 
 /// The smallest frame that has room for our own header, in bytes.
-pub const SMALLEST_FRAME: u32 = FRAME_HEADERS + HEADER as u32;
-
-const HEADER: usize = 16;
-const LAST: u32 = 1;
-
-/// How long a blocked call may hide the clock and the parent.
-pub(super) const GLANCE: Duration = Duration::from_millis(100);
+pub const SMALLEST_FRAME: u32 = FRAME_HEADERS + size_of::<Header>() as u32;
 
 /// How far behind its schedule a paced program may fall and still catch up; what lies further back
 /// is forgiven.
@@ -107,13 +89,17 @@ pub fn send(role: &UdpSend, control: &Control) -> Result<UdpSent, EndpointError>
     if role.size < SMALLEST_FRAME {
         return Err(EndpointError::Role(format!("a frame needs {SMALLEST_FRAME} bytes at least")));
     }
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).doing("open the sender's socket")?;
-    socket.connect(role.to).doing("connect to the receiver")?;
-    socket.set_write_timeout(Some(GLANCE)).doing("bound a blocked send")?;
-    sharpen_sleep()?;
+    let socket = frame::sender(role.to)?;
     let mut payload = vec![0; (role.size - FRAME_HEADERS) as usize];
-    payload[..4].copy_from_slice(&role.sender.to_be_bytes());
     let mut report = UdpSent::default();
+    let mut send_one = |flags: u32, patience| {
+        let (sender, number) = (role.sender.into(), report.sent.into());
+        let header = Header { sender, flags: flags.into(), number };
+        payload[..size_of::<Header>()].copy_from_slice(header.as_bytes());
+        let (is_sent, blocked_ns) = frame::send(&socket, &payload, patience);
+        report.sent += u64::from(is_sent);
+        report.blocked_ns += blocked_ns;
+    };
     control.ready();
 
     let begin = Instant::now();
@@ -123,37 +109,12 @@ pub fn send(role: &UdpSend, control: &Control) -> Result<UdpSent, EndpointError>
         if let Some(pace) = &mut pace {
             pace.wait();
         }
-        send_one(&socket, &mut payload, 0, end, &mut report);
+        send_one(0, end);
     }
     // A receiver that lives takes the marked frame in time; a dead one must not keep us.
-    send_one(&socket, &mut payload, LAST, Instant::now() + 10 * QUIET_SOME, &mut report);
+    send_one(LAST, Instant::now() + 10 * QUIET_SOME);
     report.elapsed_ns = nanos(begin.elapsed());
     Ok(report)
-}
-
-/// One frame with the next sequence number, waiting for room until `patience` ends.
-fn send_one(
-    socket: &UdpSocket,
-    payload: &mut [u8],
-    flags: u32,
-    patience: Instant,
-    report: &mut UdpSent,
-) {
-    payload[4..8].copy_from_slice(&flags.to_be_bytes());
-    payload[8..HEADER].copy_from_slice(&report.sent.to_be_bytes());
-    // Only a send that found no room at once waited for it: so the time in the second call is the
-    // time blocked.
-    let mut sent =
-        rustix::net::send(socket, payload, SendFlags::DONTWAIT).map_err(std::io::Error::from);
-    while matches!(&sent, Err(error) if error.kind() == ErrorKind::WouldBlock)
-        && Instant::now() < patience
-    {
-        let asked = Instant::now();
-        sent = socket.send(payload);
-        report.blocked_ns += nanos(asked.elapsed());
-    }
-    // What the socket does not accept was not sent, for whatever reason.
-    report.sent += u64::from(sent.is_ok());
 }
 
 /// Counts until the parent wants the end and all is quiet.
@@ -254,10 +215,11 @@ impl Tally {
     }
 
     fn count(&mut self, payload: &[u8], now: Instant) {
-        let Some((sender, flags, sequence)) = parse(payload) else { return };
-        let Some(seen) = self.senders.get_mut(sender as usize) else { return };
+        let Ok((header, _)) = Header::ref_from_prefix(payload) else { return };
+        let sender = header.sender.get() as usize;
+        let Some(seen) = self.senders.get_mut(sender) else { return };
         let report = &mut self.report;
-        match seen.insert(sequence) {
+        match seen.insert(header.number.get()) {
             Order::Next => {}
             Order::Late => report.out_of_order += 1,
             Order::Again => {
@@ -266,7 +228,7 @@ impl Tally {
             }
         }
         report.received += 1;
-        if flags & LAST != 0 {
+        if header.flags.get() & LAST != 0 {
             report.marks += 1;
         }
         let elapsed = now - *self.first.get_or_insert(now);
@@ -277,16 +239,8 @@ impl Tally {
         if report.bins.len() <= bin {
             report.bins.resize(bin + 1, vec![0; self.senders.len()]);
         }
-        report.bins[bin][sender as usize] += 1;
+        report.bins[bin][sender] += 1;
     }
-}
-
-/// Sender, flags and sequence number.
-fn parse(payload: &[u8]) -> Option<(u32, u32, u64)> {
-    let (sender, rest) = payload.split_first_chunk()?;
-    let (flags, rest) = rest.split_first_chunk()?;
-    let (sequence, _) = rest.split_first_chunk()?;
-    Some((u32::from_be_bytes(*sender), u32::from_be_bytes(*flags), u64::from_be_bytes(*sequence)))
 }
 
 /// A schedule of evenly spaced moments.
@@ -312,22 +266,13 @@ impl Pace {
     }
 }
 
-/// Lets a sleep end when it should: the default slack of 50 µs is a whole gap at 20,000 frames a
-/// second.
-pub(super) fn sharpen_sleep() -> Result<(), EndpointError> {
-    rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).doing("set the timer slack")
-}
-
-pub(super) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn frame(sender: u32, flags: u32, sequence: u64) -> Vec<u8> {
-        [&sender.to_be_bytes()[..], &flags.to_be_bytes(), &sequence.to_be_bytes(), &[0; 6]].concat()
+    fn frame(sender: u32, flags: u32, number: u64) -> Vec<u8> {
+        let header = Header { sender: sender.into(), flags: flags.into(), number: number.into() };
+        [header.as_bytes(), &[0; 6]].concat()
     }
 
     #[test]
