@@ -15,7 +15,6 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use api::Client;
 use clap::ValueEnum;
 use model::{CaptureDirection, CaptureSpec, Filter, PortName};
 use pcap_file::pcapng::blocks::block_common::Block;
@@ -23,6 +22,7 @@ use pcap_file::pcapng::blocks::interface_statistics::InterfaceStatisticsOption;
 use pcap_file::pcapng::{PcapNgParseError, PcapNgParser};
 use units::Span;
 
+use crate::client::AgentArgs;
 use crate::ending::{Outcome, USAGE};
 use crate::signals;
 
@@ -78,9 +78,8 @@ pub struct Args {
     /// Where the file goes; `-` is stdout, as is nothing where stdout is no terminal.
     #[arg(short, long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// The agent's socket.
-    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
-    socket: PathBuf,
+    #[command(flatten)]
+    agent: AgentArgs,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -115,7 +114,7 @@ pub fn run(args: Args) -> Outcome {
         },
     };
     let spec = CaptureSpec { ports, uplink, refused, direction, filter, snap, count, duration };
-    let client = Client::new(args.socket)?;
+    let client = args.agent.client()?;
     let mut stream = client.capture(&spec)?;
     // Only now: a capture that does not begin leaves what is there.
     let mut copy = Copy::new(Sink::open(args.write.as_deref())?);

@@ -1,12 +1,11 @@
 //! `zovn get`: what an agent has been told.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use api::Client;
 use clap::Subcommand;
 
-use crate::ending::{Outcome, show};
+use crate::client::AnswerArgs;
+use crate::ending::Outcome;
 use crate::{networks, ports};
 
 const EXAMPLES: &str = "\
@@ -27,31 +26,21 @@ pub struct Args {
 #[derive(Subcommand)]
 enum What {
     /// The ports, what they are attached to, and their settings.
-    Ports(Source),
+    Ports(AnswerArgs),
     /// The virtual networks, and where each of their members is.
-    Networks(Source),
-}
-
-#[derive(clap::Args)]
-struct Source {
-    /// The agent's socket.
-    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
-    socket: PathBuf,
-    /// Print them as JSON.
-    #[arg(long)]
-    json: bool,
+    Networks(AnswerArgs),
 }
 
 /// Shows what an agent has.
 pub fn run(args: Args) -> Outcome {
     match args.what {
-        What::Ports(Source { socket, json }) => {
-            let ports = Client::new(socket)?.ports()?;
-            show(&ports, json, || ports::table(&ports))?;
+        What::Ports(answer) => {
+            let ports = answer.client()?.ports()?;
+            answer.show(&ports, || ports::table(&ports))?;
         }
-        What::Networks(Source { socket, json }) => {
-            let status = Client::new(socket)?.networks()?;
-            show(&status, json, || networks::table(&status))?;
+        What::Networks(answer) => {
+            let status = answer.client()?.networks()?;
+            answer.show(&status, || networks::table(&status))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -13,6 +13,7 @@
 //! failure.
 
 mod capture;
+mod client;
 mod container;
 mod demo;
 mod ending;

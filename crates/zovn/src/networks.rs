@@ -6,10 +6,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use api::{Client, Condition};
+use api::Condition;
 use model::{Generation, Member, NetworkName, NetworkSpec, NetworksStatus};
 use units::Mac;
 
+use crate::client::AgentArgs;
 use crate::ending::Outcome;
 use crate::table::{headed, text};
 
@@ -47,9 +48,8 @@ pub struct ApplyArgs {
     /// Only if the agent's networks are of this generation.
     #[arg(long, value_name = "GENERATION")]
     if_match: Option<u64>,
-    /// The agent's socket.
-    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
-    socket: PathBuf,
+    #[command(flatten)]
+    agent: AgentArgs,
 }
 
 /// Why a file is not applied.
@@ -75,9 +75,9 @@ fn list(networks: &[NetworkSpec]) -> String {
 
 /// Sends a file's networks, or one of them.
 pub fn apply(args: ApplyArgs) -> Outcome {
-    let ApplyArgs { file, network: one, prune, dry_run, if_match, socket } = args;
+    let ApplyArgs { file, network: one, prune, dry_run, if_match, agent } = args;
     let mut networks = agent::load_networks(&file)?;
-    let client = Client::new(socket)?;
+    let client = agent.client()?;
     let status = client.networks()?;
     let mut kept = Vec::new();
     if let Some(name) = one {

@@ -1,9 +1,7 @@
 //! `zovn attach`, `zovn set` and `zovn detach`: an agent's ports.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use api::Client;
 use clap::ArgGroup;
 use model::{
     Attachment, LimitsChange, NetworkName, NoRate, PortChange, PortName, PortSpec, PortStatus,
@@ -11,8 +9,9 @@ use model::{
 };
 use units::{Class, Mac, Prefix, Rate};
 
+use crate::client::AnswerArgs;
 use crate::container::{Engine, namespace_of};
-use crate::ending::{Outcome, show};
+use crate::ending::Outcome;
 use crate::table::{headed, text};
 
 const ATTACH_EXAMPLES: &str = "\
@@ -110,12 +109,8 @@ pub struct AttachArgs {
     native: Option<u16>,
     #[command(flatten)]
     settings: Settings,
-    /// Print the port as JSON.
-    #[arg(long)]
-    json: bool,
-    /// The agent's socket.
-    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
-    socket: PathBuf,
+    #[command(flatten)]
+    answer: AnswerArgs,
 }
 
 /// What can be said of a port when it is attached, and later.
@@ -183,53 +178,42 @@ pub struct SetArgs {
     name: String,
     #[command(flatten)]
     settings: Settings,
-    /// Print the port as JSON.
-    #[arg(long)]
-    json: bool,
-    /// The agent's socket.
-    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
-    socket: PathBuf,
+    #[command(flatten)]
+    answer: AnswerArgs,
 }
 
 /// Drain a port of an agent, and detach it.
 ///
 /// What is held for it is delivered for up to a second, the rest is refused. Its interface is
-/// removed.
+/// removed. Printed is the port as it was at its end.
 #[derive(clap::Args)]
 pub struct DetachArgs {
     /// The port's name.
     name: String,
-    /// Print the port as it was at its end, as JSON.
-    #[arg(long)]
-    json: bool,
-    /// The agent's socket.
-    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
-    socket: PathBuf,
+    #[command(flatten)]
+    answer: AnswerArgs,
 }
 
 /// Attaches a port.
 pub fn attach(args: AttachArgs) -> Outcome {
-    let (socket, json) = (args.socket.clone(), args.json);
-    let port = Client::new(socket)?.attach(&declared(args)?)?;
-    end(&port, json)
+    let answer = args.answer.clone();
+    end(&answer.client()?.attach(&declared(args)?)?, &answer)
 }
 
 /// Changes a port.
 pub fn set(args: SetArgs) -> Outcome {
-    let SetArgs { name, settings, json, socket } = args;
-    let port = Client::new(socket)?.change(&PortName(name), &settings.change())?;
-    end(&port, json)
+    let SetArgs { name, settings, answer } = args;
+    end(&answer.client()?.change(&PortName(name), &settings.change())?, &answer)
 }
 
 /// Detaches a port.
 pub fn detach(args: DetachArgs) -> Outcome {
-    let DetachArgs { name, json, socket } = args;
-    let port = Client::new(socket)?.detach(&PortName(name))?;
-    end(&port, json)
+    let DetachArgs { name, answer } = args;
+    end(&answer.client()?.detach(&PortName(name))?, &answer)
 }
 
-fn end(port: &PortStatus, json: bool) -> Outcome {
-    show(port, json, || table(std::slice::from_ref(port)))?;
+fn end(port: &PortStatus, answer: &AnswerArgs) -> Outcome {
+    answer.show(port, || table(std::slice::from_ref(port)))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,7 +10,6 @@ mod peers;
 mod view;
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -19,6 +18,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use units::Span;
 
+use crate::client::AgentArgs;
 use crate::ending::{self, Outcome};
 use pace::{Pace, Sort};
 use view::View;
@@ -42,9 +42,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// The agent's socket.
-    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
-    socket: PathBuf,
+    #[command(flatten)]
+    agent: AgentArgs,
     /// How often to look.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: Span,
@@ -61,7 +60,7 @@ pub struct Args {
 
 /// Runs until `q`, or once.
 pub fn run(args: Args) -> Outcome {
-    let client = Client::new(&args.socket)?;
+    let client = args.agent.client()?;
     let interval = Duration::from(args.interval).max(Duration::from_millis(10));
     if args.json {
         print_json(&client, interval, args.once)?;

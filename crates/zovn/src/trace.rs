@@ -1,11 +1,8 @@
 //! `zovn trace`: what would become of a frame now.
 
-use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use api::Client;
 use comfy_table::Table;
 use model::{
     PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
@@ -13,7 +10,8 @@ use model::{
 };
 use units::{Class, Mac};
 
-use crate::ending::{Outcome, print_json};
+use crate::client::AnswerArgs;
+use crate::ending::Outcome;
 use crate::table::{bare, text};
 
 const EXAMPLES: &str = "\
@@ -55,25 +53,17 @@ pub struct Args {
     /// Its packet may be fragmented on its way: IPv4 without DF.
     #[arg(long)]
     may_fragment: bool,
-    /// Print the answer as JSON.
-    #[arg(long)]
-    json: bool,
-    /// The agent's socket.
-    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
-    socket: PathBuf,
+    #[command(flatten)]
+    answer: AnswerArgs,
 }
 
 /// Asks, and says what the agent says.
 pub fn run(args: Args) -> Outcome {
-    let Args { port, to, class, size, vlan, may_fragment, json, socket } = args;
+    let Args { port, to, class, size, vlan, may_fragment, answer } = args;
     let (port, class) = (PortName(port), class.map(Class::from_low_bits));
     let spec = TraceSpec { port, to, class, size, vlan, may_fragment };
-    let report = Client::new(socket)?.trace(&spec)?;
-    if json {
-        print_json(&report)?;
-    } else {
-        writeln!(io::stdout(), "{}\n{}", table(&report), report.verdict)?;
-    }
+    let report = answer.client()?.trace(&spec)?;
+    answer.show(&report, || format!("{}\n{}", table(&report), report.verdict))?;
     let is_refused = report.outcome == TraceOutcome::Refused;
     Ok(if is_refused { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
