@@ -38,7 +38,7 @@ use overlay::{Delta, Overlay};
 use plane::taps::Reader;
 use rustix::event::epoll;
 use seal::Keys;
-use units::{Bytes, ClassMap, Instant, Span};
+use units::{Bytes, ClassMap, Instant, Mac, Span};
 
 use crate::journal::Journal;
 use crate::keys;
@@ -286,6 +286,8 @@ impl Host {
         let now = self.now();
         let Self { plane, numbers, .. } = self;
         if plane.uplink().is_none() {
+            // What is declared of this host's machines holds without tunnels.
+            self.follow_directory();
             return;
         }
         let mut networks = Vec::new();
@@ -317,20 +319,23 @@ impl Host {
         }
         gone.iter().for_each(|name| numbers.release(name));
         plane.handle_peer_events(now);
-        self.update_responder();
+        self.follow_directory();
     }
 
-    /// Has questions of networks' machines answered here.
-    fn update_responder(&mut self) {
+    /// Has what the directory says of machines here hold: whose addresses are theirs, and who is
+    /// answered.
+    fn follow_directory(&mut self) {
         let Self { plane, directory, attached, .. } = self;
-        let Some(inner_mtu) = plane.peers().map(Overlay::inner_mtu) else { return };
+        // Without tunnels, nothing is too long for them.
+        let inner_mtu = plane.peers().map_or(u16::MAX, Overlay::inner_mtu);
+        for Attached { id, spec, .. } in &*attached {
+            plane.datapath_mut().set_machine(*id, declared(directory, spec));
+        }
         let member = |Attached { id, spec, .. }: &Attached| {
             let vni = directory.vni(spec.network.as_ref()?)?;
-            let declared = directory.network(vni).zip(spec.label);
-            let declared = declared.and_then(|(network, label)| network.behind(label));
-            let pinned = spec.addresses().map(|(mac, _)| mac);
-            let behind =
-                spec.has_antispoof().then(|| Behind::new(declared.into_iter().chain(pinned)));
+            let macs = declared(directory, spec).into_iter();
+            let macs = macs.chain(spec.addresses().map(|(mac, _)| mac));
+            let behind = spec.has_antispoof().then(|| Behind::new(macs));
             Some(Member { port: *id, vni, behind })
         };
         let ports = attached.iter().filter_map(member).collect();
@@ -653,6 +658,11 @@ impl Host {
     pub fn drained(&self) -> bool {
         self.plane.switch().total().held == self.plane.peers().map_or(0, Overlay::repaired)
     }
+}
+
+/// The Ethernet address of the machine that is declared behind a port.
+fn declared(directory: &Directory, spec: &PortSpec) -> Option<Mac> {
+    directory.network(directory.vni(spec.network.as_ref()?)?)?.behind(spec.label?)
 }
 
 /// The status of an uplink that waits for its addresses.

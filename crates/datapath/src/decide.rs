@@ -114,6 +114,8 @@ struct Member {
     /// How often an address moved to it from another port, or was seen there although it is pinned
     /// at another.
     moves: u64,
+    /// The address that is pinned here as its machine's.
+    machine: Option<Mac>,
 }
 
 /// All that decides where a host's frames go.
@@ -178,7 +180,8 @@ impl Datapath {
         }
         self.in_some_vlans += usize::from(config.vlans != Vlans::All);
         let storm = Storm::new(&config.storm);
-        let member = Member { last: Entry::NONE, config, storm, learned: 0, moves: 0 };
+        let member =
+            Member { last: Entry::NONE, config, storm, learned: 0, moves: 0, machine: None };
         self.members[port.index()] = Some(Box::new(member));
     }
 
@@ -281,6 +284,35 @@ impl Datapath {
             Some(_) => {}
             None => self.addresses += 1,
         }
+    }
+
+    /// Pins the address of the machine that is declared behind a port, in place of the one before.
+    /// One that is [pinned](Self::pin) stays where it is.
+    pub fn set_machine(&mut self, port: PortId, machine: Option<Mac>) {
+        let network = self.config(port).network;
+        let pinned_at = |it: &Self, mac: Mac| match it.segment(network)?.at(mac, 0)? {
+            Place { port, seen: None } => Some(*port),
+            Place { .. } => None,
+        };
+        let before = self.member(port).machine;
+        if before != machine {
+            self.member_mut(port).machine = None;
+            if let Some(before) = before.filter(|mac| pinned_at(self, *mac) == Some(port)) {
+                self.segment_mut(network).addresses.remove(&Address::new(before, 0));
+                self.addresses -= 1;
+            }
+        }
+        let Some(mac) = machine else { return };
+        match pinned_at(self, mac) {
+            // It was the machine of that port, which is told later of its own.
+            Some(at) if at != port && self.member(at).machine == Some(mac) => {
+                self.member_mut(at).machine = None;
+            }
+            Some(_) => return,
+            None => {}
+        }
+        self.pin(port, mac, 0);
+        self.member_mut(port).machine = Some(mac);
     }
 
     /// All addresses, sorted by network, address and VLAN.

@@ -64,6 +64,11 @@ impl Segment {
         self.declared.as_ref().filter(|_| vlan == 0)?.place(mac)
     }
 
+    /// Where an address is known to be in this very VLAN.
+    pub(crate) fn at(&self, mac: Mac, vlan: u16) -> Option<&Place> {
+        self.addresses.get(&Address::new(mac, vlan))
+    }
+
     /// Where an address is in a VLAN. One that is pinned without a VLAN is known in all that its
     /// port is in, as `carries` says, but where it is pinned elsewhere.
     pub(crate) fn find(
@@ -73,10 +78,10 @@ impl Segment {
         carries: impl Fn(PortId) -> bool,
     ) -> Option<&Place> {
         let in_all = || {
-            let place = self.addresses.get(&Address::new(mac, 0)).filter(|_| vlan != 0)?;
+            let place = self.at(mac, 0).filter(|_| vlan != 0)?;
             (place.seen.is_none() && carries(place.port)).then_some(place)
         };
-        let exact = self.addresses.get(&Address::new(mac, vlan));
+        let exact = self.at(mac, vlan);
         match exact {
             Some(Place { seen: None, .. }) => exact,
             _ => in_all().or(exact),

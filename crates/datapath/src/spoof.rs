@@ -7,11 +7,13 @@
 //!
 //! [`Datapath`]: crate::Datapath
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::IpAddr;
 
 use units::Mac;
-use wire::ip::Version;
-use wire::{Layout, arp, ethernet, neighbor};
+use wire::ethernet::ethertype;
+use wire::ip::protocol;
+use wire::neighbor::Claim;
+use wire::{arp, ethernet, neighbor};
 
 use crate::VirtualNetwork;
 
@@ -36,52 +38,127 @@ impl Behind {
     }
 }
 
+/// What there is to compare of a frame whose first bytes show that there is nothing else.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Sender {
+    /// The sources of an IPv4 packet.
+    V4(Mac, [u8; 4]),
+    /// The sources of an IPv6 packet that carries TCP or UDP.
+    V6(Mac, [u8; 16]),
+    /// The source of what is neither IP nor ARP.
+    Other(Mac),
+}
+
+impl Sender {
+    /// The sender of a frame of which the first bytes are at hand; `None` if the frame has to be
+    /// looked at as a whole.
+    #[inline]
+    pub fn of(head: &[u8]) -> Option<Self> {
+        let (header, packet) = ethernet::Header::parse(head)?;
+        let mac = Mac(header.source);
+        match header.ethertype.get() {
+            ethertype::IPV4 => Some(Self::V4(mac, *v4_source(packet)?)),
+            ethertype::IPV6 => match packet.get(6)? {
+                &(protocol::TCP | protocol::UDP) => Some(Self::V6(mac, *v6_source(packet)?)),
+                _ => None,
+            },
+            ethertype::ARP | ethertype::VLAN | ethertype::SERVICE_VLAN | ..=LONGEST => None,
+            _ => Some(Self::Other(mac)),
+        }
+    }
+
+    fn is_spoofed(self, network: &VirtualNetwork, behind: &Behind) -> bool {
+        let (mac, ip) = match self {
+            Self::V4(mac, ip) => (mac, Some(ip.into())),
+            Self::V6(mac, ip) => (mac, Some(ip.into())),
+            Self::Other(mac) => (mac, None),
+        };
+        behind.contradicts_mac(network, mac) || ip.is_some_and(|ip| behind.contradicts(network, ip))
+    }
+}
+
 /// Whether a frame that came from `behind` a port speaks for a machine that is not there: its
 /// source, or what it says by ARP (RFC 826) or neighbor discovery (RFC 4861). Of `frame`
-/// everything is at hand.
+/// everything is at hand. What might speak for another and cannot be read is taken to do so.
 ///
-/// Frames of a VLAN are not looked at, as what is declared is not of one; a tag that names none
-/// hides nothing.
+/// Frames of a VLAN are compared by their Ethernet address alone, as IP addresses are declared of
+/// none; a tag that names none hides nothing.
 pub fn is_spoofed(network: &VirtualNetwork, behind: &Behind, frame: &[u8]) -> bool {
+    if let Some(sender) = Sender::of(frame) {
+        return sender.is_spoofed(network, behind);
+    }
+    // It is refused as malformed.
     let Some(peek) = ethernet::peek(frame) else { return false };
     if behind.contradicts_mac(network, peek.source()) {
         return true;
     }
-    if peek.tag().is_some_and(|tag| tag.vlan != 0) {
-        return false;
-    }
-    if let Some(arp) = arp::Packet::behind_tags(frame) {
-        return behind.contradicts_mac(network, Mac(arp.sender))
-            || behind.contradicts(network, Ipv4Addr::from(arp.sender_protocol).into());
-    }
-    let Some(source) = source(frame) else { return false };
-    if behind.contradicts(network, source) {
-        return true;
-    }
-    let Some((target, mac)) = neighbor::claim(frame) else { return false };
-    behind.contradicts(network, target.into())
-        || mac.is_some_and(|mac| behind.contradicts_mac(network, mac))
+    let is_of_a_vlan = peek.tag().is_some_and(|tag| tag.vlan != 0);
+    !is_of_a_vlan && speaks_for_another(network, behind, frame).unwrap_or(true)
 }
 
-/// The IP address that a frame's packet comes from.
-fn source(frame: &[u8]) -> Option<IpAddr> {
-    let layout = Layout::of(frame)?;
-    let (source, _) = layout.addresses(frame);
-    Some(match layout.version {
-        Version::V4 => source.to_ipv4_mapped()?.into(),
-        Version::V6 => source.into(),
+/// Whether what a frame of no VLAN carries speaks for a machine that is not there; `None` if that
+/// cannot be read.
+fn speaks_for_another(network: &VirtualNetwork, behind: &Behind, frame: &[u8]) -> Option<bool> {
+    let (ethertype, packet) = payload(frame)?;
+    Some(match ethertype {
+        ethertype::ARP => {
+            let arp = arp::Packet::read(packet)?;
+            behind.contradicts_mac(network, Mac(arp.sender))
+                || behind.contradicts(network, IpAddr::from(arp.sender_protocol))
+        }
+        ethertype::IPV4 => behind.contradicts(network, (*v4_source(packet)?).into()),
+        ethertype::IPV6 => {
+            behind.contradicts(network, (*v6_source(packet)?).into())
+                || match neighbor::claim(packet) {
+                    Claim::Nothing => false,
+                    Claim::Of(target, mac) => {
+                        behind.contradicts(network, target.into())
+                            || mac.is_some_and(|mac| behind.contradicts_mac(network, mac))
+                    }
+                    Claim::Unreadable => return None,
+                }
+        }
+        // A third tag.
+        ethertype::VLAN | ethertype::SERVICE_VLAN => return None,
+        _ => false,
     })
+}
+
+/// What a frame carries behind at most two tags and, where it has a length in place of an
+/// EtherType, behind the header that names one (RFC 1042).
+fn payload(frame: &[u8]) -> Option<(u16, &[u8])> {
+    let (ethertype, at) = ethernet::payload(frame)?;
+    let rest = frame.get(at..)?;
+    match *rest {
+        [0xaa, 0xaa, 3, 0, 0, 0, high, low, ref packet @ ..] if ethertype <= LONGEST => {
+            Some((u16::from_be_bytes([high, low]), packet))
+        }
+        _ => Some((ethertype, rest)),
+    }
+}
+
+/// Up to this an EtherType is a length (802.3 §3.2.6).
+const LONGEST: u16 = 1500;
+
+/// Where an IPv4 packet comes from, whatever else it says.
+#[inline]
+fn v4_source(packet: &[u8]) -> Option<&[u8; 4]> {
+    packet.get(12..)?.first_chunk()
+}
+
+/// The same of an IPv6 packet.
+#[inline]
+fn v6_source(packet: &[u8]) -> Option<&[u8; 16]> {
+    packet.get(8..)?.first_chunk()
 }
 
 #[cfg(test)]
 mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
-    use core::net::Ipv6Addr;
+    use core::net::{Ipv4Addr, Ipv6Addr};
 
     use model::{NetworkName, NetworkSpec};
-    use wire::ethernet::ethertype;
-    use wire::ip::protocol;
     use wire::{ipv4, ipv6};
     use zerocopy::IntoBytes;
 
@@ -189,6 +266,85 @@ mod tests {
         }
         let probe = arp::Frame::request((MACS[US], Ipv4Addr::UNSPECIFIED), v4(2));
         assert!(!is_spoofed(probe.as_bytes()), "it only asks");
-        assert!(!is_spoofed(&[]) && !is_spoofed(&[2; 20]));
+        assert!(!is_spoofed(&[]) && !is_spoofed(&[8; 20]));
+    }
+
+    /// The same IPv6 packet with an extension header of eight bytes before the rest.
+    fn behind_options(frame: &[u8], times: usize) -> Vec<u8> {
+        const OPTIONS: u8 = 60;
+        let mut frame = frame.to_vec();
+        for _ in 0..times {
+            let next = core::mem::replace(&mut frame[20], OPTIONS);
+            frame.splice(54..54, [next, 0, 1, 4, 0, 0, 0, 0]);
+            frame[19] += 8;
+        }
+        frame
+    }
+
+    #[test]
+    fn what_is_malformed_hides_no_source() {
+        for other in [1, 2] {
+            let (mut long, mut long_v6) = (packet(US, other, true), packet(US, other, false));
+            (long[16], long_v6[18]) = (9, 9);
+            let mut short = packet(US, other, true);
+            short[14] = 0x40;
+            let routed = {
+                let mut frame = behind_options(&packet(US, other, false), 1);
+                (frame[20], frame[57]) = (43, 1);
+                frame
+            };
+            for frame in
+                [long, long_v6, short, routed, behind_options(&packet(US, other, false), 9)]
+            {
+                assert!(is_spoofed(&frame), "{frame:x?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_might_speak_for_another_and_cannot_be_read_is_taken_to() {
+        let [arp, told] = claims(US, 1);
+        for tags in 0..5 {
+            let behind = (0..tags).fold(arp.clone(), |frame, _| tagged(&frame, 0));
+            assert!(is_spoofed(&behind), "{tags} tags");
+        }
+        for headers in 0..12 {
+            assert!(is_spoofed(&behind_options(&told, headers)), "{headers} extension headers");
+        }
+        // IEEE 802's kind of hardware, which Linux takes for Ethernet's.
+        let mut of_802 = arp.clone();
+        of_802[15] = 6;
+        assert!(is_spoofed(&of_802));
+        // Behind a length and the header that names its EtherType (RFC 1042).
+        let mut named = arp.clone();
+        named.splice(12..12, [0, 36, 0xaa, 0xaa, 3, 0, 0, 0]);
+        assert!(is_spoofed(&named));
+        let mut redirect = told.clone();
+        redirect[54] = 137;
+        redirect.splice(78..78, v6(1).octets());
+        redirect[19] += 16;
+        assert!(is_spoofed(&redirect));
+        // The first fragment of a claim that shows nothing but its kind.
+        let mut part = behind_options(&told[..54 + 8], 1);
+        (part[20], part[56], part[57], part[19]) = (44, 0, 1, 16);
+        assert!(is_spoofed(&part));
+        // Nobody believes a claim from beyond the link.
+        let mut far = behind_options(&told, 9);
+        far[21] = 64;
+        assert!(!is_spoofed(&far));
+    }
+
+    #[test]
+    fn a_sender_is_all_there_is_to_compare() {
+        for frame in [packet(US, US, true), packet(US, US, false)] {
+            assert!(Sender::of(&frame).is_some());
+            assert_ne!(Sender::of(&frame), Sender::of(&packet(1, US, frame[14] >> 4 == 4)));
+            assert_eq!(Sender::of(&tagged(&frame, 0)), None);
+        }
+        for whole in claims(US, US) {
+            assert_eq!(Sender::of(&whole), None);
+        }
+        let other = ethernet::Header::new(MACS[1], MACS[2], ethertype::EXPERIMENTAL);
+        assert!(is_spoofed(other.as_bytes()), "it is no IP, and from another's Ethernet address");
     }
 }

@@ -62,8 +62,10 @@ pub struct PortSpec {
     /// The VLANs that it is in, if it is in no network; all, as its frames' tags say, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<VlanMembership>,
-    /// Refuse what its sender says from, or of, an address that is declared to be another's; yes in
-    /// a network, and no elsewhere, if absent.
+    /// Refuse what its sender says from, or of, an address that is declared to be another's. In a
+    /// network, those are all addresses of its members; elsewhere, the Ethernet addresses of ports
+    /// (`mac`, `pinned`) alone, and IP addresses are not compared. Yes in a network, and no
+    /// elsewhere, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub antispoof: Option<bool>,
     /// The virtual network that it is in, with a `label`; it is in none, and reaches this host's

@@ -62,20 +62,21 @@ impl Packet {
     /// The packet in a frame; `None` if that is not ARP, of other kinds of addresses, or cut short.
     pub fn parse(frame: &[u8]) -> Option<&Self> {
         let (header, rest) = ethernet::Header::parse(frame)?;
-        Self::read(header.ethertype.get(), rest)
+        Self::read(rest).filter(|_| header.ethertype.get() == ethertype::ARP)
     }
 
     /// The same behind at most two VLAN tags.
     pub fn behind_tags(frame: &[u8]) -> Option<&Self> {
         let (ethertype, at) = ethernet::payload(frame)?;
-        Self::read(ethertype, &frame[at..])
+        Self::read(&frame[at..]).filter(|_| ethertype == ethertype::ARP)
     }
 
-    fn read(ethertype: u16, bytes: &[u8]) -> Option<&Self> {
+    /// The packet that these bytes begin with; `None` if it is of other kinds of addresses, or cut
+    /// short.
+    pub fn read(bytes: &[u8]) -> Option<&Self> {
         let (packet, _) = Self::ref_from_prefix(bytes).ok()?;
         let kinds = (packet.hardware.get(), packet.protocol.get(), packet.lengths);
-        let is_ours = ethertype == ethertype::ARP && kinds == (1, ethertype::IPV4, [6, 4]);
-        is_ours.then_some(packet)
+        (kinds == (1, ethertype::IPV4, [6, 4])).then_some(packet)
     }
 }
 

@@ -186,9 +186,9 @@ pub fn peek(frame: &[u8]) -> Option<Peek> {
 }
 
 /// The EtherType of what the frame carries and where that begins, behind at most two tags
-/// (802.1ad).
+/// (802.1ad). Behind more, it is a tag's.
 #[inline]
-pub(crate) fn payload(frame: &[u8]) -> Option<(u16, usize)> {
+pub fn payload(frame: &[u8]) -> Option<(u16, usize)> {
     let (header, mut rest) = Header::parse(frame)?;
     let mut ethertype = header.ethertype.get();
     for _ in 0..2 {

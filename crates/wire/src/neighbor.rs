@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::checksum::{Sum, pseudo_header};
 use crate::ethernet::{self, ethertype};
-use crate::ip::{Layout, protocol};
+use crate::ip::{Fragment, protocol};
 use crate::ipv6;
 
 /// The hop limit of every message: one from beyond the link would have less (RFC 4861 §3.1).
@@ -53,6 +53,7 @@ struct Header {
 
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
+const REDIRECT: u8 = 137;
 
 const ROUTER: u8 = 0x80;
 const SOLICITED: u8 = 0x40;
@@ -228,15 +229,41 @@ pub struct Advertisement {
     pub overrides: bool,
 }
 
-/// What a frame claims by an advertisement, as a receiver might believe it: of an address, and the
-/// Ethernet address that is to have it. Nothing is verified, extension headers and tags hide
-/// nothing, and of `frame` all must be at hand.
-pub fn claim(frame: &[u8]) -> Option<(Ipv6Addr, Option<Mac>)> {
-    let layout = Layout::of(frame).filter(|layout| layout.protocol == protocol::ICMPV6)?;
-    let (header, options) =
-        Header::ref_from_prefix(frame.get(layout.transport..layout.end)?).ok()?;
-    let address = || link_address(options, TARGET_ADDRESS).flatten();
-    (header.kind == ADVERTISEMENT).then(|| (header.target.into(), address()))
+/// What a packet may have its receivers believe of somebody's address.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Claim {
+    /// Nothing.
+    Nothing,
+    /// That this address is at that Ethernet address; at the frame's own source if it names none.
+    Of(Ipv6Addr, Option<Mac>),
+    /// It may be a claim, but cannot be read.
+    Unreadable,
+}
+
+/// What an IPv6 packet claims by an advertisement (RFC 4861 §4.4) or a redirect (§4.5). Checksums
+/// are not verified, and extension headers hide nothing. All of the packet must be at hand.
+pub fn claim(packet: &[u8]) -> Claim {
+    let Ok((ip, _)) = ipv6::Header::ref_from_prefix(packet) else { return Claim::Unreadable };
+    // No receiver believes what may have come from beyond the link (RFC 4861 §7.1.2, §8.1).
+    if ip.hop_limit != HOP_LIMIT {
+        return Claim::Nothing;
+    }
+    let Some(packet) = ipv6::Packet::parse(packet) else { return Claim::Unreadable };
+    let kind = packet
+        .payload
+        .first()
+        .filter(|_| packet.protocol == protocol::ICMPV6 && packet.fragment != Fragment::Later);
+    let behind_target = match kind {
+        Some(&ADVERTISEMENT) => 0,
+        // The address that packets are redirected for.
+        Some(&REDIRECT) => size_of::<Ipv6Addr>(),
+        _ => return Claim::Nothing,
+    };
+    let Ok((header, rest)) = Header::ref_from_prefix(packet.payload) else {
+        return Claim::Unreadable;
+    };
+    let options = rest.get(behind_target..).unwrap_or_default();
+    Claim::Of(header.target.into(), link_address(options, TARGET_ADDRESS).flatten())
 }
 
 impl Advertisement {
@@ -303,19 +330,28 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_seen_behind_extensions_and_tags() {
+    fn a_claim_is_seen_behind_extensions() {
         let asked = Solicitation { sender: ASKS, target: ASKED.1 };
         let told = asked.answer(ASKED.0, false);
-        let frame = told.as_bytes();
-        let claimed = Some((ASKED.1, Some(ASKED.0)));
-        assert_eq!(claim(frame), claimed);
-        assert_eq!(claim(Frame::solicitation(ASKS, ASKED.1).as_bytes()), None);
-        // Destination options before it, and a tag that names no VLAN.
-        let mut hidden = frame.to_vec();
-        (hidden[20], hidden[19]) = (60, hidden[19] + 8);
-        hidden.splice(54..54, [protocol::ICMPV6, 0, 1, 4, 0, 0, 0, 0]);
-        hidden.splice(12..12, [0x81, 0, 0, 0]);
-        assert_eq!(claim(&hidden), claimed);
+        let packet = &told.as_bytes()[14..];
+        let claimed = Claim::Of(ASKED.1, Some(ASKED.0));
+        assert_eq!(claim(packet), claimed);
+        assert_eq!(claim(&Frame::solicitation(ASKS, ASKED.1).as_bytes()[14..]), Claim::Nothing);
+        let behind = |extensions: &[[u8; 8]]| {
+            let mut hidden = packet.to_vec();
+            hidden.splice(40..40, extensions.as_flattened().iter().copied());
+            (hidden[6], hidden[5]) = (60, hidden[5] + extensions.len() as u8 * 8);
+            hidden
+        };
+        let (more, last) = ([60, 0, 1, 4, 0, 0, 0, 0], [protocol::ICMPV6, 0, 1, 4, 0, 0, 0, 0]);
+        assert_eq!(claim(&behind(&[more, last])), claimed);
+        let mut too_many = behind(&[&[more; ipv6::MAX_EXTENSIONS][..], &[last]].concat());
+        assert_eq!(claim(&too_many), Claim::Unreadable);
+        too_many[7] -= 1;
+        assert_eq!(claim(&too_many), Claim::Nothing, "it may be from beyond the link");
+        for cut in 0..packet.len() {
+            assert_ne!(claim(&packet[..cut]), claimed);
+        }
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Host {
                 failed.push((spec.name.clone(), error));
             }
         }
-        self.update_responder();
+        self.follow_directory();
         failed
     }
 
@@ -174,7 +174,7 @@ impl Host {
             let name = spec.name.clone();
             let put = outcome.and_then(|made| self.put(ticket, spec.clone(), made));
             match put {
-                Ok(()) => self.update_responder(),
+                Ok(()) => self.follow_directory(),
                 Err(_) => self.release_network(&spec),
             }
             reply(put.map(|()| self.port(&name).expect("it was just attached")));

@@ -7,15 +7,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use datapath::{Answer, Behind, Directory, LONGEST_ANSWER, VirtualNetwork};
+use datapath::{Answer, Behind, Directory, LONGEST_ANSWER, Sender, VirtualNetwork};
 use lossless::{PortId, Refusal};
 use model::ResponderStatus;
 use plane::{Intercepted, Responder};
 use port::FrameView;
 use units::{Gcra, Instant, Span};
 use wire::Offload;
-use wire::ethernet::{self, ethertype};
-use wire::ip::protocol;
 
 /// The token bucket's depth: the most replies to one port at once. As many may wait for it.
 const BURST: u32 = 256;
@@ -51,8 +49,8 @@ struct Asker {
     waiting: VecDeque<Box<[u8]>>,
     /// Whom alone it may speak for; anybody if absent.
     behind: Option<Behind>,
-    /// From where its last packets came that spoke for nobody else, of IPv4 and of IPv6.
-    sources: ([u8; 4], [u8; 16]),
+    /// The last sender of each kind that was compared, and speaks for nobody else.
+    passed: [Option<Sender>; 3],
 }
 
 /// A port whose questions are answered.
@@ -66,18 +64,12 @@ pub struct Member {
 }
 
 impl Asker {
-    /// Whether a frame may come from an address that is another's.
+    /// Whether a frame may speak for somebody else: if it has to be looked at as a whole, or its
+    /// sender is not the one that was compared last.
     #[inline]
     fn may_be_spoofed(&self, frame: &[u8]) -> bool {
-        if self.behind.is_none() {
-            return false;
-        }
-        match source(frame) {
-            Some(Source::V4(source)) => *source != self.sources.0,
-            // What neighbors say may lie behind extension headers.
-            Some(Source::V6(source)) => *source != self.sources.1 || !is_transport(frame),
-            None => is_tagged(frame),
-        }
+        self.behind.is_some()
+            && Sender::of(frame).is_none_or(|sender| self.passed[kind(&sender)] != Some(sender))
     }
 
     /// Whether a frame speaks for somebody else.
@@ -86,42 +78,21 @@ impl Asker {
         if datapath::is_spoofed(network, behind, frame) {
             return true;
         }
-        match source(frame) {
-            Some(Source::V4(source)) => self.sources.0 = *source,
-            Some(Source::V6(source)) => self.sources.1 = *source,
-            None => {}
+        if let Some(sender) = Sender::of(frame) {
+            self.passed[kind(&sender)] = Some(sender);
         }
         false
     }
 }
 
-/// Where a packet comes from.
-enum Source<'a> {
-    V4(&'a [u8; 4]),
-    V6(&'a [u8; 16]),
-}
-
-/// Where the packet in a frame without a tag comes from, if it is IP.
+/// The place of a sender among those of other kinds.
 #[inline]
-fn source(frame: &[u8]) -> Option<Source<'_>> {
-    let (header, packet) = ethernet::Header::parse(frame)?;
-    match header.ethertype.get() {
-        ethertype::IPV4 => packet.get(12..)?.first_chunk().map(Source::V4),
-        ethertype::IPV6 => packet.get(8..)?.first_chunk().map(Source::V6),
-        _ => None,
+const fn kind(sender: &Sender) -> usize {
+    match sender {
+        Sender::V4(..) => 0,
+        Sender::V6(..) => 1,
+        Sender::Other(_) => 2,
     }
-}
-
-/// Whether TCP or UDP follows the header of the IPv6 packet in a frame without a tag.
-#[inline]
-fn is_transport(frame: &[u8]) -> bool {
-    let next = frame.get(ethernet::Header::LEN + 6);
-    next.is_some_and(|next| matches!(*next, protocol::TCP | protocol::UDP))
-}
-
-#[inline]
-fn is_tagged(frame: &[u8]) -> bool {
-    ethernet::peek(frame).is_some_and(|peek| peek.tag().is_some())
 }
 
 impl HostResponder {
@@ -137,8 +108,8 @@ impl HostResponder {
             }
             let before = before.get_mut(port.index()).and_then(Option::take);
             let bucket = before.map_or_else(|| Gcra::of_units(EACH, BURST), |asker| asker.bucket);
-            let (waiting, sources) = (VecDeque::new(), Default::default());
-            self.askers[port.index()] = Some(Asker { vni, bucket, waiting, behind, sources });
+            let (waiting, passed) = (VecDeque::new(), Default::default());
+            self.askers[port.index()] = Some(Asker { vni, bucket, waiting, behind, passed });
         }
     }
 
@@ -239,6 +210,7 @@ mod tests {
 
     use model::{NetworkName, NetworkSpec, VtepList};
     use units::Mac;
+    use wire::ethernet::{self, ethertype};
     use zerocopy::IntoBytes;
 
     use super::*;
@@ -349,14 +321,38 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_from_where_the_last_came_is_looked_at_no_further() {
+    fn a_sender_that_was_compared_is_not_compared_again() {
         let (mut answers, [port, _]) = answers();
         let own = packet([10, 0, 0, 1]);
         assert!(answers.may_answer(port, &FrameView::plain(&own)), "not seen yet");
         answers.intercept(port, &FrameView::plain(&own));
         assert!(!answers.may_answer(port, &FrameView::plain(&own)));
-        let mut tagged = own;
+        let mut tagged = own.clone();
         tagged.splice(12..12, [0x81, 0, 0, 0]);
         assert!(answers.may_answer(port, &FrameView::plain(&tagged)));
+        // Another's Ethernet address, with the IP address of before, and in a frame that is no IP.
+        let mut forged = own;
+        forged[6..12].copy_from_slice(&Mac::local(2).0);
+        let other = ethernet::Header::new(Mac::local(1), Mac::local(2), ethertype::EXPERIMENTAL);
+        for forged in [&forged[..], other.as_bytes()] {
+            for _ in 0..2 {
+                assert!(answers.may_answer(port, &FrameView::plain(forged)));
+                let fate = answers.intercept(port, &FrameView::plain(forged));
+                assert_eq!(fate, Intercepted::Refused(Refusal::SPOOFED));
+            }
+        }
+    }
+
+    #[test]
+    fn a_malformed_packet_switches_nothing_off() {
+        let (mut answers, [port, _]) = answers();
+        let forged = packet([10, 0, 0, 2]);
+        let mut malformed = forged.clone();
+        malformed[16] = 9;
+        for frame in [malformed, forged] {
+            assert!(answers.may_answer(port, &FrameView::plain(&frame)));
+            let fate = answers.intercept(port, &FrameView::plain(&frame));
+            assert_eq!(fate, Intercepted::Refused(Refusal::SPOOFED));
+        }
     }
 }

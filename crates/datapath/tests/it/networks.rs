@@ -661,6 +661,40 @@ fn an_address_that_is_another_s_is_not_spoken_from() {
     assert!(fate(&mut it, 0, 1).is_ok(), "who is not compared");
 }
 
+#[test]
+fn a_declared_machine_s_address_is_its_port_s_for_good() {
+    let mut it = two_networks();
+    it.attach(port(5), PortConfig { antispoof: true, ..local(1) });
+    let fate = |it: &mut Datapath, from, source: usize| {
+        let header = Peek::new(Mac::BROADCAST, mac(source), None);
+        outcome(it.decide(NOW, port(from), &header, network(1)).verdict)
+    };
+    let place = |it: &Datapath, address: usize| {
+        let places = it.addresses();
+        places.iter().find(|place| place.mac == mac(address)).map(|place| (place.port, place.seen))
+    };
+    fate(&mut it, 5, 11).unwrap();
+    assert_eq!(place(&it, 11), Some((port(5), Some(NOW))), "learned");
+    it.set_machine(port(1), Some(mac(11)));
+    assert_eq!(fate(&mut it, 5, 11), Err(Reason::Spoofed));
+    assert_eq!(place(&it, 11), Some((port(1), None)));
+    // Two that change places, one after the other.
+    it.set_machine(port(5), Some(mac(12)));
+    it.set_machine(port(1), Some(mac(12)));
+    it.set_machine(port(5), Some(mac(11)));
+    assert_eq!(
+        [11, 12].map(|it_is| place(&it, it_is)),
+        [Some((port(5), None)), Some((port(1), None))]
+    );
+    // What an operator has pinned stays.
+    it.pin(port(1), mac(13), 0);
+    it.set_machine(port(5), Some(mac(13)));
+    assert_eq!([11, 13].map(|it_is| place(&it, it_is)), [None, Some((port(1), None))]);
+    it.set_machine(port(1), None);
+    assert_eq!([12, 13].map(|it_is| place(&it, it_is)), [None, Some((port(1), None))]);
+    assert!(fate(&mut it, 5, 12).is_ok(), "it is nobody's any more");
+}
+
 /// Ports of all VLANs, of 7 alone, of 7 and 8, and of 8 with 7 as the native one.
 fn of_vlans() -> Datapath {
     let mut it = Datapath::new(Settings::default());
