@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::str::FromStr;
 
-use model::{AgentSettings, Position};
+use model::{AgentSettings, NetworkName, Position};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Prefix, Rate};
@@ -92,6 +92,13 @@ pub struct EndpointSpec {
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initcwnd: Option<u32>,
+    /// The number of the host that it is on, from 1; spread over the hosts in order if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<u32>,
+    /// The virtual network that it is in, where there are tunnels of zovn; one for all who name
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkName>,
 }
 
 /// The switch under test.
@@ -134,6 +141,9 @@ pub struct Endpoint {
     /// The number of the host that it is on, from 0, where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<u32>,
+    /// The virtual network that it is in, if it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkName>,
 }
 
 impl LabSpec {
@@ -224,6 +234,7 @@ impl LabSpec {
 
     /// Puts endpoints on hosts.
     fn place(&self, endpoints: &mut [Endpoint]) -> Result<(), LabError> {
+        self.check_networks(endpoints)?;
         let Some(hosts) = &self.hosts else { return Ok(()) };
         let joins = match self.switch {
             SwitchKind::Zovn => true,
@@ -264,7 +275,37 @@ impl LabSpec {
                     endpoint.name
                 )));
             }
-            endpoint.host = Some(hosts.of(place, count));
+            let host = endpoint.host.unwrap_or(hosts.of(place, count));
+            if host >= hosts.count {
+                return Err(self.wrong(format!(
+                    "endpoint `{}`: there is no host {}: make `host` 1 to {}",
+                    endpoint.name,
+                    host + 1,
+                    hosts.count
+                )));
+            }
+            endpoint.host = Some(host);
+        }
+        Ok(())
+    }
+
+    /// Refuses endpoints on hosts that are not there, and in networks that nothing keeps apart.
+    fn check_networks(&self, endpoints: &[Endpoint]) -> Result<(), LabError> {
+        let tunnels = self.hosts.as_ref().is_some_and(|hosts| hosts.tunnels);
+        let is_zovn = matches!(self.switch, SwitchKind::Zovn | SwitchKind::ZovnLossy);
+        for Endpoint { name, host, network, .. } in endpoints {
+            if self.hosts.is_none() && host.is_some() {
+                return Err(self.wrong(format!(
+                    "endpoint `{name}`: there is one switch for all endpoints: leave out `host`, or \
+                     add [hosts]"
+                )));
+            }
+            if network.is_some() && !(tunnels && is_zovn) {
+                return Err(self.wrong(format!(
+                    "endpoint `{name}`: only zovn's tunnels have networks: leave out `network`, or \
+                     add [hosts] and make `switch` zovn or zovn-lossy"
+                )));
+            }
         }
         Ok(())
     }
@@ -283,6 +324,9 @@ impl LabSpec {
                 "a name is 1 to 15 letters, digits, `-`, `_` or `.`, and none of {}",
                 RESERVED.join(", ")
             ));
+        }
+        if spec.host == Some(0) {
+            return wrong("hosts are numbered from 1: raise `host`");
         }
         if spec.buffer == Some(0) {
             return wrong("a queue holds at least one frame: raise `buffer` above 0");
@@ -321,7 +365,8 @@ impl LabSpec {
             buffer: spec.buffer,
             sysctls: spec.sysctls.clone(),
             initcwnd: spec.initcwnd,
-            host: None,
+            host: spec.host.map(|number| number - 1),
+            network: spec.network.clone(),
         })
     }
 
@@ -360,6 +405,8 @@ impl EndpointSpec {
             buffer: None,
             sysctls: BTreeMap::new(),
             initcwnd: None,
+            host: None,
+            network: None,
         }
     }
 }
@@ -490,6 +537,31 @@ mod tests {
         assert_eq!(endpoints[2].addresses[1].to_string(), "fd00::3/64");
         assert_eq!(endpoints[1].sysctls["net.ipv4.tcp_sack"], "0");
         assert_eq!((spec.switch, spec.mtu), (SwitchKind::ZovnLossy, 1500));
+    }
+
+    #[test]
+    fn endpoints_are_on_the_hosts_and_in_the_networks_that_they_name() {
+        let parsed = |switch: &str, hosts: &str, rest: &str| {
+            let text = format!(
+                "name = \"a\"\nswitch = \"{switch}\"\n{hosts}[[endpoint]]\nname = \"x\"\n{rest}\n\
+                 [[endpoint]]\nname = \"y\"\n"
+            );
+            parse(&text).resolve("zovn-7")
+        };
+        let two = "[hosts]\ncount = 2\n";
+        let endpoints = parsed("zovn", two, "host = 2\nnetwork = \"blue\"").unwrap();
+        assert_eq!(endpoints.iter().map(|one| one.host).collect::<Vec<_>>(), [Some(1), Some(1)]);
+        assert_eq!(endpoints[0].network, Some(NetworkName("blue".into())));
+        for (switch, hosts, rest, named) in [
+            ("zovn", two, "host = 3", "no host 3"),
+            ("zovn", two, "host = 0", "from 1"),
+            ("zovn", "", "host = 1", "leave out `host`"),
+            ("zovn", "", "network = \"blue\"", "leave out `network`"),
+            ("bridge", two, "network = \"blue\"", "leave out `network`"),
+        ] {
+            let error = parsed(switch, hosts, rest).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
     }
 
     #[test]

@@ -3,26 +3,28 @@
 //!
 //! ```text
 //!   first  ── β₁ all the time ────────────▶ ┐
-//!                                           ├─ the switch ── port of rate c ──▶ receiver
+//!                                           ├─ where they meet ── rate c ──▶ receiver
 //!   second ── β₂ in bursts of t_b ────────▶ ┘
 //! ```
 //!
 //! Each frame is due at a known moment and tells when it was sent, so that what is lost and how
 //! long the rest took is known frame by frame, before, in and behind every burst.
 
+mod meeting;
 mod peer;
 mod set;
 mod tally;
 
+use std::fmt;
 use std::time::Duration;
 
-use lab::LabSpec;
 use serde::{Deserialize, Serialize};
 use traffic::{Samples, TimesUs};
 use units::{Rate, Span};
 
+pub use self::meeting::Meeting;
 pub use self::peer::Peer;
-use self::peer::{FIRST, FRAME, RECEIVER, SECOND};
+use self::peer::{FIRST, FRAME, SECOND};
 pub use self::set::Set;
 pub use self::tally::{Moment, Spell};
 use self::tally::{Run, tally};
@@ -31,7 +33,7 @@ use crate::endpoint::{
 };
 use crate::fleet::{Program, finish_all, start_all};
 use crate::losses::{Losses, both_hold, settled};
-use crate::site::{address, quiet_endpoint, raise};
+use crate::site::{address, raise};
 use crate::{Bench, Environment, MeasureError, Measurement};
 
 const PORT: u16 = 5001;
@@ -49,9 +51,11 @@ pub struct Config {
     pub peers: Vec<Peer>,
     /// The parameter sets.
     pub sets: Vec<Set>,
-    /// c: the rate of the port where both networks meet, in bits of L2 frame.
+    /// Where both networks meet.
+    pub at: Vec<Meeting>,
+    /// c: the rate of the link where both networks meet, in bits of the frames that are sent.
     pub rate: Rate,
-    /// How many frames of each network wait at that port, at most.
+    /// How many frames of each network wait at a port, at most.
     pub buffer: u32,
     /// t_b: how long a burst of the second network lasts; several are compared.
     pub bursts_last: Vec<Span>,
@@ -68,6 +72,8 @@ pub struct Config {
 /// What one switch did with one set and one length of burst, over all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Isolation {
+    /// Where both networks met.
+    pub at: Meeting,
     /// The switch.
     pub peer: Peer,
     /// The parameter set.
@@ -130,28 +136,52 @@ pub type Report = Measurement<Config, Isolation>;
 pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     check(&config)?;
     let environment = Environment::look();
-    let mut cases: Vec<(Peer, Set, Span, Found)> = Vec::new();
-    for set in &config.sets {
-        for burst in &config.bursts_last {
-            cases.extend(config.peers.iter().map(|peer| (*peer, *set, *burst, Found::default())));
-        }
-    }
+    let mut cases: Vec<(Case, Found)> =
+        cases(&config).map(|case| (case, Found::default())).collect();
     bench.progress.begin(cases.len() * config.rounds as usize);
     for _ in 0..config.rounds {
-        for (peer, set, burst, found) in &mut cases {
-            bench.step(&format!("{peer}: {set}, bursts of {burst}"))?;
-            found.add(one_run(bench, &config, *peer, *set, *burst)?);
+        for (case, found) in &mut cases {
+            bench.step(&case.to_string())?;
+            found.add(one_run(bench, &config, *case)?);
         }
     }
-    let results = cases
-        .into_iter()
-        .map(|(peer, set, burst, found)| found.conclude(peer, set, burst))
-        .collect();
+    let results = cases.into_iter().map(|(case, found)| found.conclude(case)).collect();
     Ok(Measurement::new("isolation", environment, config, results))
 }
 
+/// What is compared.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    at: Meeting,
+    set: Set,
+    burst: Span,
+    peer: Peer,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, set, burst, peer } = self;
+        write!(f, "{peer}, {at}: {set}, bursts of {burst}")
+    }
+}
+
+/// All cases; switches take turns.
+fn cases(config: &Config) -> impl Iterator<Item = Case> {
+    let Config { at, sets, bursts_last, peers, .. } = config;
+    at.iter().flat_map(move |at| {
+        let peers = peers.iter().filter(|peer| at.has(**peer));
+        sets.iter().flat_map(move |set| {
+            let peers = peers.clone();
+            bursts_last.iter().flat_map(move |burst| {
+                let case = |peer: &Peer| Case { at: *at, set: *set, burst: *burst, peer: *peer };
+                peers.clone().map(case)
+            })
+        })
+    })
+}
+
 fn check(config: &Config) -> Result<(), MeasureError> {
-    let is_empty = config.peers.is_empty() || config.sets.is_empty();
+    let is_empty = config.peers.is_empty() || config.sets.is_empty() || config.at.is_empty();
     let never = config.bursts == 0 || config.rounds == 0 || config.buffer == 0;
     let shortest = config.bursts_last.iter().copied().min().unwrap_or(Span::ZERO);
     let least = Span::from_millis(100);
@@ -159,6 +189,17 @@ fn check(config: &Config) -> Result<(), MeasureError> {
         let what = "isolation needs a switch, a set, a round, a place in the queue, a burst, and 100 ms at least for \
                     --tb, --gap and --lead";
         return Err(MeasureError::Config(what.into()));
+    }
+    for at in &config.at {
+        if !config.peers.iter().any(|peer| at.has(*peer)) {
+            let all =
+                Peer::ALL.into_iter().filter(|peer| at.has(*peer)).map(|peer| peer.to_string());
+            let what = format!(
+                "none of these switches joins two networks at `{at}`: add one of {}",
+                all.collect::<Vec<_>>().join(", ")
+            );
+            return Err(MeasureError::Config(what));
+        }
     }
     let frames = Set::BETA1 * config.rate.bits_per_sec() as f64 / f64::from(8 * FRAME);
     if !(100.0..=200_000.0).contains(&frames) {
@@ -196,26 +237,24 @@ struct Made {
 fn one_run(
     bench: &Bench<'_>,
     config: &Config,
-    peer: Peer,
-    set: Set,
-    burst: Span,
+    Case { at, set, burst, peer }: Case,
 ) -> Result<Made, MeasureError> {
-    let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), peer.switch());
-    spec.offload = false;
-    for (number, name) in (1..).zip([RECEIVER, FIRST, SECOND]) {
-        spec.endpoints.push(quiet_endpoint(name.into(), number)?);
+    let lab = raise(bench, &at.lab(peer, config.rate, config.buffer)?)?;
+    if at == Meeting::Port {
+        peer.isolate(&lab, set, config.rate, config.buffer)?;
     }
-    spec.endpoints[0].rate = Some(config.rate);
-    spec.endpoints[0].buffer = Some(config.buffer);
-    let lab = raise(bench, &spec)?;
-    peer.isolate(&lab, set, config.rate, config.buffer)?;
 
     let timetables = timetables(config, set, burst);
     let role = Role::TimedReceive(TimedReceive { port: PORT, senders: 2 });
-    let mut receiver = [Program::start(bench, &lab, RECEIVER, &role)?];
-    let to = address(&lab, RECEIVER, PORT)?;
+    let names = at.receivers();
+    let mut receivers = Vec::new();
+    for name in names {
+        receivers.push(Program::start(bench, &lab, name, &role)?);
+    }
     let mut senders = Vec::new();
-    for ((sender, name), timetable) in (0..).zip([FIRST, SECOND]).zip(timetables) {
+    let to = names.iter().cycle();
+    for (((sender, name), timetable), to) in (0..).zip([FIRST, SECOND]).zip(timetables).zip(to) {
+        let to = address(&lab, to, PORT)?;
         let role = Role::TimedSend(TimedSend { to, sender, size: FRAME, timetable });
         senders.push(Program::start(bench, &lab, name, &role)?);
     }
@@ -223,16 +262,18 @@ fn one_run(
         program.ready(bench)?;
     }
     let before = settled(&lab)?;
-    start_all(bench, &mut receiver)?;
+    start_all(bench, &mut receivers)?;
     senders.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
     let lasts = Duration::from(length(config, burst));
     let mut sent = Vec::new();
     for program in &mut senders {
         sent.push(program.report::<TimedSent>(bench, lasts + PATIENCE)?);
     }
-    finish_all(&mut receiver)?;
-    let [mut receiver] = receiver;
-    let received: TimedReceived = receiver.report(bench, PATIENCE)?;
+    finish_all(&mut receivers)?;
+    let mut received = TimedReceived::default();
+    for receiver in &mut receivers {
+        received.add(receiver.report(bench, PATIENCE)?);
+    }
     let losses = Losses::between(&before, &settled(&lab)?);
     let busy = sent.iter().map(|sent| sent.busy).fold(received.busy, f64::max);
     let duplicates = received.duplicates;
@@ -279,7 +320,7 @@ impl Found {
         }
     }
 
-    fn conclude(mut self, peer: Peer, set: Set, burst: Span) -> Isolation {
+    fn conclude(mut self, Case { at, set, burst, peer }: Case) -> Isolation {
         let sum = |of: fn(&Spell) -> u64| self.spells.iter().map(of).sum::<u64>();
         let mean = |of: fn(&Spell) -> u64| sum(of) as f64 / self.spells.len().max(1) as f64;
         let seconds = burst.as_secs_f64() * self.spells.len().max(1) as f64;
@@ -288,6 +329,7 @@ impl Found {
         let (sent1, lost1) = (sum(|spell| spell.sent[0]), sum(|spell| spell.lost[0]));
         let (sent2, lost2) = (sum(|spell| spell.sent[1]), sum(|spell| spell.lost[1]));
         Isolation {
+            at,
             peer,
             set,
             burst,

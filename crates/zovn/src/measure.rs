@@ -5,7 +5,7 @@ mod pa;
 
 use clap::{Subcommand, ValueEnum};
 use lab::Cable;
-use measure::isolation::{self, Peer, Set};
+use measure::isolation::{self, Meeting, Peer, Set};
 use measure::throughput::Ports;
 use measure::tunnel::{self, Tunnel};
 use measure::{MeasureError, SwitchKind, bfd, loss, paths, ramp, throughput, vhost};
@@ -49,8 +49,8 @@ enum Experiment {
     Tunnel(TunnelArgs),
     /// See what bursts of one virtual network do to another that keeps to its rate.
     ///
-    /// For instance: zovn measure isolation --quick --report isolation.html. The parameter sets P1
-    /// to P6, p1, pa1 and ti are those of Gusat et al., "Virtual network isolation". It fails if
+    /// For instance: zovn measure isolation --quick --report isolation.html. P1 to P6 are the
+    /// parameter sets, p1, pa1 and ti the figures, of Gusat et al., "Virtual network isolation". It fails if
     /// zovn loses a frame.
     Isolation(IsolationArgs),
     /// See what it costs to watch the paths to many hosts by BFD, and how soon a cut is noticed.
@@ -199,10 +199,15 @@ struct IsolationArgs {
     /// The parameter sets: what the second network sends and may send.
     #[arg(long, value_name = "SET", value_delimiter = ',', default_values_t = Set::ALL)]
     sets: Vec<Set>,
-    /// The rate of the port where both networks meet, in bits of L2 frame.
+    /// Where the networks meet: at one port; at the uplink of the host that both send from; at the
+    /// downlink of the host that both send to. Switches that join no hosts are left out there:
+    /// zovn-lossy and zovn do, and bridge at an uplink.
+    #[arg(long, value_name = "PLACE", value_delimiter = ',', default_value = "port")]
+    at: Vec<Meeting>,
+    /// The rate of the link where both networks meet, in bits of L2 frame without tunnels' headers.
     #[arg(long, default_value = "250mbit")]
     rate: Rate,
-    /// How many frames of each network wait there, at most.
+    /// How many frames of each network wait at a port, at most.
     #[arg(long, value_name = "FRAMES", default_value_t = 64)]
     buffer: u32,
     /// How long a burst of the second network lasts; several are compared.
@@ -220,7 +225,7 @@ struct IsolationArgs {
     /// How often each switch has its turn.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
-    /// A few minutes instead of hours: --tb 1s,2s --gap 1500ms --bursts 3 --lead 1s --rounds 1.
+    /// About twenty minutes instead of hours: --tb 1s,2s --gap 1500ms --bursts 3 --lead 1s --rounds 1.
     #[arg(long, conflicts_with_all = ["bursts_last", "gap", "bursts", "lead", "rounds"])]
     quick: bool,
 }
@@ -325,6 +330,7 @@ impl IsolationArgs {
         let config = isolation::Config {
             peers: self.peers.clone(),
             sets: self.sets.clone(),
+            at: self.at.clone(),
             rate: self.rate,
             buffer: self.buffer,
             bursts_last: self.bursts_last.clone(),

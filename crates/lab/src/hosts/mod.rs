@@ -19,6 +19,7 @@ mod secret;
 mod spec;
 mod wireguard;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,7 +39,7 @@ use crate::program::Program;
 use crate::site::{Ground, Site};
 use crate::{Endpoint, INTERFACE, LabError, SwitchKind, agent, endpoint};
 
-/// The virtual network that all endpoints are in.
+/// The virtual network of endpoints that name none.
 const NETWORK: &str = "lab";
 
 /// Makes the hosts, the physical switch between them, and an agent on each; frames flow then.
@@ -190,7 +191,9 @@ fn introduce(hosts: &HostsSpec, grounds: &[Ground<'_>]) -> Result<(), LabError> 
 fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> HostConfig {
     let here = site.endpoints.iter().map(|(endpoint, _)| *endpoint);
     let labelled = || (1..).zip(here.clone());
-    let name = || NetworkName(NETWORK.into());
+    let network_of = |endpoint: &Endpoint| -> NetworkName {
+        endpoint.network.clone().unwrap_or(NetworkName(NETWORK.into()))
+    };
     let member = |(label, endpoint): (u32, &Endpoint)| Member {
         mac: endpoint.mac,
         addresses: endpoint.addresses.iter().map(|prefix| prefix.address).collect(),
@@ -203,14 +206,16 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
         return config;
     }
     for PortSpec { name: port, network, label, .. } in &mut config.ports {
-        *network = Some(name());
-        *label = labelled().find(|(_, endpoint)| endpoint.name == port.0).map(|(label, _)| label);
+        let found = labelled().find(|(_, endpoint)| endpoint.name == port.0);
+        let (number, endpoint) = found.expect("each port is an endpoint's");
+        (*network, *label) = (Some(network_of(endpoint)), Some(number));
     }
-    let network = NetworkSpec {
-        name: name(),
-        vni: NETWORK_NUMBER,
-        members: labelled().map(member).collect(),
+    let names: BTreeSet<_> = here.clone().map(network_of).collect();
+    let network = |(vni, name): (u32, NetworkName)| {
+        let members = labelled().filter(|(_, endpoint)| network_of(endpoint) == name);
+        NetworkSpec { vni, members: members.map(member).collect(), name }
     };
+    let networks = (NETWORK_NUMBER..).zip(names).map(network).collect();
     HostConfig {
         uplink: Some(Uplink {
             encapsulation: hosts.encapsulation,
@@ -220,7 +225,7 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
             pfc: (hosts.physical.promise == ClassKind::Lossless).then_some(hosts.physical.rate),
             ..Uplink::new(hosts.vteps(host))
         }),
-        networks: vec![network],
+        networks,
         ..config
     }
 }

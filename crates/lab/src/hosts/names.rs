@@ -2,7 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-/// The number of the endpoints' virtual network in tunnels, of which NVGRE reserves the first 4096.
+/// The number of the endpoints' first virtual network in tunnels, of which NVGRE reserves the first
+/// 4096.
 pub(super) const NETWORK_NUMBER: u32 = 5000;
 
 /// Of hosts' interfaces, so that none is an endpoint's.

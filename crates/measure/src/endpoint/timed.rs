@@ -253,6 +253,21 @@ pub fn receive(role: &TimedReceive, control: &Control) -> Result<TimedReceived, 
 }
 
 impl TimedReceived {
+    /// Adds what another receiver saw, of other senders.
+    pub fn add(&mut self, other: Self) {
+        let Self { delays_ns, duplicates, busy } = other;
+        if self.delays_ns.len() < delays_ns.len() {
+            self.delays_ns.resize(delays_ns.len(), Vec::new());
+        }
+        for (mine, theirs) in self.delays_ns.iter_mut().zip(delays_ns) {
+            if mine.is_empty() {
+                *mine = theirs;
+            }
+        }
+        self.duplicates += duplicates;
+        self.busy = self.busy.max(busy);
+    }
+
     fn count(&mut self, payload: &[u8], now_ns: u64) {
         let Ok((Header { frame, sent_ns }, _)) = Header::ref_from_prefix(payload) else { return };
         let number = frame.number.get();

@@ -34,8 +34,10 @@ pub enum Peer {
     Zovn,
 }
 
-/// The endpoint at the port where both networks meet, and who sends in each network.
+/// The endpoint at the port where both networks meet.
 pub const RECEIVER: &str = "rx";
+
+/// Who sends in each network.
 pub const FIRST: &str = "first";
 pub const SECOND: &str = "second";
 

@@ -2,7 +2,7 @@
 
 use units::Span;
 
-use crate::isolation::{BUSY, Isolation, Moment, Peer, Report, Set};
+use crate::isolation::{BUSY, Isolation, Meeting, Moment, Peer, Report, Set};
 use crate::page::{Axis, Bars, Cdf, Chart, Lines, Unit, percent, si};
 use crate::{Environment, SwitchKind};
 
@@ -19,9 +19,11 @@ impl Readable for Report {
     fn conditions(&self) -> String {
         let config = &self.config;
         let lasts: Vec<_> = config.bursts_last.iter().map(ToString::to_string).collect();
+        let at: Vec<_> = config.at.iter().map(|at| format!("the {at}")).collect();
         format!(
-            "Both networks meet at a port of {} with room for {} of each. The first sends {} all the time; the second \
-             in {} of {}, {} apart. {}.",
+            "Both networks meet at {} of {}; at a port there is room for {} of each. The first sends {} all the time; the \
+             second in {} of {}, {} apart. {}.",
+            at.join(", "),
             si(config.rate.bits_per_sec() as f64, Unit::BITS_PER_SEC),
             many(config.buffer.into(), "frame"),
             bits(Set::BETA1 * config.rate.bits_per_sec() as f64),
@@ -34,6 +36,7 @@ impl Readable for Report {
 
     fn rows(&self) -> Rows {
         let mut rows = Rows::new([
+            "at",
             "switch",
             "set",
             "burst",
@@ -53,6 +56,7 @@ impl Readable for Report {
         for one in &self.results {
             let ms = |ms: f64| us(ms * 1e3);
             rows.row([
+                one.at.to_string(),
                 one.peer.to_string(),
                 one.set.to_string(),
                 one.burst.to_string(),
@@ -89,66 +93,29 @@ impl Readable for Report {
                 many(bursts as u64, "burst"),
                 percent((3.0 / bursts.max(1) as f64).min(1.0))
             ),
-            "HTB is the best that this kernel has: it is built without HFSC, ETS, DRR and FQ. Open vSwitch's userspace datapath \
-             shapes nothing by itself: `ovs-meter` drops, `ovs-htb` is HTB at its port's interface."
+            "Open vSwitch's userspace datapath shapes nothing by itself: `ovs-meter` drops, `ovs-htb` is HTB at its port's interface."
                 .into(),
         ]
     }
 
     fn charts(&self) -> Vec<Chart> {
         let mut charts = Vec::new();
-        if let Some(first) = self.results.first() {
-            let mine = |one: &&Isolation| (one.set, one.burst) == (first.set, first.burst);
-            let of = |what: &str| format!("{what}: {}, bursts of {}", first.set, first.burst);
-            let shown: Vec<_> = self.results.iter().filter(mine).collect();
-            let time = || Axis::linear("time", Unit::SECONDS);
-            let course = |chart: Lines, of: fn(&Moment) -> f64| {
-                shown.iter().fold(chart, |chart, one| {
-                    let points = one.course.iter().map(|moment| (moment.at_s, of(moment)));
-                    chart.series(one.peer.to_string(), points)
-                })
-            };
-            let came = Axis::linear("came", Unit::BITS_PER_SEC);
-            let lost = Axis::linear("lost", Unit::SHARE);
-            let longest = Axis::log10("longest delay", Unit::SECONDS);
-            charts.push(
-                course(Lines::new(of("First network (β1)"), time(), came.clone()), |moment| {
-                    moment.first_fps * FRAME_BITS
-                })
-                .into(),
-            );
-            charts.push(
-                course(Lines::new(of("Second network (β2)"), time(), came), |moment| {
-                    moment.second_fps * FRAME_BITS
-                })
-                .into(),
-            );
-            charts.push(
-                course(
-                    Lines::new(of("First network's frames lost (p1)"), time(), lost),
-                    |moment| moment.p1,
-                )
-                .into(),
-            );
-            charts.push(
-                course(Lines::new(of("First network's delay"), time(), longest), |moment| {
-                    moment.delay_us / 1e6
-                })
-                .into(),
-            );
+        for at in &self.config.at {
+            charts.extend(self.courses(*at));
+            for burst in &self.config.bursts_last {
+                charts.push(self.lost_by_set(*at, *burst));
+                charts.push(self.breached_by_set(*at, *burst));
+            }
+            charts.push(self.lost_in_bursts(*at));
         }
-        for burst in &self.config.bursts_last {
-            charts.push(self.lost_by_set(*burst));
-            charts.push(self.breached_by_set(*burst));
-        }
-        charts.push(self.lost_in_bursts());
         charts
     }
 
     fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for one in &self.results {
-            let case = format!("{} with {} and bursts of {}", one.peer, one.set, one.burst);
+            let Isolation { at, peer, set, burst, .. } = one;
+            let case = format!("{peer} at the {at} with {set} and bursts of {burst}");
             if one.generator_busy > BUSY {
                 broken.push(format!(
                     "a program took {} of a processor beside {case}: the switch is not what was measured.",
@@ -175,54 +142,88 @@ impl Readable for Report {
 }
 
 impl Report {
+    /// Figure 3: one run of each switch, with the first set and the first length of burst.
+    fn courses(&self, at: Meeting) -> Vec<Chart> {
+        let Some(first) = self.results.iter().find(|one| one.at == at) else { return Vec::new() };
+        let mine = |one: &&Isolation| (one.at, one.set, one.burst) == (at, first.set, first.burst);
+        let of = |what: &str| format!("{what}: {at}, {}, bursts of {}", first.set, first.burst);
+        let time = || Axis::linear("time", Unit::SECONDS);
+        let came = || Axis::linear("came", Unit::BITS_PER_SEC);
+        let course = |what: &str, axis: Axis, of_moment: fn(&Moment) -> f64| -> Chart {
+            let lines = Lines::new(of(what), time(), axis);
+            self.results
+                .iter()
+                .filter(mine)
+                .fold(lines, |lines, one| {
+                    let points = one.course.iter().map(|moment| (moment.at_s, of_moment(moment)));
+                    lines.series(one.peer.to_string(), points)
+                })
+                .into()
+        };
+        vec![
+            course("First network (β1)", came(), |moment| moment.first_fps * FRAME_BITS),
+            course("Second network (β2)", came(), |moment| moment.second_fps * FRAME_BITS),
+            course(
+                "First network's frames lost (p1)",
+                Axis::linear("lost", Unit::SHARE),
+                |moment| moment.p1,
+            ),
+            course(
+                "First network's delay",
+                Axis::log10("longest delay", Unit::SECONDS),
+                |moment| moment.delay_us / 1e6,
+            ),
+        ]
+    }
+
     /// Figure 4: how many frames a burst costs the first network.
-    fn lost_by_set(&self, burst: Span) -> Chart {
+    fn lost_by_set(&self, at: Meeting, burst: Span) -> Chart {
         let axis = Axis::log10("lost in a burst", Unit::FRAMES);
-        let bars = Bars::new(format!("Lost in a burst of {burst} (pa1)"), axis)
-            .groups("set", self.config.sets.iter().map(ToString::to_string));
-        self.config
-            .peers
-            .iter()
-            .fold(bars, |bars, peer| {
-                let values =
-                    self.config.sets.iter().map(|set| {
-                        self.find(*peer, *set, burst).map_or(f64::NAN, Isolation::pa1_mean)
-                    });
-                bars.series(peer.to_string(), values)
-            })
-            .into()
+        let bars = self.by_set(format!("Lost in a burst of {burst} (pa1): {at}"), axis);
+        self.each_peer(at, burst, bars, Isolation::pa1_mean)
     }
 
     /// Figure 5: how long isolation is breached, beside what a bucket of a second explains.
-    fn breached_by_set(&self, burst: Span) -> Chart {
+    fn breached_by_set(&self, at: Meeting, burst: Span) -> Chart {
         let axis = Axis::linear("breached in a burst", Unit::SECONDS);
-        let bars = Bars::new(format!("Breached in a burst of {burst} (ti, by loss)"), axis)
-            .groups("set", self.config.sets.iter().map(ToString::to_string));
-        let bars = bars.series(
-            "a bucket of one second",
-            self.config.sets.iter().map(|set| set.bucket_lasts(burst)),
-        );
-        self.config
-            .peers
-            .iter()
+        let bars = self.by_set(format!("Breached in a burst of {burst} (ti, by loss): {at}"), axis);
+        let bucket = self.config.sets.iter().map(|set| set.bucket_lasts(burst));
+        let bars = bars.series("a bucket of one second", bucket);
+        self.each_peer(at, burst, bars, |one| one.ti.loss_ms / 1e3)
+    }
+
+    fn by_set(&self, title: String, axis: Axis) -> Bars {
+        Bars::new(title, axis).groups("set", self.config.sets.iter().map(ToString::to_string))
+    }
+
+    /// A series for each switch that was there.
+    fn each_peer(
+        &self,
+        at: Meeting,
+        burst: Span,
+        bars: Bars,
+        value: impl Fn(&Isolation) -> f64,
+    ) -> Chart {
+        self.peers(at)
             .fold(bars, |bars, peer| {
-                let values = self.config.sets.iter().map(|set| {
-                    self.find(*peer, *set, burst).map_or(f64::NAN, |one| one.ti.loss_ms / 1e3)
-                });
-                bars.series(peer.to_string(), values)
+                let of_set = |set: &Set| {
+                    let case = (at, peer, *set, burst);
+                    let mut all = self.results.iter();
+                    let found = all.find(|one| (one.at, one.peer, one.set, one.burst) == case);
+                    found.map_or(f64::NAN, &value)
+                };
+                bars.series(peer.to_string(), self.config.sets.iter().map(of_set))
             })
             .into()
     }
 
     /// Figure 6: how losses in bursts are distributed.
-    fn lost_in_bursts(&self) -> Chart {
-        let chart =
-            Cdf::new("Lost in a burst, all sets", Axis::log10("lost in a burst", Unit::FRAMES));
-        self.config
-            .peers
-            .iter()
+    fn lost_in_bursts(&self, at: Meeting) -> Chart {
+        let axis = Axis::log10("lost in a burst", Unit::FRAMES);
+        let chart = Cdf::new(format!("Lost in a burst, all sets: {at}"), axis);
+        self.peers(at)
             .fold(chart, |chart, peer| {
-                let mine = self.results.iter().filter(|one| one.peer == *peer);
+                let mine = self.results.iter().filter(|one| (one.at, one.peer) == (at, peer));
                 let mut lost: Vec<u64> = mine.flat_map(|one| one.pa1.iter().copied()).collect();
                 lost.sort_unstable();
                 let share = |place: usize| (place + 1) as f64 / lost.len() as f64;
@@ -233,8 +234,8 @@ impl Report {
             .into()
     }
 
-    fn find(&self, peer: Peer, set: Set, burst: Span) -> Option<&Isolation> {
-        self.results.iter().find(|one| (one.peer, one.set, one.burst) == (peer, set, burst))
+    fn peers(&self, at: Meeting) -> impl Iterator<Item = Peer> {
+        self.config.peers.iter().copied().filter(move |peer| at.has(*peer))
     }
 }
 

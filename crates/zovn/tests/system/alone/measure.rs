@@ -235,6 +235,37 @@ fn a_burst_breaches_a_deep_bucket_and_no_shallow_one() {
 }
 
 #[test]
+fn two_networks_meet_at_an_uplink_and_at_a_downlink() {
+    let case = ["isolation", "--at", "uplink,downlink", "--switch", "bridge,zovn-lossy,zovn"];
+    let size = ["--sets", "P4", "--rate", "20mbit", "--tb", "400ms", "--bursts", "1"];
+    let rest = ["--lead", "200ms", "--gap", "200ms", "--rounds", "1"];
+    let (object, code) = measured(&[&case[..], &size, &rest].concat());
+    assert_eq!(code, Some(0), "{object:#}");
+    let results = object["results"].as_array().unwrap();
+    let cases: Vec<_> = results
+        .iter()
+        .map(|one| (one["at"].as_str().unwrap(), one["peer"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ("uplink", "bridge"),
+        ("uplink", "zovn-lossy"),
+        ("uplink", "zovn"),
+        // The kernel's bridge joins two hosts, and no three.
+        ("downlink", "zovn-lossy"),
+        ("downlink", "zovn"),
+    ];
+    assert_eq!(cases, expected);
+    for one in results {
+        assert!(one["sent"].as_u64().unwrap() > 500, "{one:#}");
+        let came = one["received"].as_array().unwrap();
+        assert!(came.iter().all(|bits| bits.as_f64().unwrap() > 1e6), "{one:#}");
+        if one["peer"] == "zovn" {
+            assert_eq!((&one["p1"], &one["p2"]), (&0.0.into(), &0.0.into()), "{one:#}");
+        }
+    }
+}
+
+#[test]
 fn flow_control_between_hosts_is_compared() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("lab.toml");

@@ -1,0 +1,134 @@
+//! Where two virtual networks meet, and the lab for each place.
+
+use std::fmt;
+use std::str::FromStr;
+
+use lab::{EndpointSpec, HostsSpec, LabSpec, PhysicalSpec, SwitchKind};
+use model::{ClassKind, Encapsulation, NetworkName};
+use serde::{Deserialize, Serialize};
+use units::Rate;
+
+use super::peer::{FIRST, FRAME, Peer, RECEIVER, SECOND};
+use super::set::Set;
+use crate::MeasureError;
+use crate::site::quiet_endpoint;
+
+/// Where the two virtual networks meet.
+///
+/// ```text
+///   port       first, second ──▶ a switch ──▶ the receiver's port
+///   uplink     first, second ──▶ host 1 ──▶ its uplink ──▶ host 2 ──▶ a receiver each
+///   downlink   first ──▶ host 1 ──┐
+///              second ─▶ host 2 ──┴─▶ the link to host 3 ──▶ a receiver each
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Meeting {
+    /// At one port of a switch.
+    Port,
+    /// At the uplink of the host that both send from.
+    Uplink,
+    /// At the link to the host that both send to; no host sees by itself that it is full.
+    Downlink,
+}
+
+/// What a tunnel with a session puts around a frame, in bytes: Ethernet, IPv4, UDP, and Geneve with
+/// our option.
+const AROUND: u32 = 14 + 20 + 8 + 36;
+
+/// The same without a session, whose frames carry no option.
+const AROUND_PLAIN: u32 = 14 + 20 + 8 + 8;
+
+impl Meeting {
+    /// All there are, in the order in which tables show them.
+    pub const ALL: [Self; 3] = [Self::Port, Self::Uplink, Self::Downlink];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Port => "port",
+            Self::Uplink => "uplink",
+            Self::Downlink => "downlink",
+        }
+    }
+
+    /// Whether this switch can be between two networks that meet here.
+    pub const fn has(self, peer: Peer) -> bool {
+        match self {
+            Self::Port => true,
+            Self::Uplink => matches!(peer, Peer::Bridge | Peer::ZovnLossy | Peer::Zovn),
+            Self::Downlink => matches!(peer, Peer::ZovnLossy | Peer::Zovn),
+        }
+    }
+
+    /// Who receives, by the names of endpoints: one for both networks, or one for each.
+    pub(super) const fn receivers(self) -> &'static [&'static str] {
+        match self {
+            Self::Port => &[RECEIVER],
+            Self::Uplink | Self::Downlink => &["rx1", "rx2"],
+        }
+    }
+
+    /// The lab of a switch, in which both networks meet at a link of `rate`, in bits of the frames
+    /// that endpoints send. At a port `buffer` frames wait for it.
+    pub(super) fn lab(self, peer: Peer, rate: Rate, buffer: u32) -> Result<LabSpec, MeasureError> {
+        let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), peer.switch());
+        spec.offload = false;
+        let names = [FIRST, SECOND].iter().chain(self.receivers());
+        for (number, name) in (1..).zip(names) {
+            spec.endpoints.push(quiet_endpoint((*name).into(), number)?);
+        }
+        let hosts = match self {
+            Self::Port => {
+                let receiver = &mut spec.endpoints[2];
+                (receiver.rate, receiver.buffer) = (Some(rate), Some(buffer));
+                return Ok(spec);
+            }
+            Self::Uplink => [1, 1, 2, 2],
+            Self::Downlink => [1, 2, 3, 3],
+        };
+        let has_networks = peer.switch() != SwitchKind::Bridge;
+        for ((endpoint, host), network) in
+            spec.endpoints.iter_mut().zip(hosts).zip([FIRST, SECOND].into_iter().cycle())
+        {
+            let EndpointSpec { host: at, network: within, .. } = endpoint;
+            *at = Some(host);
+            *within = has_networks.then(|| NetworkName(network.into()));
+        }
+        let encapsulation = match peer {
+            Peer::Bridge => Encapsulation::Vxlan,
+            _ => Encapsulation::Geneve,
+        };
+        let is_lossless = peer.switch() == SwitchKind::Zovn;
+        let around = if is_lossless { AROUND } else { AROUND_PLAIN };
+        let promise = if is_lossless { ClassKind::Lossless } else { ClassKind::Lossy };
+        spec.hosts = Some(HostsSpec {
+            encapsulation,
+            retransmit: is_lossless.into(),
+            credit: is_lossless.into(),
+            physical: PhysicalSpec {
+                promise,
+                rate: Set::of(1.0 + f64::from(around) / f64::from(FRAME), rate),
+                ..PhysicalSpec::default()
+            },
+            ..HostsSpec::new(hosts[3])
+        });
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for Meeting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for Meeting {
+    type Err = MeasureError;
+
+    fn from_str(text: &str) -> Result<Self, MeasureError> {
+        Self::ALL.into_iter().find(|meeting| meeting.word() == text).ok_or_else(|| {
+            let words = Self::ALL.map(Self::word).join(", ");
+            MeasureError::Config(format!("two networks do not meet at `{text}`: write {words}"))
+        })
+    }
+}
