@@ -28,7 +28,13 @@ fn commit() -> Option<String> {
     if Path::new(&log).exists() {
         println!("cargo::rerun-if-changed={log}");
     }
-    git(&["rev-parse", "--short=12", "HEAD"])
+    // A tree that differs from its commit says so. What is built is what lies in crates.
+    let crates = Path::new("..").canonicalize().ok()?;
+    println!("cargo::rerun-if-changed={}", crates.display());
+    // Sources within another project's repository are not of its commit.
+    let top = git(&["rev-parse", "--show-toplevel"])?;
+    (crates.parent() == Some(Path::new(&top))).then_some(())?;
+    git(&["describe", "--always", "--exclude=*", "--dirty", "--abbrev=12"])
 }
 
 fn is_release() -> bool {

@@ -20,6 +20,7 @@ pub mod bfd;
 mod capture;
 mod config;
 mod connections;
+mod exporter;
 pub mod host;
 mod journal;
 mod keys;

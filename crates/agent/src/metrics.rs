@@ -10,6 +10,7 @@ mod peers;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use axum::http::{HeaderMap, header};
 use lossless::Reason;
 use model::{AgentStatus, GateStatus, LedgerStatus, Ledgers, PortState, PortStatus, SocketsStatus};
 use prometheus_client::collector::Collector;
@@ -28,9 +29,18 @@ pub enum Format {
 }
 
 impl Format {
+    /// How many there are.
+    pub const COUNT: usize = 2;
+
+    /// The one that a request's `Accept` prefers.
+    pub fn asked_by(headers: &HeaderMap) -> Self {
+        let accept = headers.get_all(header::ACCEPT).iter();
+        Self::of(accept.filter_map(|accept| accept.to_str().ok()))
+    }
+
     /// The one that the values of a request's `Accept` prefer; OpenMetrics if they say nothing of
     /// either.
-    pub fn of<'a>(accept: impl Iterator<Item = &'a str>) -> Self {
+    fn of<'a>(accept: impl Iterator<Item = &'a str>) -> Self {
         let (mut open, mut plain, mut any) = (None, None, 0.0);
         for range in accept.flat_map(|accept| accept.split(',')) {
             let mut parts = range.split(';').map(str::trim);

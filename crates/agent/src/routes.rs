@@ -67,17 +67,6 @@ pub fn router(handle: Handle) -> Router {
         .with_state(handle)
 }
 
-/// Metrics, and nothing else of the API.
-pub fn metrics_alone(handle: Handle) -> Router {
-    Router::new()
-        .route(api::METRICS, get(scrape))
-        .fallback(async || {
-            Refusal(StatusCode::NOT_FOUND, format!("only {} is served here", api::METRICS))
-        })
-        .method_not_allowed_fallback(not_so)
-        .with_state(handle)
-}
-
 /// This API as an OpenAPI 3.1 document.
 pub fn document() -> utoipa::openapi::OpenApi {
     #[derive(OpenApi)]
@@ -150,7 +139,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
 }
 
 /// Why a request is not done.
-struct Refusal(StatusCode, String);
+pub struct Refusal(pub StatusCode, pub String);
 
 type Answer<T> = Result<Json<T>, Refusal>;
 
@@ -447,11 +436,19 @@ async fn openapi() -> Json<utoipa::openapi::OpenApi> {
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn scrape(State(switch): State<Handle>, headers: HeaderMap) -> Result<Response, Refusal> {
-    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
-    let format = metrics::Format::of(accept);
-    let page = metrics::render(switch.status(Proof::LastRound).await?, format);
+    let format = metrics::Format::asked_by(&headers);
+    Ok(metrics_response(metrics_page(&switch, format).await?, format))
+}
+
+/// Everything counted, as text.
+pub async fn metrics_page(switch: &Handle, format: metrics::Format) -> Result<String, Stopped> {
+    Ok(metrics::render(switch.status(Proof::LastRound).await?, format))
+}
+
+/// Such a text as an answer.
+pub fn metrics_response(page: impl IntoResponse, format: metrics::Format) -> Response {
     let head = [(header::CONTENT_TYPE, format.media_type()), (header::VARY, "accept")];
-    Ok((head, page).into_response())
+    (head, page).into_response()
 }
 
 async fn nowhere() -> Refusal {
@@ -461,7 +458,8 @@ async fn nowhere() -> Refusal {
     )
 }
 
-async fn not_so() -> Refusal {
+/// What a path is told that is asked by another method than it has.
+pub async fn not_so() -> Refusal {
     let problem = format!("this path is not asked so: GET {} says how", api::OPENAPI);
     Refusal(StatusCode::METHOD_NOT_ALLOWED, problem)
 }

@@ -12,11 +12,11 @@ use std::time::Duration;
 use model::{AgentStatus, HostConfig, TunnelKey};
 use overlay::Protection;
 use sd_notify::NotifyState;
-use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::connections::{self, Bounds};
+use crate::exporter;
 use crate::host::Ending;
 use crate::journal::Journal;
 use crate::keys;
@@ -30,28 +30,12 @@ use crate::worker::{Handle, StartError, Stopped, Worker};
 const API: Bounds =
     Bounds { connections: 128, reserved: 16, head: Duration::from_secs(10), life: None };
 
-/// Bounds of the connections by which metrics are read: whoever reaches their address may connect.
-const METRICS: Bounds = Bounds {
-    connections: 16,
-    reserved: 2,
-    head: Duration::from_secs(5),
-    life: Some(Duration::from_secs(30)),
-};
-
 /// Why an agent ended without a signal.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The API cannot listen.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// Metrics cannot be offered.
-    #[error("cannot serve `metrics` at {address}{}", hint_for(source))]
-    Metrics {
-        /// The address.
-        address: SocketAddr,
-        /// The kernel's error.
-        source: io::Error,
-    },
     /// The switch cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -61,16 +45,6 @@ pub enum ServeError {
     /// The switch's thread has panicked: our defect.
     #[error("the switch's thread died: this is a defect, report it with the words above")]
     SwitchDied,
-}
-
-/// What to do about it, after a separator.
-fn hint_for(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::AddrInUse => ": another program listens there; choose another port",
-        io::ErrorKind::AddrNotAvailable => ": this host does not have the address",
-        io::ErrorKind::PermissionDenied => ": choose a port above 1023",
-        _ => "",
-    }
 }
 
 /// Runs a host's switch until SIGTERM or SIGINT.
@@ -90,23 +64,13 @@ pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     let signals = Signals::new()?;
     // Before any port is touched: another agent may be running.
     let (_socket, listener) = Socket::bind(Path::new(&config.agent.socket))?;
-    let metrics = match config.agent.metrics {
-        Some(address) => {
-            let listener =
-                listen(address).map_err(|source| ServeError::Metrics { address, source });
-            Some(listener?)
-        }
-        None => None,
-    };
+    let metrics = config.agent.metrics;
     let socket = config.agent.socket.clone();
     let key = config.uplink.as_ref().and_then(|uplink| uplink.key.clone());
     let journal = Arc::new(Journal::open(Path::new(&socket)));
     let mut worker = Worker::start(config, Store::open(), journal)?;
     drop(inside);
     tracing::info!(socket, "serving");
-    if let Some(address) = metrics.as_ref().and_then(|listener| listener.local_addr().ok()) {
-        tracing::info!(%address, "serving metrics over TCP");
-    }
     let last = runtime.block_on(async {
         let last = live(&mut worker, listener, metrics, signals, key).await;
         if last.is_err() {
@@ -129,7 +93,7 @@ pub fn serve(config: HostConfig) -> Result<(), ServeError> {
 async fn live(
     worker: &mut Worker,
     listener: UnixListener,
-    metrics: Option<TcpListener>,
+    metrics: Option<SocketAddr>,
     mut signals: Signals,
     key: Option<TunnelKey>,
 ) -> Result<AgentStatus, ServeError> {
@@ -138,7 +102,7 @@ async fn live(
     let listener = tokio::net::UnixListener::from_std(listener)?;
     let accept = async || Ok(listener.accept().await?.0);
     let server = connections::serve(accept, routes::router(switch.clone()), API);
-    let metrics = serve_metrics(metrics, switch.clone());
+    let metrics = exporter::serve(metrics, switch.clone());
     tell_systemd(&[NotifyState::Ready, NotifyState::Status("frames flow")]);
     tokio::select! {
         last = until_stopped(worker, &mut signals) => last.map_err(|Stopped| ServeError::SwitchDied),
@@ -155,21 +119,6 @@ async fn connect(switch: &Handle) -> Infallible {
     // A switch that has stopped ends the agent by another way.
     let _ = switch.connect().await;
     pending().await
-}
-
-/// Listens on a TCP port, also while connections of an agent that has just ended linger there
-/// (`bind` of the standard library sets SO_REUSEADDR).
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = std::net::TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    TcpListener::from_std(listener)
-}
-
-/// Serves metrics over TCP, if they are to be.
-async fn serve_metrics(listener: Option<TcpListener>, switch: Handle) -> Infallible {
-    let Some(listener) = listener else { return pending().await };
-    let accept = async || Ok(listener.accept().await?.0);
-    connections::serve(accept, routes::metrics_alone(switch), METRICS).await
 }
 
 /// Waits for a signal and stops the switch. A second signal ends the draining. [`Stopped`] if the

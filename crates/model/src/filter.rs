@@ -127,7 +127,7 @@ impl FromStr for Filter {
         if words.words.is_empty() {
             return Err(InvalidFilter::Empty);
         }
-        let expression = words.any(0)?;
+        let expression = words.joined(0)?;
         match words.peek() {
             Some(word) => Err(InvalidFilter::Word(word.into())),
             None => Ok(Self { text: text.into(), expression }),
@@ -191,20 +191,18 @@ impl<'a> Words<'a> {
         word.parse().map_err(|_| InvalidFilter::Word(word.into()))
     }
 
-    fn any(&mut self, depth: u32) -> Result<Expression, InvalidFilter> {
-        let mut parts = Vec::from([self.all(depth)?]);
-        while self.take(&["or", "||"]).is_some() {
-            parts.push(self.all(depth)?);
+    /// Tests joined by `and` and `or`, which bind alike, from left to right: pcap-filter(7).
+    fn joined(&mut self, depth: u32) -> Result<Expression, InvalidFilter> {
+        let mut joined = self.not(depth)?;
+        while let Some(word) = self.take(&["and", "&&", "or", "||"]) {
+            let next = self.not(depth)?;
+            let parts = vec![joined, next];
+            joined = match word {
+                "and" | "&&" => Expression::All(parts),
+                _ => Expression::Any(parts),
+            };
         }
-        Ok(one_or(parts, Expression::Any))
-    }
-
-    fn all(&mut self, depth: u32) -> Result<Expression, InvalidFilter> {
-        let mut parts = Vec::from([self.not(depth)?]);
-        while self.take(&["and", "&&"]).is_some() {
-            parts.push(self.not(depth)?);
-        }
-        Ok(one_or(parts, Expression::All))
+        Ok(joined)
     }
 
     fn not(&mut self, depth: u32) -> Result<Expression, InvalidFilter> {
@@ -215,7 +213,7 @@ impl<'a> Words<'a> {
             return Ok(Expression::Not(Box::new(self.not(depth + 1)?)));
         }
         if self.take(&["("]).is_some() {
-            let inside = self.any(depth + 1)?;
+            let inside = self.joined(depth + 1)?;
             return match self.word()? {
                 ")" => Ok(inside),
                 word => Err(InvalidFilter::Word(word.into())),
@@ -318,6 +316,7 @@ mod tests {
     #[test]
     fn words_mean_what_they_mean_to_tcpdump() {
         let tcp = || test(Test::Protocol(Protocol::Tcp));
+        let udp = || test(Test::Protocol(Protocol::Udp));
         let port = |side, port| test(Test::Port(side, port));
         let mac = Mac::local(1);
         for (text, meant) in [
@@ -333,8 +332,10 @@ mod tests {
             ("vlan 7 and tcp", All(vec![test(Test::Vlan(Some(7))), tcp()])),
             ("not tcp", Not(Box::new(tcp()))),
             ("!(tcp||port 7)", Not(Box::new(Any(vec![tcp(), port(Side::Either, 7)])))),
-            // `and` binds before `or`.
-            ("tcp or tcp && port 7", Any(vec![tcp(), All(vec![tcp(), port(Side::Either, 7)])])),
+            // `and` and `or` bind alike, from left to right.
+            ("tcp or udp && port 7", All(vec![Any(vec![tcp(), udp()]), port(Side::Either, 7)])),
+            ("tcp && port 7 or udp", Any(vec![All(vec![tcp(), port(Side::Either, 7)]), udp()])),
+            ("tcp or (udp and port 7)", Any(vec![tcp(), All(vec![udp(), port(Side::Either, 7)])])),
         ] {
             assert_eq!(parse(text), meant, "{text}");
         }

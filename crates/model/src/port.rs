@@ -251,6 +251,9 @@ pub struct RouteSpec {
     pub via: Option<IpAddr>,
 }
 
+/// The least of an interface with IPv6 (RFC 8200 §5), in bytes.
+const IPV6_MTU: u32 = 1280;
+
 /// The largest packet where nothing else is said, in bytes: Ethernet's.
 const USUAL_MTU: u32 = 1500;
 
@@ -422,7 +425,10 @@ impl Attachment {
     /// The largest packet, in bytes, where tunnels carry packets of up to `carried` bytes.
     pub fn mtu(&self, carried: Option<u16>) -> u32 {
         let (Self::Container { mtu, .. } | Self::VhostUser { mtu, .. }) = self;
-        let least = |carried| u32::from(carried).clamp(*MTUS.start(), USUAL_MTU);
+        // Linux has no IPv6 on an interface with less.
+        let has_ipv6 = self.addresses().iter().any(|prefix| prefix.address.is_ipv6());
+        let least = if has_ipv6 { IPV6_MTU } else { *MTUS.start() };
+        let least = |carried| u32::from(carried).clamp(least, USUAL_MTU);
         mtu.unwrap_or_else(|| carried.map_or(USUAL_MTU, least))
     }
 
@@ -562,7 +568,9 @@ impl PortSpec {
         if !MTUS.contains(&self.attach.mtu(None)) {
             return wrong("`mtu` lies outside 68 to 65521");
         }
-        if self.attach.mtu(None) < 1280 && addresses.iter().any(|prefix| prefix.address.is_ipv6()) {
+        if self.attach.mtu(None) < IPV6_MTU
+            && addresses.iter().any(|prefix| prefix.address.is_ipv6())
+        {
             // RFC 8200 §5; Linux has no IPv6 on such an interface.
             return wrong("IPv6 needs an `mtu` of at least 1280");
         }
@@ -720,8 +728,8 @@ mod tests {
 
     use super::*;
 
-    /// What is wrong with a container's port after a change, if something is.
-    fn complaint(change: impl FnOnce(&mut PortSpec)) -> Option<String> {
+    /// A container's port.
+    fn container() -> PortSpec {
         let attach = Attachment::Container {
             netns: "web".into(),
             interface: "eth0".into(),
@@ -731,7 +739,12 @@ mod tests {
             mtu: None,
             offload: true,
         };
-        let mut port = PortSpec::new(PortName("web".into()), attach);
+        PortSpec::new(PortName("web".into()), attach)
+    }
+
+    /// What is wrong with a container's port after a change, if something is.
+    fn complaint(change: impl FnOnce(&mut PortSpec)) -> Option<String> {
+        let mut port = container();
         change(&mut port);
         port.check().err().map(|error| error.to_string())
     }
@@ -765,6 +778,17 @@ mod tests {
         complains(with_addresses(&["10.0.0.1/24", "10.0.0.1/24"]), "one twice");
         complains(with_addresses(&["10.0.0.1/24", "10.0.0.1/16"]), "one twice");
         assert_eq!(complaint(with_addresses(&["10.0.0.1/24", "fe80::1/64", "fd00::1/64"])), None);
+    }
+
+    #[test]
+    fn what_tunnels_carry_leaves_ipv6_what_it_needs() {
+        let mtus = |address: &'static str| {
+            let mut port = container();
+            with_addresses(&[address])(&mut port);
+            [1200, 1418, 9000].map(|most| port.attach.mtu(Some(most)))
+        };
+        assert_eq!(mtus("10.0.0.1/24"), [1200, 1418, 1500]);
+        assert_eq!(mtus("fd00::1/64"), [1280, 1418, 1500]);
     }
 
     #[test]

@@ -94,8 +94,9 @@ pub struct Overlay {
     pub(crate) table: Table,
     /// The number of each far host, by every address of it.
     pub(crate) senders: HashMap<IpAddr, Peer>,
-    /// The longest packet that fits into every tunnel, in bytes.
-    inner_mtu: u16,
+    /// The longest packet that fits into the tunnel to each far host that there is a route to, in
+    /// bytes.
+    inner_mtus: HashMap<Peer, u16>,
     /// Packets from addresses of no peer.
     unknown_peers: u64,
     /// Packets that were refused, by reason.
@@ -143,7 +144,7 @@ impl Overlay {
             },
             table: Table::default(),
             senders: HashMap::new(),
-            inner_mtu: u16::MAX,
+            inner_mtus: HashMap::new(),
             unknown_peers: 0,
             refused: BTreeMap::new(),
         })
@@ -167,6 +168,7 @@ impl Overlay {
         }
         for peer in gone {
             self.table.remove(*peer).expect("who is gone was there");
+            self.inner_mtus.remove(peer);
             let events = &mut self.shared.events;
             events.push_back(Event::Abandoned(peer.flows(), lossless::Refusal::DETACHED));
             events.push_back(Event::Forgotten(*peer));
@@ -203,9 +205,10 @@ impl Overlay {
         }
     }
 
-    /// The longest packet that fits into every tunnel, in bytes.
+    /// The longest packet that fits into every tunnel, in bytes. A far host without a route counts
+    /// for nothing: no packet reaches it.
     pub fn inner_mtu(&self) -> u16 {
-        self.inner_mtu
+        self.inner_mtus.values().copied().min().unwrap_or(u16::MAX)
     }
 
     /// Whether far hosts join frames that go in parts.
@@ -221,15 +224,14 @@ impl Overlay {
             .map(|(link, far)| trunk::Path { underlay: link.underlay().clone(), far })
             .collect();
         let room = self.room(&paths);
+        self.inner_mtus.extend(room.map(|(_, inner)| (peer, inner)));
         if let Some(trunk) = self.table.touch(peer) {
             trunk.set_paths(now, paths, room.map(|(most, _)| most));
-            self.inner_mtu = room.map_or(self.inner_mtu, |(_, inner)| self.inner_mtu.min(inner));
             return;
         }
         // RFC 791 §3.1 and RFC 8200 §5: what everybody carries.
         let least = if host.is_ipv4() { 576 } else { 1280 };
-        let (most, inner) = room.unwrap_or_else(|| self.room_of(host, least));
-        self.inner_mtu = self.inner_mtu.min(inner);
+        let (most, _) = room.unwrap_or_else(|| self.room_of(host, least));
         let config = TrunkConfig {
             host,
             far: host,

@@ -25,11 +25,16 @@ impl PageFile {
     /// Makes the file beside, and leaves what is at `path` until there is something better.
     pub fn open(path: PathBuf) -> Result<Self, String> {
         let wrong = |error: io::Error| format!("cannot write {}: {error}", path.display());
+        // What a page takes the place of is a file: no folder, and not /dev/null or a pipe.
+        match fs::metadata(&path) {
+            Ok(there) if there.is_dir() => return Err(wrong(io::ErrorKind::IsADirectory.into())),
+            Ok(there) if !there.is_file() => {
+                return Err(format!("cannot write {}: name a file, not a device", path.display()));
+            }
+            _ => {}
+        }
         // It takes the place of what a link leads to, not of the link.
         let target = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
-        if target.is_dir() {
-            return Err(wrong(io::ErrorKind::IsADirectory.into()));
-        }
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let aside = tempfile::Builder::new()
             .prefix(".zovn-page-")
@@ -126,7 +131,8 @@ mod tests {
     #[test]
     fn what_cannot_be_written_is_known_before() {
         let folder = tempfile::tempdir().unwrap();
-        for path in [folder.path().join("none/page.html"), folder.path().into()] {
+        let device = Path::new("/dev/null").to_owned();
+        for path in [folder.path().join("none/page.html"), folder.path().into(), device] {
             assert!(PageFile::open(path.clone()).is_err(), "{}", path.display());
         }
     }

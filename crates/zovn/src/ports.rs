@@ -60,10 +60,22 @@ pub struct AttachArgs {
     #[arg(long, requires = "vhost_user", help_heading = "Attached to")]
     listen: bool,
     /// How many pairs of rings the virtual machine's card may have.
-    #[arg(long, value_name = "N", default_value = "1", help_heading = "Attached to")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        requires = "vhost_user",
+        help_heading = "Attached to"
+    )]
     queues: u8,
     /// What the interface is called inside the container.
-    #[arg(long, value_name = "NAME", default_value = "eth0", help_heading = "Attached to")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "eth0",
+        conflicts_with = "vhost_user",
+        help_heading = "Attached to"
+    )]
     interface: String,
     /// An address of the interface, as 10.0.0.1/24 or fd00::1/64; may be given again.
     #[arg(

@@ -315,14 +315,21 @@ impl Host {
     /// and the port waits for the next.
     fn take_down(&mut self, place: usize) {
         let spec = self.attached[place].spec.clone();
+        let mtu = self.mtu(&spec);
         let ticket = self.await_container(&spec);
-        let until = self.now() + FAREWELL;
+        let now = self.now();
+        let until = now + FAREWELL;
         let port = &mut self.attached[place];
         (port.ticket, port.sight, port.lacks) = (ticket, None, Vec::new());
+        // The interface that comes back is made anew, for the tunnels that there are now.
+        port.mtu = mtu;
         port.away = Some("its container was deleted: the port waits for one of that name".into());
-        self.parting.push((port.id, until));
-        self.plane.mute(port.id);
-        self.plane.gate_mut().unserve(port.id);
+        let id = port.id;
+        self.parting.push((id, until));
+        self.plane.mute(id);
+        self.plane.gate_mut().unserve(id);
+        self.plane.switch_mut().configure(now, id, port_config(&spec, mtu));
+        self.plane.set_pace(id, pace(&spec, mtu));
     }
 
     /// Lets go of deleted containers' interfaces, and with them of their namespaces, once nothing

@@ -109,8 +109,9 @@ impl Handle {
         // Whoever asked may hang up: what was begun is done all the same.
         let handle = self.clone();
         let replaced = tokio::spawn(async move {
+            let dry_run = condition.dry_run;
             let replaced = handle.replace_networks(condition, change).await;
-            if let Ok(Ok(_)) = replaced {
+            if let (Ok(Ok(_)), false) = (&replaced, dry_run) {
                 handle.attach_kept().await?;
             }
             replaced

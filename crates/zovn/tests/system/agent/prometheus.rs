@@ -57,13 +57,19 @@ fn query(prometheus: SocketAddr, expression: &str) -> Vec<Value> {
 /// Has the agent of a world offer its metrics over TCP, and says where.
 fn start_agent(world: &mut World) -> SocketAddr {
     let address = free();
+    let command = declare_metrics(world, address);
+    world.start_as(command);
+    address
+}
+
+/// An agent with metrics at this address.
+fn declare_metrics(world: &World, address: SocketAddr) -> Command {
     let command = world.command(2);
     let mut declared = world.declaration(2);
     declared.agent.metrics = Some(address);
     let file = world.directory.path().join("host.toml");
     fs::write(file, toml::to_string(&declared).unwrap()).unwrap();
-    world.start_as(command);
-    address
+    command
 }
 
 fn start_prometheus(directory: &Path, agent: SocketAddr) -> (Running, SocketAddr) {
@@ -142,15 +148,32 @@ fn metrics_over_tcp_are_metrics_alone() {
 }
 
 #[test]
-fn an_address_for_metrics_that_is_taken_is_told() {
-    let directory = tempfile::tempdir().unwrap();
+fn an_address_for_metrics_that_is_taken_is_told_and_waited_for() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let file = directory.path().join("host.toml");
-    fs::write(&file, format!("agent.metrics = '{}'\n", taken.local_addr().unwrap())).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-    command.arg("agent").arg("-c").arg(file).arg("--socket").arg(directory.path().join("a.sock"));
-    let refused = command.output().unwrap();
-    assert_eq!(refused.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("another program listens there; choose another port"), "{said}");
+    let address = taken.local_addr().unwrap();
+    let mut world = World::new(2);
+    let log = world.directory.path().join("log");
+    let mut command = declare_metrics(&world, address);
+    command.stderr(fs::File::create(&log).unwrap());
+    world.start_as(command);
+    let told = || fs::read_to_string(&log).unwrap();
+    until(|| told().contains("another program listens there; choose another port"));
+    // Frames flow all the same.
+    world.greet(0, 1);
+    drop(taken);
+    until(|| get(address, "/metrics", "").is_some());
+    assert_eq!(told().matches("cannot serve `metrics`").count(), 1, "{}", told());
+}
+
+#[test]
+fn who_asks_for_metrics_again_at_once_has_the_page_of_before() {
+    let mut world = World::new(2);
+    let address = start_agent(&mut world);
+    let page = || get(address, "/metrics", "").unwrap().1;
+    let begun = std::time::Instant::now();
+    let pages: Vec<String> = (0..200).map(|_| page()).collect();
+    let fresh = pages.windows(2).filter(|two| two[0] != two[1]).count();
+    // Each is of another moment, which it tells: one each 250 ms at most.
+    assert!(fresh as u128 <= begun.elapsed().as_millis() / 250 + 1, "{fresh}");
+    until(|| page() != pages[199]);
 }
