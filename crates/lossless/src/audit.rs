@@ -7,6 +7,7 @@ use alloc::vec;
 use units::{Class, ClassMap};
 
 use crate::account::Account;
+use crate::bystanders::Counted;
 use crate::flows::State;
 use crate::id::PortId;
 use crate::switch::Switch;
@@ -40,12 +41,11 @@ pub enum Defect {
         /// What really waits.
         counted: u64,
     },
-    /// What is held of a sender's copies for bystanders is not what its books say.
-    #[error(
-        "port {port}: {booked} of its sender's frames are held for bystanders, and {counted} lie in queues"
-    )]
+    /// What is held of copies for bystanders, of a sender or at an egress, is not what its books
+    /// say.
+    #[error("port {port}: {booked} frames are held for bystanders, and {counted} lie in queues")]
     Copies {
-        /// The sender's port.
+        /// The sender's port, or the egress's.
         port: usize,
         /// What the books say.
         booked: u32,
@@ -89,12 +89,7 @@ impl<F: Copy> Switch<F> {
                 compare(id, class, "ingress", account, came[id.index()][class])?;
             }
         }
-        match self.wrong_copies() {
-            Some((port, booked, counted)) => {
-                Err(Defect::Copies { port: port.index(), booked, counted })
-            }
-            None => Ok(()),
-        }
+        compare_copies(self.wrong_copies())
     }
 
     /// Proves the law for one port: the books of both its sides balance, its egress's queues hold
@@ -112,9 +107,10 @@ impl<F: Copy> Switch<F> {
         let waiting = Class::all().flat_map(|class| self.waiting(id, class)).map(|voq| &voq.queue);
         let away = port.egress.away.values();
         let queues = switched.chain(flows).chain(away).chain(waiting);
-        let mut meant = ClassMap([0; Class::COUNT]);
+        let (mut meant, mut copies) = (ClassMap([0; Class::COUNT]), Counted::new());
         for node in queues.flat_map(|queue| self.cells.iter(queue)) {
             meant[self.cells.label(node).stamp.class()] += 1;
+            self.count_copy(&mut copies, node);
         }
         let is_forgotten = !port.egress.is_idle() && !self.pending.contains(id);
         if is_forgotten || !port.egress.flows.turns_are_of_the_ready() {
@@ -129,6 +125,7 @@ impl<F: Copy> Switch<F> {
                 return Err(Defect::Idle { port: index, class });
             }
         }
+        compare_copies(self.wrong_copies_at(id, &copies))?;
         self.audit_groups(id)
     }
 
@@ -156,6 +153,16 @@ impl<F: Copy> Switch<F> {
             }
         }
         Ok(())
+    }
+}
+
+/// Nothing is wrong with the books of copies, unless this is.
+fn compare_copies(wrong: Option<(PortId, u32, u32)>) -> Result<(), Defect> {
+    match wrong {
+        Some((port, booked, counted)) => {
+            Err(Defect::Copies { port: port.index(), booked, counted })
+        }
+        None => Ok(()),
     }
 }
 

@@ -12,6 +12,10 @@
 //! What is free is counted when the sender's visit begins, before any receiver had a chance to take
 //! what came in it: so a burst does not count against itself.
 
+use alloc::collections::BTreeMap;
+
+use units::Class;
+
 use crate::account::Refusal;
 use crate::cells::Node;
 use crate::copies::{share, weight};
@@ -20,6 +24,9 @@ use crate::forward::Step;
 use crate::id::PortId;
 use crate::port::{Ingress, Port};
 use crate::switch::Switch;
+
+/// What the copies of each sender weigh at an egress, or in a group behind it.
+pub(crate) type Counted = BTreeMap<(PortId, Option<u32>), u32>;
 
 impl Ingress {
     /// What is held of the sender's copies for bystanders.
@@ -36,26 +43,27 @@ impl<F: Copy> Switch<F> {
         self.port(port).ingress.copies_held()
     }
 
-    /// Where a copy for a bystander goes that would have gone on by this step: there, if there is
-    /// room in its sender's share, of which so much was `standing` when the sender's visit began.
-    /// It never waits for a place that its egress has not, nor uses up its sender's quota.
+    /// The step of a bystander's copy: `step`, if its sender's share has room, else a refusal. Of
+    /// the share so much was `standing` when the sender's visit began. A copy waits behind others
+    /// of its sender, but is not what reaches the sender's quota.
     pub(crate) fn copy_step(
         &self,
         step: Step,
-        from: PortId,
+        (from, class): (PortId, Class),
         (to, flow): (PortId, Option<Flow>),
         bytes: u32,
         standing: u32,
     ) -> Step {
         let Port { config, ingress, .. } = self.port(from);
-        let has_place = match (&step, flow) {
+        let before = match (&step, flow) {
             (Step::Refused(_), _) => return step,
-            (Step::Switched, _) => true,
-            (Step::Waits, None) => false,
-            (Step::Waits, Some(flow)) => {
-                self.port(to).egress.flows.lane_frames(flow, from) + 1 < config.quota.get()
+            (Step::Switched, _) => 0,
+            (Step::Waits, None) => {
+                self.voqs.find(from, to, class).map_or(0, |voq| self.voqs[voq].frames)
             }
+            (Step::Waits, Some(flow)) => self.port(to).egress.flows.lane_frames(flow, from),
         };
+        let has_place = matches!(step, Step::Switched) || before + 1 < config.quota.get();
         let there = ingress.copies.as_ref().map_or(0, |it| it.at(to, flow.map(Flow::group)));
         let free = share(config).saturating_sub(standing);
         if has_place && there + weight(bytes) <= free / 2 {
@@ -74,6 +82,7 @@ impl<F: Copy> Switch<F> {
         if is_first {
             copies.frames += weight;
         }
+        self.ports[to].egress.copies += weight;
     }
 
     /// An egress is done with a bystander's copy, which lies in none of its queues any more.
@@ -92,6 +101,40 @@ impl<F: Copy> Switch<F> {
         if is_last {
             copies.frames -= weight;
         }
+        self.ports[to].egress.copies -= weight;
+    }
+
+    /// A copy for a bystander lies in a queue of an egress.
+    pub(crate) fn count_copy(&self, counted: &mut Counted, node: Node) {
+        let label = self.cells.label(node);
+        if label.stamp.is_spare() {
+            let of = (PortId(label.stamp.ingress()), self.cells.group(node));
+            *counted.entry(of).or_default() += weight(label.bytes);
+        }
+    }
+
+    /// What is booked of copies for bystanders and cannot be so: of a sender at an egress, where so
+    /// much was counted; of that egress, whose sum shows what is booked of other senders; or of the
+    /// port's own sender, whose books may contradict each other. Whose it is, what is booked, and
+    /// what is counted.
+    pub(crate) fn wrong_copies_at(
+        &self,
+        egress: PortId,
+        counted: &Counted,
+    ) -> Option<(PortId, u32, u32)> {
+        let here = counted.iter().find_map(|((sender, group), counted)| {
+            let copies = self.port(*sender).ingress.copies.as_ref();
+            let booked = copies.map_or(0, |copies| copies.at(egress, *group));
+            (booked != *counted).then_some((*sender, booked, *counted))
+        });
+        let Port { ingress, egress: side, .. } = self.port(egress);
+        let (booked, sum) = (side.copies, counted.values().sum());
+        let sums = (booked != sum).then_some((egress, booked, sum));
+        // A frame has at least one copy, and each copy is of a frame.
+        let (frames, copies) = ingress.copies.as_ref().map_or((0, 0), |it| (it.frames, it.sum()));
+        let own =
+            (frames > copies || (frames == 0) != (copies == 0)).then_some((egress, frames, copies));
+        here.or(sums).or(own)
     }
 
     /// What is held of copies for bystanders, by sender, as the books have it and as it is counted;

@@ -92,8 +92,8 @@ pub struct Settings {
     pub stall_after: Span,
     /// How long a socket of which it is seen how often it is read may be full and take nothing,
     /// before the flow that is set aside for it is stalled. While a sender has [as much set
-    /// aside](PortConfig::aside) as it may, for several sockets behind one port, a part suffices: a
-    /// half where they are two, a tenth where they are ten or more.
+    /// aside](PortConfig::aside) as it may, for several sockets behind one port, a part suffices of
+    /// each of these: a half where they are two, a tenth where they are ten or more.
     pub socket_stall_after: Span,
 }
 

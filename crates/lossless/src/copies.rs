@@ -49,6 +49,11 @@ impl Copies {
         }
     }
 
+    /// The copies at all egresses.
+    pub(crate) fn sum(&self) -> u32 {
+        self.at_ports.iter().chain(self.at_groups.values()).sum()
+    }
+
     /// A group has no copies any more.
     pub(crate) fn forget(&mut self, group: u32) {
         self.at_groups.remove(&group);

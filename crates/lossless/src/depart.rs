@@ -28,7 +28,7 @@ pub struct Departures<'a, F: Copy> {
 }
 
 /// One of an egress's queues.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Source {
     Class(Class),
     Flow(Flow),
@@ -416,13 +416,15 @@ impl<F: Copy> Head<'_, '_, F> {
         self.visit.switch.port(self.visit.to).egress.flows.is_stalled(flow)
     }
 
-    /// The socket of `flow`, the head's, was asked and has room: it is not stalled any more, and
-    /// frames of it that are set aside wait for the port alone.
+    /// The socket of `flow`, the head's, was asked and has room: it is not stalled any more, unless
+    /// it was so for a longer frame. If the head is set aside, it waits for the port alone.
     #[inline]
     pub fn note_room(&mut self, flow: Flow) {
+        let is_first = self.visit.source == Source::Flow(flow);
+        let bytes = self.bytes();
         let flows = &mut self.visit.switch.port_mut(self.visit.to).egress.flows;
         if !flows.are_unknown() {
-            flows.note_room(flow);
+            flows.note_room(flow, bytes, is_first);
         }
     }
 
@@ -430,11 +432,18 @@ impl<F: Copy> Head<'_, '_, F> {
     /// if that is known: if it was since it was asked last, it has taken something, and is not
     /// stalled any more. What is not known to be a socket is judged as a port is.
     pub fn note_full(&mut self, flow: Flow, reads: Option<u32>) {
-        let now = self.visit.now;
+        let (now, bytes) = (self.visit.now, self.bytes());
         let flows = &mut self.visit.switch.port_mut(self.visit.to).egress.flows;
         if !flows.are_unknown() {
-            flows.note_full(now, flow, reads);
+            flows.note_full(now, flow, bytes, reads);
         }
+    }
+
+    /// Whether it is a copy for a [bystander](crate::Audience::bystanders): nobody waits until it
+    /// has left.
+    #[inline]
+    pub fn is_spare(&self) -> bool {
+        self.seen.label.stamp.is_spare()
     }
 
     /// The receiver has it. The handle comes back if no other egress still wants the frame, and the

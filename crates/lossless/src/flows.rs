@@ -57,13 +57,22 @@ pub(crate) struct Flows {
     stalled: Option<Box<Stalled>>,
 }
 
-/// A memory of flows, and how often their sockets had been read: those that were noted last, at
+/// A memory of flows, and what their sockets had no room for: those that were noted last, at
 /// least [`REMEMBERED`] of them and at most twice
 /// as many, so that it is bounded whoever opens however many sockets.
 #[derive(Debug, Default)]
 struct Stalled {
-    newer: BTreeMap<Flow, u32>,
-    older: BTreeMap<Flow, u32>,
+    newer: BTreeMap<Flow, Full>,
+    older: BTreeMap<Flow, Full>,
+}
+
+/// A socket that had no room for a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Full {
+    /// How often it had been read.
+    pub reads: u32,
+    /// How long the frame was, in bytes.
+    pub bytes: u32,
 }
 
 /// How many stalled flows an egress remembers for certain.
@@ -94,8 +103,10 @@ pub(crate) struct FlowQueue {
     /// No frame was taken since the flow was blocked.
     is_stuck: bool,
     /// Of a flow that is set aside: how often its socket was read when it was last asked, and full;
-    /// `None` if it had room, or nobody knows.
-    pub reads: Option<u32>,
+    /// `None` if nobody knows.
+    reads: Option<u32>,
+    /// The socket has room for the first frame, which waits for the port.
+    has_room: bool,
     pub state: State,
     class: Class,
     /// The first frame's, in its class's virtual time; without meaning in a flow that is set aside.
@@ -139,29 +150,38 @@ impl Flows {
         self.queues.len()
     }
 
-    /// The flow's socket was asked, and has room.
-    pub(crate) fn note_room(&mut self, flow: Flow) {
+    /// The flow's socket was asked, and has room for a frame of so many bytes: the flow's first, or
+    /// one that comes behind it. A short one may find room where nothing is read.
+    pub(crate) fn note_room(&mut self, flow: Flow, bytes: u32, is_first: bool) {
         if let Some(queue) = self.queues.get_mut(&flow) {
-            queue.reads = None;
+            queue.has_room |= is_first;
         }
-        self.forget_stalled(flow, |_| true);
+        self.review_stalled(flow, |full| (bytes < full.bytes).then_some(full));
     }
 
-    /// The flow's socket was asked, and is full; how often it was read so far, if that is known.
-    pub(crate) fn note_full(&mut self, now: Instant, flow: Flow, reads: Option<u32>) {
-        if let Some(queue) = self.queues.get_mut(&flow)
-            && queue.reads != reads
-        {
-            (queue.reads, queue.progress) = (reads, now);
+    /// The flow's socket was asked, and has no room for a frame of so many bytes; how often it was
+    /// read so far, if that is known.
+    pub(crate) fn note_full(&mut self, now: Instant, flow: Flow, bytes: u32, reads: Option<u32>) {
+        if let Some(queue) = self.queues.get_mut(&flow) {
+            if queue.reads.zip(reads).is_some_and(|(before, now)| before != now) {
+                queue.progress = now;
+            }
+            (queue.reads, queue.has_room) = (reads, false);
         }
-        self.forget_stalled(flow, |before| Some(before) != reads);
+        self.review_stalled(flow, |full| {
+            let bytes = bytes.min(full.bytes);
+            (Some(full.reads) == reads).then_some(Full { bytes, ..full })
+        });
     }
 
-    fn forget_stalled(&mut self, flow: Flow, is_over: impl Fn(u32) -> bool) {
+    /// Has the memory of a stalled flow be what it is now; it is not stalled any more if nothing.
+    fn review_stalled(&mut self, flow: Flow, now: impl Fn(Full) -> Option<Full>) {
         let Some(stalled) = &mut self.stalled else { return };
         for part in [&mut stalled.newer, &mut stalled.older] {
-            if part.get(&flow).is_some_and(|reads| is_over(*reads)) {
-                part.remove(&flow);
+            let Some(full) = part.get_mut(&flow) else { continue };
+            match now(*full) {
+                Some(now) => *full = now,
+                None => drop(part.remove(&flow)),
             }
         }
         if stalled.newer.is_empty() && stalled.older.is_empty() {
@@ -169,14 +189,14 @@ impl Flows {
         }
     }
 
-    /// Remembers a flow as stalled, whose socket was read so often.
-    pub(crate) fn note_stalled(&mut self, flow: Flow, reads: u32) {
+    /// Remembers a flow as stalled.
+    pub(crate) fn note_stalled(&mut self, flow: Flow, full: Full) {
         let Stalled { newer, older } = &mut **self.stalled.get_or_insert_default();
         if newer.len() == REMEMBERED {
             *older = core::mem::take(newer);
         }
         older.remove(&flow);
-        newer.insert(flow, reads);
+        newer.insert(flow, full);
     }
 
     pub(crate) fn is_stalled(&self, flow: Flow) -> bool {
@@ -287,7 +307,7 @@ impl Flows {
         let (ingress, frames, is_spare) = queue.pop(cells);
         let next = queue.head().map(|node| cells.label(node).bytes);
         if let Some(bytes) = next {
-            (queue.progress, queue.is_stuck) = (now, false);
+            (queue.progress, queue.is_stuck, queue.has_room) = (now, false, false);
             // Tags grow, however short frames are: the next one's is another.
             queue.tag += u64::from(bytes.max(1));
         }
@@ -407,6 +427,7 @@ impl FlowQueue {
             progress: now,
             is_stuck: false,
             reads: None,
+            has_room: false,
             state,
             class,
             tag: 0,
@@ -420,6 +441,12 @@ impl FlowQueue {
     /// The frame that is next.
     pub(crate) fn head(&self) -> Option<Node> {
         self.lanes.get(&self.turn)?.queue.head()
+    }
+
+    /// How often the socket that the flow waits for had been read; `None` if it waits for the port,
+    /// or nobody knows.
+    pub(crate) fn waits_for_reads(&self) -> Option<u32> {
+        self.reads.filter(|_| !self.has_room)
     }
 
     pub(crate) fn lanes(&self) -> impl Iterator<Item = (PortId, &Lane)> {

@@ -48,7 +48,9 @@ impl<F: Copy> Switch<F> {
             }
         };
         let step = match standing {
-            Some(standing) => self.copy_step(step, from, (to, flow), label.bytes, standing),
+            Some(standing) => {
+                self.copy_step(step, (from, class), (to, flow), label.bytes, standing)
+            }
             None => step,
         };
         if standing.is_some() && !matches!(step, Step::Refused(_)) {

@@ -110,7 +110,7 @@ impl<F: Copy> Switch<F> {
             ),
         };
         let standing = self.copies_held(from);
-        let fate = self.copy_step(step, from, to, size.bytes, standing).into();
+        let fate = self.copy_step(step, (from, class), to, size.bytes, standing).into();
         EgressOutlook { fate, ..outlook }
     }
 

@@ -111,6 +111,8 @@ pub(crate) struct Egress {
     pub away: BTreeMap<Flow, Queue>,
     /// What became of the frames that were offered in flows.
     pub groups: Groups,
+    /// What all copies for bystanders here weigh.
+    pub copies: u32,
 }
 
 /// What waits for a receiver in one class.
@@ -175,6 +177,7 @@ impl Egress {
             flows: Flows::default(),
             away: BTreeMap::new(),
             groups: Groups::default(),
+            copies: 0,
             progress: now,
             stalled: false,
             closed: false,

@@ -1,6 +1,7 @@
 //! Receivers that take nothing: what waits for one is refused after a while, so that it does not
 //! hold its senders back for ever.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use units::{Class, Instant, Span};
@@ -8,14 +9,17 @@ use units::{Class, Instant, Span};
 use crate::account::Refusal;
 use crate::cells::Queue;
 use crate::config::Settings;
-use crate::flows::{FlowQueue, Lane, State};
+use crate::flows::{FlowQueue, Full, State};
 use crate::id::PortId;
 use crate::port::{Egress, Port};
 use crate::switch::{Released, Switch};
 
 /// How much sooner at most a socket is judged whose sender has as much set aside as it may: by as
 /// much as there are sockets behind one port that it may be set aside for.
-const HURRY: usize = 10;
+const HURRY: u64 = 10;
+
+/// Of senders, for how many sockets that are full.
+type Pressed = BTreeMap<PortId, u64>;
 
 impl<F: Copy> Switch<F> {
     /// Does what time asks for: declares receivers stalled and refuses what waits for them.
@@ -41,9 +45,9 @@ impl<F: Copy> Switch<F> {
             let waits = egress.ready | egress.ready_flows != 0;
             let stall =
                 (waits && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
-            let hurry = hurry(egress);
+            let pressed = self.pressed(egress);
             let flows = egress.flows.iter().filter_map(|(_, flow)| {
-                Some(egress.idle_since(flow.progress) + self.patience(flow, hurry)?.0)
+                Some(egress.idle_since(flow.progress) + self.patience(flow, &pressed)?.0)
             });
             let flows = flows.min();
             [shaped, stall, flows].into_iter().flatten().min()
@@ -65,8 +69,8 @@ impl<F: Copy> Switch<F> {
             self.refuse_switched(now, id, released);
         }
         let egress = &self.port(id).egress;
-        let hurry = hurry(egress);
-        let verdict = |flow: &FlowQueue| match self.patience(flow, hurry) {
+        let pressed = self.pressed(egress);
+        let verdict = |flow: &FlowQueue| match self.patience(flow, &pressed) {
             None => egress.stalled.then_some(Refusal::STALLED),
             Some((patience, refusal)) => {
                 (now >= egress.idle_since(flow.progress) + patience).then_some(refusal)
@@ -74,12 +78,17 @@ impl<F: Copy> Switch<F> {
         };
         let dead = egress.flows.iter().filter_map(|(flow, queue)| {
             let refusal = verdict(queue)?;
-            Some((flow, refusal, queue.reads.filter(|_| refusal == Refusal::SOCKET_STALLED)))
+            let reads = queue.waits_for_reads().filter(|_| refusal == Refusal::SOCKET_STALLED);
+            let full = reads.zip(queue.head()).map(|(reads, head)| {
+                let bytes = self.cells.label(head).bytes;
+                Full { reads, bytes }
+            });
+            Some((flow, refusal, full))
         });
-        for (flow, refusal, reads) in dead.collect::<Vec<_>>() {
+        for (flow, refusal, full) in dead.collect::<Vec<_>>() {
             self.refuse_flow(now, id, flow, refusal, released);
-            if let Some(reads) = reads {
-                self.port_mut(id).egress.flows.note_stalled(flow, reads);
+            if let Some(full) = full {
+                self.port_mut(id).egress.flows.note_stalled(flow, full);
             }
         }
         self.rest(id);
@@ -87,24 +96,35 @@ impl<F: Copy> Switch<F> {
 
     /// How long a flow may take nothing, and as what it is refused then; `None` if it shares the
     /// verdict on its port.
-    fn patience(&self, flow: &FlowQueue, hurry: u64) -> Option<(Span, Refusal)> {
+    fn patience(&self, flow: &FlowQueue, pressed: &Pressed) -> Option<(Span, Refusal)> {
         let Settings { stall_after, socket_stall_after, .. } = self.settings;
-        match (flow.state, flow.reads) {
+        match (flow.state, flow.waits_for_reads()) {
             (State::Ready, _) => None,
             // The socket has room, and waits for the port; or nobody sees whether it is read.
             (State::Blocked, _) | (State::Aside, None) => Some((stall_after, Refusal::STALLED)),
             (State::Aside, Some(_)) => {
                 // Whoever opens many sockets and reads none of them must not hold a sender back
                 // for as long as each of them may be silent. One that pauses may.
-                let is_pressed = |(sender, _): (PortId, &Lane)| {
-                    let Port { config, ingress, .. } = self.port(sender);
-                    ingress.is_pressed(config)
-                };
-                let hurry = if flow.lanes().any(is_pressed) { hurry } else { 1 };
+                let sockets = flow.lanes().filter_map(|(sender, _)| pressed.get(&sender)).max();
+                let hurry = sockets.map_or(1, |sockets| *sockets.min(&HURRY));
                 let patience = Span::from_nanos(socket_stall_after.as_nanos() / hurry);
                 Some((patience, Refusal::SOCKET_STALLED))
             }
         }
+    }
+
+    /// The senders that have as much set aside as they may, and for how many sockets behind an
+    /// egress.
+    fn pressed(&self, egress: &Egress) -> Pressed {
+        let mut pressed = Pressed::new();
+        let full = egress.flows.iter().filter(|(_, flow)| flow.waits_for_reads().is_some());
+        for (sender, lane) in full.flat_map(|(_, flow)| flow.lanes()) {
+            let Port { config, ingress, .. } = self.port(sender);
+            if ingress.is_pressed(config) && lane.frames > lane.spares {
+                *pressed.entry(sender).or_default() += 1;
+            }
+        }
+        pressed
     }
 
     /// Has a port's receiver left in peace if it has nothing to take.
@@ -139,11 +159,4 @@ impl<F: Copy> Switch<F> {
             self.refuse_queue(now, id, &mut gone, Refusal::STALLED, released);
         }
     }
-}
-
-/// By how much sooner the sockets behind an egress are judged whose senders have as much set aside
-/// as they may.
-fn hurry(egress: &Egress) -> u64 {
-    let sockets = egress.flows.iter().filter(|(_, flow)| flow.reads.is_some());
-    sockets.take(HURRY).count().max(1) as u64
 }

@@ -153,12 +153,15 @@ fn a_sender_has_a_frame_back_when_its_receiver_can_see_it() {
     let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
     // Flooded, and each of them both sends and receives.
     let ports = [(); 3].map(|()| {
-        let device =
-            Granting { frames: BURST, unseen_of_all: unseen_of_all.clone(), ..Granting::default() };
+        let device = Granting {
+            frames: 2 * BURST,
+            unseen_of_all: unseen_of_all.clone(),
+            ..Granting::default()
+        };
         plane.attach(now, device, PortConfig::default(), datapath::PortConfig::default()).unwrap()
     });
     while plane.turn(now) {}
-    assert_eq!(ports.map(|port| plane.device_mut(port).taken), [2 * BURST; 3]);
+    assert_eq!(ports.map(|port| plane.device_mut(port).taken), [4 * BURST; 3]);
 }
 
 #[test]

@@ -64,7 +64,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             return false;
         }
         let mut visit = switch.departures(now, id);
-        let mut done = 0;
+        // Copies for bystanders do not count: they hold no sender back, so what many senders bring in
+        // one turn is to go in it.
+        let (mut done, mut copies) = (0, 0);
         let mut last = id;
         while done < BURST {
             let head = match parked {
@@ -72,6 +74,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 Some(flow) => visit.parked_head(flow),
             };
             let Some(mut head) = head else { break };
+            let is_copy = head.is_spare();
             let ingress = head.ingress();
             let source = lines[ingress.index()].as_deref_mut();
             let source =
@@ -85,7 +88,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 if let Some(released) = head.refuse(Refusal::WITHDRAWN) {
                     release(lines, needs_flush, released);
                 }
-                done += 1;
+                *if is_copy { &mut copies } else { &mut done } += 1;
                 continue;
             }
             let clearance = gate.ask(id, &frame);
@@ -146,12 +149,13 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                     }
                 }
             }
-            done += 1;
+            *if is_copy { &mut copies } else { &mut done } += 1;
         }
-        if done > 0 {
+        let moved = done + copies > 0;
+        if moved {
             needs_flush.insert(id);
         }
-        done > 0
+        moved
     }
 
     /// Transmits what the responder and the gate have pending.

@@ -77,13 +77,52 @@ fn who_has_asked_for_a_frame_gets_every_one() {
 }
 
 #[test]
-fn a_copy_waits_for_no_place_and_reaches_no_quota() {
-    let config = PortConfig { egress: Limits::frames(2), quota: quota(1), ..PortConfig::default() };
-    let (mut switch, ids) = switch(Settings::default(), &[config; 3]);
-    assert_eq!(flood(&mut switch, &ids, 5, u64::MAX), 2);
-    assert!(!switch.at_quota(ids[SENDER]));
-    assert_eq!((take(&mut switch, ids[EAGER], 9), slow(&switch, ids[EAGER])), (2, 3));
+fn a_lone_copy_waits_where_others_fill_the_egress() {
+    let config = PortConfig { egress: Limits::frames(2), ..PortConfig::default() };
+    let (mut switch, ids) = switch(Settings::default(), &[config; 4]);
+    // Two others send more to one receiver than its queue takes.
+    for number in 0..100 {
+        for from in [2, 3] {
+            let alone = Frame { number, from, flow: 0 };
+            let alone = arrival(alone, Some(EAGER), Class::default(), 100);
+            assert_eq!(alone.offer(&mut switch, NOW, &ids), Offered::Held);
+        }
+    }
+    assert_eq!(flood(&mut switch, &ids, 1, u64::MAX), 1);
+    assert_eq!(slow(&switch, ids[EAGER]), 0);
+    // It has its turn among theirs.
+    let is_its = |switch: &mut Switch<Frame>| {
+        let mut visit = switch.departures(NOW, ids[EAGER]);
+        let head = visit.head().unwrap();
+        let frame = head.frame();
+        head.delivered();
+        frame.from == SENDER
+    };
+    let before = (0..).take_while(|_| !is_its(&mut switch)).count();
+    assert!(before < 40, "{before} frames were before it");
+    switch.audit().unwrap();
+}
 
+#[test]
+fn copies_that_wait_use_up_a_share_and_reach_no_quota() {
+    let config = PortConfig { egress: Limits::frames(2), ..PortConfig::default() };
+    let (mut busy, ids) = switch(Settings::default(), &[config; 3]);
+    assert_eq!(flood(&mut busy, &ids, 1000, u64::MAX), 256);
+    assert_eq!((slow(&busy, ids[EAGER]), slow(&busy, ids[2])), (744, 744));
+    assert_eq!(busy.room(NOW, ids[SENDER]), 1024 - 256);
+
+    let config = PortConfig { quota: quota(3), ..config };
+    let (mut switch, ids) = switch(Settings::default(), &[config; 3]);
+    assert_eq!(flood(&mut switch, &ids, 5, u64::MAX), 4, "two are switched, and two wait");
+    assert!(!switch.at_quota(ids[SENDER]));
+    assert_eq!((take(&mut switch, ids[EAGER], 9), slow(&switch, ids[EAGER])), (4, 1));
+    switch.audit().unwrap();
+}
+
+#[test]
+fn a_copy_in_a_flow_reaches_no_quota() {
+    let config = PortConfig { quota: quota(1), ..PortConfig::default() };
+    let (mut switch, ids) = switch(Settings::default(), &[config; 3]);
     let flows = vec![(ids[2], Flow(7))];
     let bystanders = [ids[2]].into_iter().fold(Default::default(), with);
     let audience = Audience { flows, bystanders, ..Audience::default() };

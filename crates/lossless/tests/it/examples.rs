@@ -450,6 +450,66 @@ fn a_socket_that_is_read_now_and_then_is_never_stalled() {
     assert_eq!(switch.total().delivered, 8);
 }
 
+/// A frame of a flow is next, and short: its socket has room for it all the same. Whether it went
+/// to the receiver.
+fn slip_through(switch: &mut Switch<Frame>, now: Instant, ids: &[PortId], number: u64) -> bool {
+    let short = arrival(Frame { number, from: 2, flow: 0 }, Some(1), Class::default(), 60);
+    assert_eq!(short.offer(switch, now, ids), Offered::Held);
+    let mut visit = switch.departures(now, ids[1]);
+    let mut head = visit.head().unwrap();
+    head.note_room(Flow(0));
+    let is_parked = head.is_parked(Flow(0));
+    match is_parked {
+        true => head.park(Flow(0)),
+        false => drop(head.delivered()),
+    }
+    !is_parked
+}
+
+#[test]
+fn a_socket_that_is_not_read_is_stalled_though_short_frames_find_room() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 3]);
+    let long = |switch: &mut Switch<Frame>, number| {
+        let long = arrival(Frame { number, from: 0, flow: 0 }, Some(1), Class::default(), 1500);
+        assert_eq!(long.offer(switch, NOW, &ids), Offered::Held);
+    };
+    long(&mut switch, 0);
+    assert!(!gate(&mut switch, NOW, ids[1], Flow(0), false));
+    let mut now = NOW;
+    for number in 1..5 {
+        now += Span::from_millis(200);
+        assert!(!slip_through(&mut switch, now, &ids, number), "it goes behind the long one");
+        ask(&mut switch, now, ids[1], Flow(0), Some(7));
+        assert!(tick(&mut switch, now).is_empty());
+    }
+    now += Span::from_millis(200);
+    assert_eq!(tick(&mut switch, now).len(), 5, "in a second nothing was read");
+    // What is short goes on, and begins no new wait for what is long.
+    assert!(slip_through(&mut switch, now, &ids, 5));
+    long(&mut switch, 6);
+    assert!(gate(&mut switch, now, ids[1], Flow(0), false), "it is refused at once");
+    long(&mut switch, 7);
+    assert!(!gate(&mut switch, now, ids[1], Flow(0), true), "as long a one has room");
+    long(&mut switch, 8);
+    assert!(!gate(&mut switch, now, ids[1], Flow(0), false), "a new wait begins");
+    switch.audit().unwrap();
+}
+
+#[test]
+fn a_sender_s_sockets_shorten_nobody_else_s_time() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 3]);
+    // One has half of its room set aside for one socket, another a frame each for four.
+    let park = |switch: &mut Switch<Frame>, number, from, flow| {
+        let frame = arrival(Frame { number, from, flow }, Some(1), Class::default(), 100);
+        assert_eq!(frame.offer(switch, NOW, &ids), Offered::Held);
+        gate(switch, NOW, ids[1], Flow(flow), false);
+    };
+    (0..8).for_each(|number| park(&mut switch, number, 0, 0));
+    (1..5).for_each(|flow| park(&mut switch, 7 + flow, 2, flow));
+    assert!(switch.at_quota(ids[0]) && !switch.at_quota(ids[2]));
+    assert_eq!(switch.deadline(NOW), Some(NOW + SOCKETS_PATIENCE));
+}
+
 #[test]
 fn a_stalled_socket_that_is_read_is_waited_for_again_though_it_is_full() {
     let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 2]);
