@@ -58,6 +58,8 @@ pub enum ServeError {
 ///
 /// [`ServeError`]; of an agent that could not start, nothing is left.
 pub fn serve(config: HostConfig) -> Result<(), ServeError> {
+    // What captures and requests take is for a while.
+    kernel::heap::return_large_blocks();
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let inside = runtime.enter();
     // Before anything is made that must be removed, so that no signal comes too early.

@@ -8,7 +8,7 @@
 //!   sockopt  other options of sockets                             cycles   the processor's clock
 //!   tcp      what a connection sent again                         inherited descriptors of a service manager
 //!   clock    the clocks that threads read                         random   numbers that nobody guesses
-//!   steering who handles what a device receives
+//!   steering who handles what a device receives                heap     when freed memory is returned
 //! ```
 //!
 //! Each module stands for one interface of the kernel, cites its manual, and returns what the
@@ -18,6 +18,7 @@
 pub mod clock;
 pub mod cycles;
 pub mod ethtool;
+pub mod heap;
 pub mod inherited;
 pub mod joined;
 pub mod netlink;

@@ -1,5 +1,7 @@
 //! What an agent takes of its host: descriptors, memory, the processor.
 
+use std::net::{TcpListener, TcpStream};
+
 use super::*;
 use crate::common::cpu_ns;
 
@@ -48,6 +50,41 @@ fn an_agent_whose_ports_have_taken_every_descriptor_still_answers() {
     world.greet(0, 3);
 }
 
+/// How much of the agent is in memory.
+fn resident_kib(world: &World) -> u64 {
+    let pid = world.agent.as_ref().unwrap().id();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    resident.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+}
+
+#[test]
+fn what_captures_have_taken_is_the_hosts_again_when_they_end() {
+    let mut world = World::new(2);
+    world.start(2);
+    let before = resident_kib(&world);
+    // They read nothing, so as much waits for each as may.
+    let captures: Vec<_> = (0..4)
+        .map(|_| {
+            let mut capture = UnixStream::connect(world.socket()).unwrap();
+            capture.write_all(b"GET /v1/capture HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+            capture.read_exact(&mut [0; 12]).unwrap();
+            capture
+        })
+        .collect();
+    let listener = world.containers[1].run(|| TcpListener::bind("10.9.0.2:9")).unwrap().unwrap();
+    let mut sender = world.containers[0].run(|| TcpStream::connect("10.9.0.2:9")).unwrap().unwrap();
+    let (mut receiver, _) = listener.accept().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| (0..64).for_each(|_| sender.write_all(&[0; 1 << 20]).unwrap()));
+        receiver.read_exact(&mut vec![0; 64 << 20]).unwrap();
+    });
+    let during = resident_kib(&world);
+    assert!(during > before + (40 << 10), "{before} {during}");
+    drop(captures);
+    until(|| resident_kib(&world) < before + (10 << 10));
+}
+
 #[test]
 fn many_idle_ports_take_little_memory_and_are_gone_soon() {
     let mut world = World::new(1);
@@ -61,10 +98,7 @@ fn many_idle_ports_take_little_memory_and_are_gone_soon() {
         port.name = name(number);
         client.attach(&port).unwrap();
     }
-    let pid = world.agent.as_ref().unwrap().id();
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    let kib: u64 = resident.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+    let kib = resident_kib(&world);
     // The agent without ports has 25 MiB, the UDP gate's tables among them.
     assert!(kib < 96 << 10, "{kib} KiB");
     let began = Instant::now();
