@@ -1,9 +1,11 @@
 //! What a frame costs on its way from one memory port to another, everything included: the program
 //! that sends it, both ports, the one copy, and the program that receives it, all on one processor.
 //!
-//! `cargo bench -p port --bench memory`; no switch is between the ports, so this is what the ports
-//! alone leave of a frame's time. Criterion reports ns a frame (its "elem"); the cycles that follow
-//! are of the time stamp counter.
+//! `cargo bench -p measure --bench ports`; no switch is between the ports, so this is what the
+//! ports alone leave of a frame's time. Criterion reports ns a frame (its "elem"); the cycles that
+//! follow are of the time stamp counter.
+//!
+//! It is not in crate `port`, because AddressSanitizer and Miri would build Criterion with that.
 
 #![allow(missing_docs, reason = "criterion's macros define public items")]
 #![allow(unsafe_code, reason = "reading the time stamp counter is an intrinsic")]
