@@ -260,10 +260,16 @@ impl Datapath {
 
     /// From now on the machines of a network on other hosts are these; none if the network is this
     /// host's alone. What was decided in it is decided anew. This is all that a change of a
-    /// network's members costs the thread that forwards.
+    /// network's members costs the thread that forwards. Who is declared no more is in no group.
     pub fn declare(&mut self, network: Network, declared: Option<Arc<Declared>>) {
+        let uplink = self.uplink;
         let segment = self.segment_mut(network);
         segment.declared = declared;
+        if let Some(uplink) = uplink {
+            let Segment { groups, declared, .. } = segment;
+            let is_there = |mac| declared.as_ref().is_some_and(|it| it.place(mac).is_some());
+            groups.retain_machines(uplink, is_there);
+        }
         if segment.is_empty() {
             self.segments[network.index()] = None;
         }
@@ -429,14 +435,9 @@ impl Datapath {
         let verdict = match verdict {
             Cached::To(port) => Fate::To(port),
             Cached::Far(remote) => Fate::Far(remote),
-            Cached::Flood => match self.audience(now, from, key, class) {
-                (_, Some(receivers))
-                    if let Some(refusal) =
-                        self.member(from).storm.refusal(now, key.destination(), receivers) =>
-                {
-                    Fate::Refused(refusal)
-                }
-                (audience, _) => Fate::Flooded(audience),
+            Cached::Flood => match self.member(from).storm.refusal(now, key.destination()) {
+                Some(refusal) if self.is_limited(now, from, key) => Fate::Refused(refusal),
+                _ => Fate::Flooded(self.audience(from, key, class)),
             },
             Cached::Refuse(refusal) => Fate::Refused(refusal),
         };
@@ -628,27 +629,35 @@ impl Datapath {
         key: FlowKey,
         class: Class,
     ) -> Result<&Audience, Refusal> {
-        let (audience, limited) = self.audience(now, from, key, class);
-        if let Some(receivers) = limited {
-            self.member_mut(from).storm.take(now, key.destination(), receivers)?;
+        let destination = key.destination();
+        let is_limited = self.is_limited(now, from, key);
+        // Before its receivers are looked for: what is refused is to cost little.
+        if is_limited && let Some(refusal) = self.member(from).storm.refusal(now, destination) {
+            return Err(refusal);
         }
-        self.audience = audience;
+        self.audience = self.audience(from, key, class);
+        if is_limited {
+            let receivers = self.audience.ports.len() + self.audience.flows.len();
+            self.member_mut(from).storm.take(now, destination, receivers);
+        }
         Ok(&self.audience)
     }
 
-    /// Who is to have a frame for many; and how many that are, if its port may have so much flooded
-    /// and no more: as nobody has asked for the frame, or as it may be going round in circles,
-    /// since its source is elsewhere.
-    fn audience(
-        &self,
-        now: Instant,
-        from: PortId,
-        key: FlowKey,
-        class: Class,
-    ) -> (Audience, Option<usize>) {
+    /// Whether of a frame for many its port may have so much flooded and no more: as nobody has
+    /// asked for it, or as it may be going round in circles, since its source is elsewhere.
+    fn is_limited(&self, now: Instant, from: PortId, key: FlowKey) -> bool {
+        let segment = self.segment(key.network()).zip(self.vlan(from, key.tag()));
+        segment.is_some_and(|(segment, vlan)| {
+            !segment.groups.has_members(key.destination(), vlan)
+                || self.may_circle(now, segment, from, key, vlan)
+        })
+    }
+
+    /// Who is to have a frame for many.
+    fn audience(&self, from: PortId, key: FlowKey, class: Class) -> Audience {
         let segment = self.segment(key.network());
         let Some((segment, vlan)) = segment.zip(self.vlan(from, key.tag())) else {
-            return (Audience::default(), None);
+            return Audience::default();
         };
         // What has come from another host has reached every other that it is for.
         let reaches_far = key.destination().is_multicast() && self.uplink != Some(from);
@@ -669,9 +678,7 @@ impl Datapath {
         self.uplink.into_iter().for_each(|uplink| bystanders.insert(uplink));
         let members = segment.groups.members(key.destination(), vlan);
         members.iter().for_each(|member| bystanders.remove(member));
-        let is_limited = members.is_empty() || self.may_circle(now, segment, from, key, vlan);
-        let receivers = is_limited.then(|| ports.len() + flows.len());
-        (Audience { ports, flows, bystanders }, receivers)
+        Audience { ports, flows, bystanders }
     }
 
     /// Whether a frame may have come round by a loop: its source belongs to another port, or moves
@@ -684,7 +691,8 @@ impl Datapath {
         key: FlowKey,
         vlan: u16,
     ) -> bool {
-        let flaps = || self.flaps.contains(now, key.network(), Address::new(key.source(), vlan));
+        let address = Address::new(key.source(), vlan);
+        let flaps = || self.flaps.contains(now, key.network(), address, from);
         self.uplink != Some(from)
             && (self.is_elsewhere(segment, from, key.source(), vlan) || flaps())
     }

@@ -196,7 +196,7 @@ impl<'a> Words<'a> {
         let mut joined = self.not(depth)?;
         while let Some(word) = self.take(&["and", "&&", "or", "||"]) {
             let next = self.not(depth)?;
-            let parts = vec![joined, next];
+            let parts = Vec::from([joined, next]);
             joined = match word {
                 "and" | "&&" => Expression::All(parts),
                 _ => Expression::Any(parts),

@@ -116,6 +116,10 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                     }
                 }
                 Decision { class, verdict: Verdict::Refuse(refusal) } => {
+                    // Who sends too much for groups that nobody has joined may say that it leaves.
+                    if refusal.reason() == Reason::MulticastLimit {
+                        overhear(&mut decisions, &header, network, view);
+                    }
                     visit.refuse(class, size.bytes, refusal);
                     if let Some(taps) = taps {
                         taps.refuse(now, id, None, refusal.reason(), view);

@@ -18,12 +18,18 @@ use crate::neighbor::{ALL_NODES, group_mac};
 /// What is told of groups.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Told {
-    /// The sender is in the group with this Ethernet address.
+    /// The sender is in the group with this Ethernet address, whatever the source.
     Joins(Mac),
+    /// It is in it for some sources.
+    Includes(Mac),
+    /// It is in it for some sources more than before.
+    Allows(Mac),
+    /// It is in it for some sources fewer than before. Who was in it for these alone has left.
+    Blocks(Mac),
     /// It is in it no more.
     Leaves(Mac),
-    /// A router asks everybody who is in which group.
-    Query,
+    /// A router asks everybody who is in which group of one IP.
+    Query(Version),
 }
 
 /// The Ethernet address of an IPv4 group (RFC 1112 §6.4).
@@ -40,7 +46,7 @@ pub fn read(frame: &[u8], mut told: impl FnMut(Told)) {
     let message = &frame[layout.transport..layout.end];
     let told = |it| match it {
         // Only those who hear it can answer.
-        Told::Query if !is_for_all_nodes(frame) => {}
+        Told::Query(_) if !is_for_all_nodes(frame) => {}
         it => told(it),
     };
     // From the link itself: no router passes either on (RFC 2236 §2, RFC 3810 §5).
@@ -66,7 +72,7 @@ fn read_igmp(message: &[u8], mut told: impl FnMut(Told)) {
     let group = v4(Ipv4Addr::new(*a, *b, *c, *d));
     match kind {
         // A question about one group is none about the others.
-        0x11 if [*a, *b, *c, *d] == [0; 4] => told(Told::Query),
+        0x11 if [*a, *b, *c, *d] == [0; 4] => told(Told::Query(Version::V4)),
         0x12 | 0x16 => group.into_iter().for_each(|group| told(Told::Joins(group))),
         0x17 => group.into_iter().for_each(|group| told(Told::Leaves(group))),
         // Of a report of version 3, the number of records is where others have the group.
@@ -82,7 +88,7 @@ fn read_mld(message: &[u8], mut told: impl FnMut(Told)) {
     let named = || rest.first_chunk::<16>().map(|group| Ipv6Addr::from(*group));
     let group = || v6(named()?);
     match kind {
-        130 if named() == Some(Ipv6Addr::UNSPECIFIED) => told(Told::Query),
+        130 if named() == Some(Ipv6Addr::UNSPECIFIED) => told(Told::Query(Version::V6)),
         131 => group().into_iter().for_each(|group| told(Told::Joins(group))),
         132 => group().into_iter().for_each(|group| told(Told::Leaves(group))),
         143 => read_records(u16::from_be_bytes([*c, *d]), rest, told, |octets| {
@@ -108,8 +114,12 @@ fn read_records<const LEN: usize>(
             match (kind, sources) {
                 // Nothing but some sources' is listened to: of none it is nothing.
                 (1 | 3, 0) => told(Told::Leaves(group)),
-                // Everything but some sources' is, or something of some.
-                (1..=5, _) => told(Told::Joins(group)),
+                (1 | 3, _) => told(Told::Includes(group)),
+                // Everything but some sources' is.
+                (2 | 4, _) => told(Told::Joins(group)),
+                // Who is in no group for any source but some says no more than this (RFC 3376 §5.1).
+                (5, _) => told(Told::Allows(group)),
+                (6, _) => told(Told::Blocks(group)),
                 _ => {}
             }
         }
@@ -211,9 +221,12 @@ mod tests {
             Told::Joins(V4_MAC),
             Told::Leaves(V4_MAC),
             Told::Joins(V4_MAC),
-            Told::Joins(group_mac_v4(other)),
+            Told::Includes(V4_MAC),
+            Told::Blocks(V4_MAC),
+            Told::Allows(group_mac_v4(other)),
         ];
-        let records = [(1, 0, V4), (2, 0, V4), (3, 0, V4), (4, 1, V4), (6, 2, V4), (5, 2, other)];
+        let records =
+            [(1, 0, V4), (2, 0, V4), (3, 0, V4), (4, 1, V4), (3, 1, V4), (6, 2, V4), (5, 2, other)];
         assert_eq!(told(&v3(&records)), expected);
     }
 
@@ -238,7 +251,8 @@ mod tests {
         assert_eq!((told(&igmp), told(&mld)), (vec![], vec![]), "for a group that nobody hears");
         igmp[..6].copy_from_slice(&[0x01, 0, 0x5e, 0, 0, 1]);
         mld[..6].copy_from_slice(&[0x33, 0x33, 0, 0, 0, 1]);
-        assert_eq!((told(&igmp), told(&mld)), (vec![Told::Query], vec![Told::Query]));
+        assert_eq!(told(&igmp), [Told::Query(Version::V4)]);
+        assert_eq!(told(&mld), [Told::Query(Version::V6)]);
     }
 
     #[test]

@@ -50,8 +50,8 @@ enum Experiment {
     /// See what bursts of one virtual network do to another that keeps to its rate.
     ///
     /// For instance: zovn measure isolation --quick --report isolation.html. P1 to P6 are the
-    /// parameter sets, p1, pa1 and ti the figures, of Gusat et al., "Virtual network isolation". It fails if
-    /// zovn loses a frame.
+    /// parameter sets, p1, pa1 and ti the figures, of Gusat et al., "Virtual network isolation". It
+    /// fails if zovn loses a frame.
     Isolation(IsolationArgs),
     /// See what it costs to watch the paths to many hosts by BFD, and how soon a cut is noticed.
     ///
@@ -225,7 +225,8 @@ struct IsolationArgs {
     /// How often each switch has its turn.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
-    /// About twenty minutes instead of hours: --tb 1s,2s --gap 1500ms --bursts 3 --lead 1s --rounds 1.
+    /// About twenty minutes instead of hours: --tb 1s,2s --gap 1500ms --bursts 3 --lead 1s --rounds
+    /// 1.
     #[arg(long, conflicts_with_all = ["bursts_last", "gap", "bursts", "lead", "rounds"])]
     quick: bool,
 }

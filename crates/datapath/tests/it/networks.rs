@@ -536,6 +536,33 @@ fn who_has_joined_a_group_is_no_bystander() {
 }
 
 #[test]
+fn a_far_machine_is_in_no_group_once_it_is_not_declared_any_more() {
+    let mut it = two_networks();
+    let group = Ipv4Addr::new(239, 1, 2, 3);
+    let header = Peek::new(wire::membership::group_mac_v4(group), mac(1), None);
+    let is_bystander = |it: &mut Datapath| match it
+        .decide(NOW, port(0), &header, network(1))
+        .verdict
+    {
+        Verdict::Forward(Destination::Many(audience)) => audience.bystanders.contains(port(UPLINK)),
+        other => panic!("{other:?}"),
+    };
+    let mut report = joins(group);
+    report[6..12].copy_from_slice(&mac(7).0);
+    let heard = wire::ethernet::peek(&report).unwrap();
+    it.visit(NOW, port(UPLINK)).overhear(&heard, network(1), &report);
+    let before = it.declared(network(1)).unwrap().clone();
+    for (declared, stays) in [(Some(before), true), (Some(Arc::default()), false)] {
+        it.declare(network(1), declared);
+        assert_eq!(is_bystander(&mut it), !stays);
+    }
+    it.visit(NOW, port(UPLINK)).overhear(&heard, network(1), &report);
+    [0, 1].into_iter().for_each(|number| it.detach(port(number)));
+    it.declare(network(1), None);
+    assert!(format!("{it:?}").contains("segments: [None, None,"), "nothing is left of it");
+}
+
+#[test]
 fn more_than_is_flooded_of_a_port_is_refused_by_kind() {
     let mut it = Datapath::new(Settings::default());
     let limit = |frames| std::num::NonZeroU32::new(frames);
