@@ -64,8 +64,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             return false;
         }
         let mut visit = switch.departures(now, id);
-        // Copies for bystanders do not count: they hold no sender back, so what many senders bring in
-        // one turn is to go in it.
+        // Copies for bystanders do not count: they hold no sender back, so what many senders bring
+        // in one turn is to go in it.
         let (mut done, mut copies) = (0, 0);
         let mut last = id;
         while done < BURST {

@@ -117,7 +117,7 @@ fn read_records<const LEN: usize>(
                 (1 | 3, _) => told(Told::Includes(group)),
                 // Everything but some sources' is.
                 (2 | 4, _) => told(Told::Joins(group)),
-                // Who is in no group for any source but some says no more than this (RFC 3376 §5.1).
+                // Who is in a group for some sources says no more than this (RFC 3376 §5.1).
                 (5, _) => told(Told::Allows(group)),
                 (6, _) => told(Told::Blocks(group)),
                 _ => {}
