@@ -123,7 +123,8 @@ impl Peer {
             }
             Self::OvsMeter => {
                 let kbits = second.bits_per_sec() / 1000;
-                let burst = (BURST * 8).div_ceil(1000);
+                // Open vSwitch fills it in whole milliseconds.
+                let burst = u64::from(BURST * 8).div_ceil(1000) + kbits / 100;
                 let meter =
                     format!("meter=1,kbps,burst,band=type=drop,rate={kbits},burst_size={burst}");
                 lab.open_flow("add-meter", &meter)?;
