@@ -141,7 +141,7 @@ impl Refusal {
     pub const SPLIT_HORIZON: Self = Self(Reason::SplitHorizon);
     /// Its socket has taken nothing for the socket's stall time.
     pub const SOCKET_STALLED: Self = Self(Reason::SocketStalled);
-    /// It is no Ethernet frame, or none that may be.
+    /// It is no Ethernet frame, or one that no machine may send.
     pub const MALFORMED: Self = Self(Reason::Malformed);
     /// Its port broadcasts more than it may.
     pub const BROADCAST_LIMIT: Self = Self(Reason::BroadcastLimit);

@@ -61,8 +61,8 @@ impl<F: Copy> Switch<F> {
     }
 
     /// Whether nobody is there to take frames at a port: an interface that is down, a guest that is
-    /// off. It gets no copy of what is for many, until it is said that somebody is there, or until
-    /// nothing waits there that would tell.
+    /// off. It gets no copies of what is for many until this is called with `false`, or until its
+    /// queues are empty: the next copy finds out.
     pub fn set_absent(&mut self, port: PortId, absent: bool) {
         self.port_mut(port).egress.absent = absent;
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{Expression, FilterSide as Side, FilterTest as Test, Protocol};
 use units::{Mac, Prefix};
-use wire::ethernet::{self, Peek, ethertype};
+use wire::ethernet::{self, Peek};
 use wire::ip::{Fragment, Version, protocol};
 use wire::{Layout, arp};
 
@@ -89,20 +89,7 @@ impl Frame<'_> {
 
     /// The ARP packet in it, whatever its tags.
     fn arp(&self) -> Option<arp::Packet> {
-        const TAG: usize = ethernet::TAGGED_LEN - ethernet::Header::LEN;
-        let mut behind = self.head.get(12..)?;
-        for _ in 0..2 {
-            let kind = u16::from_be_bytes(*behind.first_chunk()?);
-            if !matches!(kind, ethertype::VLAN | ethertype::SERVICE_VLAN) {
-                break;
-            }
-            behind = behind.get(TAG..)?;
-        }
-        let mut plain = [0; ethernet::Header::LEN + size_of::<arp::Packet>()];
-        let (addresses, rest) = plain.split_at_mut(12);
-        addresses.copy_from_slice(&self.head[..12]);
-        rest.copy_from_slice(behind.get(..rest.len())?);
-        arp::Packet::parse(&plain).copied()
+        arp::Packet::behind_tags(self.head).copied()
     }
 }
 
@@ -135,7 +122,7 @@ mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     use model::Filter;
-    use wire::ethernet::Tag;
+    use wire::ethernet::{Tag, ethertype};
     use wire::{arp, ipv4, ipv6};
     use zerocopy::IntoBytes;
 

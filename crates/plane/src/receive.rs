@@ -18,7 +18,8 @@ use crate::taps::Direction;
 /// The most bytes that are looked at of what hosts say of groups: a full frame's, two tags with it.
 const LONGEST_REPORT: usize = 1522;
 
-/// So many frames of a guest that are held for bystanders are to take up none of its slots.
+/// From so many held copies on, a guest's frames are copied out of its memory, so that it can send
+/// others.
 const MOST_COPIES: u32 = 64;
 
 impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
