@@ -1,7 +1,7 @@
 //! Metrics over TCP: `/metrics`, and nothing else of the API.
 //!
-//! Whoever reaches the address may ask, as often as he likes. The switch's thread composes a page
-//! at most every [`FRESH`], and what is asked in between is answered from that one.
+//! Whoever reaches the address may ask, as often as he likes. The switch's thread is asked for a
+//! page of each format every [`FRESH`] at most; what is asked in between is answered from the last.
 
 use std::convert::Infallible;
 use std::future::pending;

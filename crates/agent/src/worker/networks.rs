@@ -111,7 +111,7 @@ impl Handle {
         let replaced = tokio::spawn(async move {
             let dry_run = condition.dry_run;
             let replaced = handle.replace_networks(condition, change).await;
-            if let (Ok(Ok(_)), false) = (&replaced, dry_run) {
+            if !dry_run && matches!(replaced, Ok(Ok(_))) {
                 handle.attach_kept().await?;
             }
             replaced
