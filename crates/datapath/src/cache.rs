@@ -1,8 +1,8 @@
 //! The exact-match cache: what the stages have decided of late, by ingress and flow key.
 //!
-//! An entry holds a whole [`Action`], so a hit asks no stage. It holds while the frame's network
-//! has the generation that the entry was made in, and until the table wants to hear of the source
-//! again.
+//! Each network has one. An entry holds a whole [`Action`], so a hit asks no stage. It holds while
+//! the frame's network and VLAN have the generation that the entry was made in, and until the table
+//! wants to hear of the source again.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -38,7 +38,7 @@ pub(crate) enum Cached {
 #[repr(align(64))]
 pub(crate) struct Entry {
     pub key: FlowKey,
-    /// That of the frame's network.
+    /// That of the frame's VLAN in its network.
     pub generation: u64,
     /// When the table wants to hear of the source again.
     pub refresh_at: Instant,
@@ -69,7 +69,7 @@ impl Entry {
 /// other out.
 type Pair = [Entry; 2];
 
-/// The most places: 512 KiB of them.
+/// The most places of a network: 512 KiB of them.
 const MOST_PAIRS: usize = 4096;
 
 /// Entries at the places that their [hash](FlowKey::hash) says.

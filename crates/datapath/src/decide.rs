@@ -19,7 +19,7 @@ use wire::ethernet::{Peek, Tag};
 use wire::membership;
 
 use crate::address::Address;
-use crate::cache::{Action, Cache, Cached, Entry};
+use crate::cache::{Action, Cached, Entry};
 use crate::flaps::{Flap, Flaps};
 use crate::key::FlowKey;
 use crate::l2::{Learned, Place, Segment};
@@ -125,12 +125,9 @@ pub struct Datapath {
     members: Vec<Option<Box<Member>>>,
     /// By network number.
     segments: Vec<Option<Box<Segment>>>,
-    cache: Cache,
     settings: Settings,
-    /// That of the segment that changed last.
+    /// That of the segment, or the VLAN of one, that changed last.
     generation: u64,
-    /// How many addresses are known, of all networks.
-    addresses: usize,
     /// How often the stages were asked.
     decided: u64,
     /// When something may be too old.
@@ -150,10 +147,8 @@ impl Datapath {
         Self {
             members: Vec::new(),
             segments: Vec::new(),
-            cache: Cache::default(),
             settings,
             generation: 0,
-            addresses: 0,
             decided: 0,
             sweep_at: Instant::ZERO,
             uplink: None,
@@ -211,7 +206,7 @@ impl Datapath {
     /// already.
     pub fn close(&mut self, port: PortId) {
         let network = self.config(port).network;
-        let Self { members, segments, generation, addresses, .. } = self;
+        let Self { members, segments, generation, .. } = self;
         let Some(segment) = segments.get_mut(network.index()).and_then(Option::as_mut) else {
             return;
         };
@@ -224,9 +219,7 @@ impl Datapath {
             }
             !goes
         });
-        let gone = before - segment.addresses.len();
-        if gone > 0 {
-            *addresses -= gone;
+        if segment.addresses.len() < before {
             *generation += 1;
             segment.generation = *generation;
         }
@@ -285,10 +278,8 @@ impl Datapath {
         let network = self.config(port).network;
         let place = Place { port, seen: None };
         let before = self.segment_mut(network).addresses.insert(Address::new(mac, vlan), place);
-        match before {
-            Some(Place { port, seen: Some(_) }) => self.member_mut(port).learned -= 1,
-            Some(_) => {}
-            None => self.addresses += 1,
+        if let Some(Place { port, seen: Some(_) }) = before {
+            self.member_mut(port).learned -= 1;
         }
     }
 
@@ -305,7 +296,6 @@ impl Datapath {
             self.member_mut(port).machine = None;
             if let Some(before) = before.filter(|mac| pinned_at(self, *mac) == Some(port)) {
                 self.segment_mut(network).addresses.remove(&Address::new(before, 0));
-                self.addresses -= 1;
             }
         }
         let Some(mac) = machine else { return };
@@ -370,12 +360,10 @@ impl Datapath {
             return;
         }
         self.sweep_at = now + self.refresh();
-        let Self { members, segments, generation, addresses, settings, .. } = self;
+        let Self { members, segments, generation, settings, .. } = self;
         for segment in segments.iter_mut().flatten() {
-            let changed = segment.sweep(now, settings.mac_age, |port| {
-                *addresses -= 1;
-                *learned_of(members, port) -= 1;
-            });
+            let changed =
+                segment.sweep(now, settings.mac_age, |port| *learned_of(members, port) -= 1);
             if changed {
                 *generation += 1;
                 segment.generation = *generation;
@@ -448,12 +436,17 @@ impl Datapath {
     /// What is done with frames of this key. The source's address is learned.
     #[inline(never)]
     fn action(&mut self, now: Instant, from: PortId, key: FlowKey) -> Action {
-        let generation = self.generation_of(key.network());
-        let last = &self.member(from).last;
-        if last.holds(now, generation, key) {
-            return last.action;
+        let member = self.member(from);
+        // What a port may not send is refused, whatever is known in the VLAN.
+        let vlan = member.config.vlans.of(key.tag()).unwrap_or(0);
+        let segment = self.segment(key.network());
+        // 0 for a network that is not here, as no other has it.
+        let generation = segment.map_or(0, |segment| segment.generation_in(vlan));
+        if member.last.holds(now, generation, key) {
+            return member.last.action;
         }
-        if let Some(entry) = self.cache.find(now, generation, key, from) {
+        let known = segment.and_then(|it| it.cache.find(now, generation, key, from));
+        if let Some(entry) = known {
             let entry = *entry;
             self.member_mut(from).last = entry;
             return entry.action;
@@ -461,15 +454,16 @@ impl Datapath {
         self.decided += 1;
         let learned = self.learn(now, from, key);
         let action = self.stages(from, key);
-        let entry = Entry {
-            key,
+        let refresh_at = now + if learned == Source::Stray { STRAY_REFRESH } else { self.refresh() };
+        let mut entry =
+            Entry { key, generation: 0, refresh_at, from: from.index() as u16, action };
+        let segment = self.segments.get_mut(key.network().index()).and_then(Option::as_mut);
+        if let Some(segment) = segment {
             // Asked anew: it may have been learned.
-            generation: self.generation_of(key.network()),
-            refresh_at: now + if learned == Source::Stray { STRAY_REFRESH } else { self.refresh() },
-            from: from.index() as u16,
-            action,
-        };
-        self.cache.insert(entry, from, self.addresses);
+            entry.generation = segment.generation_in(vlan);
+            let flows = segment.flows();
+            segment.cache.insert(entry, from, flows);
+        }
         self.member_mut(from).last = entry;
         action
     }
@@ -479,7 +473,7 @@ impl Datapath {
     fn learn(&mut self, now: Instant, from: PortId, key: FlowKey) -> Source {
         let (network, source) = (key.network(), key.source());
         let Some(vlan) = self.vlan(from, key.tag()) else { return Source::Ordinary };
-        let Self { members, segments, settings, generation, addresses, flaps, .. } = self;
+        let Self { members, segments, settings, generation, flaps, .. } = self;
         let Some(segment) = segments.get_mut(network.index()).and_then(Option::as_mut) else {
             return Source::Ordinary;
         };
@@ -504,7 +498,7 @@ impl Datapath {
         let has_room = *learned_of(members, from) < settings.mac_limit;
         match segment.learn(now, address, from, has_room) {
             Learned::Nothing => return Source::Ordinary,
-            Learned::New => *addresses += 1,
+            Learned::New => {}
             Learned::Moved(before) => {
                 *learned_of(members, before) -= 1;
                 flaps.note(now, network, address, [from, before], false);
@@ -513,7 +507,7 @@ impl Datapath {
         }
         *learned_of(members, from) += 1;
         *generation += 1;
-        segment.generation = *generation;
+        segment.touch(vlan, *generation);
         Source::Ordinary
     }
 
@@ -726,12 +720,6 @@ impl Datapath {
         let segment = self.segments[network.index()].get_or_insert_default();
         segment.generation = self.generation;
         segment
-    }
-
-    /// 0 for a network that is not here, as no other has it.
-    #[inline]
-    fn generation_of(&self, network: Network) -> u64 {
-        self.segment(network).map_or(0, |segment| segment.generation)
     }
 
     /// What was decided in networks with machines on other hosts is decided anew.

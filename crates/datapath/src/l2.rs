@@ -16,11 +16,13 @@
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use lossless::{PortId, PortSet};
 use units::{Instant, Mac, Span};
 
 use crate::address::Address;
+use crate::cache::Cache;
 use crate::groups::Groups;
 use crate::{Declared, Remote};
 
@@ -47,9 +49,15 @@ pub(crate) enum Learned {
 /// One network. Addresses are in a tree, which no choice of addresses makes slow.
 #[derive(Debug, Default)]
 pub(crate) struct Segment {
-    /// Of all segments that ever were, no two have had the same. It changes with any address's port
-    /// and any member.
+    /// Of all segments that ever were, no two have had the same. It changes with any member and any
+    /// pinned address.
     pub generation: u64,
+    /// By VLAN, a generation of the same kind, which changes with any learned address: two ports
+    /// that claim one in turn have nothing decided anew but what is of their VLAN.
+    learned: Vec<u64>,
+    /// What was decided of its frames of late. It is the network's own, so that no other's flows
+    /// drive them out.
+    pub cache: Cache,
     pub locals: PortSet,
     pub addresses: BTreeMap<Address, Place>,
     pub groups: Groups,
@@ -86,6 +94,28 @@ impl Segment {
             Some(Place { seen: None, .. }) => exact,
             _ => in_all().or(exact),
         }
+    }
+
+    /// The generation of what is known in a VLAN.
+    #[inline]
+    pub(crate) fn generation_in(&self, vlan: u16) -> u64 {
+        let learned = self.learned.get(usize::from(vlan)).copied();
+        learned.map_or(self.generation, |learned| learned.max(self.generation))
+    }
+
+    /// An address was learned in a VLAN.
+    pub(crate) fn touch(&mut self, vlan: u16, generation: u64) {
+        let vlan = usize::from(vlan);
+        if self.learned.len() <= vlan {
+            self.learned.resize(vlan + 1, 0);
+        }
+        self.learned[vlan] = generation;
+    }
+
+    /// How many flows its cache is to have room for: one to each machine.
+    pub(crate) fn flows(&self) -> usize {
+        let declared = self.declared.as_ref().map_or(0, |declared| declared.places().len());
+        self.addresses.len() + declared
     }
 
     /// Whether nobody is a member, and no address is known.

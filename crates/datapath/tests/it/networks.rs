@@ -863,6 +863,49 @@ fn a_change_in_one_network_leaves_what_is_cached_of_another() {
 }
 
 #[test]
+fn a_claimed_address_leaves_what_is_cached_of_another_vlan() {
+    // Two ports of VLAN 7 claim one address in turn; two others talk in VLAN 8.
+    let mut it = Datapath::new(Settings::default());
+    for (number, vlan) in [7, 7, 8, 8].into_iter().enumerate() {
+        it.attach(port(number), PortConfig { vlans: Vlans::access(vlan), ..local(0) });
+    }
+    for (from, to) in [(2, 3), (3, 2), (2, 3)] {
+        heard(&mut it, from, 0, Some(to)).unwrap();
+    }
+    let before = it.decided();
+    for turn in 0..100 {
+        let header = Peek::new(Mac::BROADCAST, mac(9), None);
+        it.decide(NOW, port(turn % 2), &header, network(0));
+        assert_eq!(heard(&mut it, 2, 0, Some(3)), ports(&[3]));
+    }
+    assert_eq!(it.decided() - before, 100, "only the claims were decided");
+    // What is declared concerns all VLANs.
+    it.pin(port(2), mac(3), 0);
+    assert_eq!(heard(&mut it, 2, 0, Some(3)), Err(Reason::SamePort));
+}
+
+#[test]
+fn flows_of_one_network_drive_none_of_another_out_of_the_cache() {
+    let mut it = two_networks();
+    let answers = |it: &mut Datapath| {
+        for to in [7, 8, 7, 8] {
+            heard(it, 2, 2, Some(to)).unwrap();
+        }
+    };
+    answers(&mut it);
+    let before = it.decided();
+    // Nobody knows where these are.
+    for to in 0..10_000 {
+        let header = Peek::new(mac(1000 + to), mac(0), None);
+        it.decide(NOW, port(0), &header, network(1));
+    }
+    let strangers = it.decided();
+    assert_eq!(strangers - before, 10_000);
+    answers(&mut it);
+    assert_eq!(it.decided(), strangers, "they were at hand");
+}
+
+#[test]
 fn a_machine_that_was_here_and_is_declared_elsewhere_is_reached_there() {
     let mut it = two_networks();
     assert_eq!(heard(&mut it, 1, 1, Some(0)), ports(&[0]));
