@@ -31,7 +31,7 @@ fn directory() -> Directory {
         member(Mac([2; 6]), [Ipv4Addr::new(2, 2, 2, 2).into(), v6(2)], there, 1),
         member(Mac::local(1), [Ipv4Addr::new(10, 0, 0, 1).into(), v6(0xfd)], here, 1),
     ];
-    let network = NetworkSpec { name: NetworkName("attacked".into()), vni: VNI, members };
+    let network = NetworkSpec::new(NetworkName("attacked".into()), VNI, members);
     Directory::new(&[network], &here.into()).expect("it can stand")
 }
 

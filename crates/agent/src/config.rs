@@ -116,6 +116,7 @@ impl HostFile {
                 | InvalidConfig::DuplicateAddress { port: name, .. }
                 | InvalidConfig::DuplicateInterface { port: name, .. }
                 | InvalidConfig::MemberAddress { port: name, .. }
+                | InvalidConfig::PortClass { port: name, .. }
                 | InvalidConfig::TooManyPorts { port: name, .. }
                 | InvalidConfig::DuplicateSocket { port: name, .. }
                 | InvalidConfig::DuplicateLabel { port: name, .. }

@@ -38,7 +38,7 @@ use overlay::{Delta, Overlay};
 use plane::taps::Reader;
 use rustix::event::epoll;
 use seal::Keys;
-use units::{Bytes, ClassMap, Instant, Mac, Span};
+use units::{Bytes, ClassMap, ClassSet, Instant, Mac, Span};
 
 use crate::journal::Journal;
 use crate::keys;
@@ -330,6 +330,7 @@ impl Host {
         let inner_mtu = plane.peers().map_or(u16::MAX, Overlay::inner_mtu);
         for Attached { id, spec, .. } in &*attached {
             plane.datapath_mut().set_machine(*id, declared(directory, spec));
+            plane.datapath_mut().set_class(*id, spec.class, classes(directory, spec));
         }
         let member = |Attached { id, spec, .. }: &Attached| {
             let vni = directory.vni(spec.network.as_ref()?)?;
@@ -663,6 +664,11 @@ impl Host {
 /// The Ethernet address of the machine that is declared behind a port.
 fn declared(directory: &Directory, spec: &PortSpec) -> Option<Mac> {
     directory.network(directory.vni(spec.network.as_ref()?)?)?.behind(spec.label?)
+}
+
+/// The classes that a port's frames may choose, if its network declares them.
+fn classes(directory: &Directory, spec: &PortSpec) -> Option<ClassSet> {
+    directory.network(directory.vni(spec.network.as_ref()?)?)?.classes()
 }
 
 /// The status of an uplink that waits for its addresses.

@@ -89,6 +89,7 @@ impl Networks {
     pub fn check(&self, port: &PortSpec) -> Result<(), InvalidConfig> {
         let (Some(name), Some(label)) = (&port.network, port.label) else { return Ok(()) };
         let known = self.directory.vni(name).and_then(|vni| self.directory.network(vni));
+        port.check_class(known.and_then(|network| network.classes()))?;
         let is_member = known.is_some_and(|network| {
             port.mac().is_none_or(|mac| {
                 network.place(mac) == Some(Place::Here { label })

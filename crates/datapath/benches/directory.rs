@@ -33,10 +33,10 @@ fn networks(count: u32) -> Vec<NetworkSpec> {
         vtep: vtep(machine).into(),
         label: 1 + machine / HOSTS,
     };
-    let network = |number| NetworkSpec {
-        name: NetworkName(format!("network-{number}")),
-        vni: 1 + number,
-        members: (0..MACHINES).filter(|machine| machine % count == number).map(member).collect(),
+    let network = |number| {
+        let members = (0..MACHINES).filter(|machine| machine % count == number).map(member);
+        let name = NetworkName(format!("network-{number}"));
+        NetworkSpec::new(name, 1 + number, members.collect())
     };
     (0..count).map(network).collect()
 }

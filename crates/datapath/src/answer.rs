@@ -188,7 +188,7 @@ mod tests {
         };
         let members = vec![member(0, 0), member(1, 0), member(2, 1)];
         let name = NetworkName("blue".into());
-        Directory::new(&[NetworkSpec { name, vni: 7, members }], &hosts[0].into()).unwrap()
+        Directory::new(&[NetworkSpec::new(name, 7, members)], &hosts[0].into()).unwrap()
     }
 
     /// What is answered; the law of `is_question` holds of every frame that is asked about.

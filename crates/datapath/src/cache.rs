@@ -43,6 +43,8 @@ pub(crate) struct Entry {
     /// When the table wants to hear of the source again.
     pub refresh_at: Instant,
     pub from: u16,
+    /// The frame's VLAN.
+    pub vlan: u16,
     pub action: Action,
 }
 
@@ -55,13 +57,20 @@ impl Entry {
         generation: 0,
         refresh_at: Instant::ZERO,
         from: u16::MAX,
+        vlan: 0,
         action: Action { class: Class::from_low_bits(0), verdict: Cached::Flood },
     };
 
-    /// Whether it is true now of frames with this key that come by its port.
+    /// Whether it is true now of frames with this key that come by its port, if the VLANs of its
+    /// network have these generations.
     #[inline]
-    pub(crate) fn holds(&self, now: Instant, generation: u64, key: FlowKey) -> bool {
-        self.key == key && self.generation == generation && now < self.refresh_at
+    pub(crate) fn holds(
+        &self,
+        now: Instant,
+        generation: impl Fn(u16) -> u64,
+        key: FlowKey,
+    ) -> bool {
+        self.key == key && self.generation == generation(self.vlan) && now < self.refresh_at
     }
 }
 
@@ -85,13 +94,13 @@ impl Cache {
     pub(crate) fn find(
         &self,
         now: Instant,
-        generation: u64,
+        generation: impl Fn(u16) -> u64,
         key: FlowKey,
         from: PortId,
     ) -> Option<&Entry> {
         let pair = self.pairs.get(self.place(key, from))?;
         pair.iter().find(|entry| {
-            usize::from(entry.from) == from.index() && entry.holds(now, generation, key)
+            usize::from(entry.from) == from.index() && entry.holds(now, &generation, key)
         })
     }
 

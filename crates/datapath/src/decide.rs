@@ -14,7 +14,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use lossless::{Audience, Destination, PortId, Refusal};
-use units::{Class, ClassMap, Instant, Mac, Span};
+use units::{Class, ClassMap, ClassSet, Instant, Mac, Span};
 use wire::ethernet::{Peek, Tag};
 use wire::membership;
 
@@ -56,8 +56,13 @@ impl Default for Settings {
 /// What a datapath is told of a port.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PortConfig {
-    /// The class of frames that carry no 802.1Q tag.
+    /// The class of frames that carry no 802.1Q tag, and of those whose tag says one that is not
+    /// among `classes`.
     pub class: Class,
+    /// The classes that its frames' tags may choose, on this host and between hosts. `None`: all,
+    /// but what leaves the host is of the port's class, so that no guest's tag says whose frames go
+    /// first where networks meet.
+    pub classes: Option<ClassSet>,
     /// The network that the port is a member of.
     pub network: Network,
     /// How much of what it sends is flooded.
@@ -180,10 +185,14 @@ impl Datapath {
         self.members[port.index()] = Some(Box::new(member));
     }
 
-    /// Changes the class of a port's untagged frames.
-    pub fn set_class(&mut self, port: PortId, class: Class) {
-        let network = self.config(port).network;
-        self.member_mut(port).config.class = class;
+    /// Changes the class of a port's untagged frames, and those that its frames' tags may choose.
+    pub fn set_class(&mut self, port: PortId, class: Class, classes: Option<ClassSet>) {
+        let config = &mut self.member_mut(port).config;
+        if (config.class, config.classes) == (class, classes) {
+            return;
+        }
+        (config.class, config.classes) = (class, classes);
+        let network = config.network;
         // What was decided of its frames had the old class.
         self.segment_mut(network);
     }
@@ -437,11 +446,9 @@ impl Datapath {
     #[inline(never)]
     fn action(&mut self, now: Instant, from: PortId, key: FlowKey) -> Action {
         let member = self.member(from);
-        // What a port may not send is refused, whatever is known in the VLAN.
-        let vlan = member.config.vlans.of(key.tag()).unwrap_or(0);
         let segment = self.segment(key.network());
         // 0 for a network that is not here, as no other has it.
-        let generation = segment.map_or(0, |segment| segment.generation_in(vlan));
+        let generation = |vlan| segment.map_or(0, |segment| segment.generation_in(vlan));
         if member.last.holds(now, generation, key) {
             return member.last.action;
         }
@@ -454,9 +461,12 @@ impl Datapath {
         self.decided += 1;
         let learned = self.learn(now, from, key);
         let action = self.stages(from, key);
-        let refresh_at = now + if learned == Source::Stray { STRAY_REFRESH } else { self.refresh() };
+        let refresh_at =
+            now + if learned == Source::Stray { STRAY_REFRESH } else { self.refresh() };
+        // What a port may not send is refused, whatever is known in the VLAN.
+        let vlan = self.vlan(from, key.tag()).unwrap_or(0);
         let mut entry =
-            Entry { key, generation: 0, refresh_at, from: from.index() as u16, action };
+            Entry { key, generation: 0, refresh_at, from: from.index() as u16, vlan, action };
         let segment = self.segments.get_mut(key.network().index()).and_then(Option::as_mut);
         if let Some(segment) = segment {
             // Asked anew: it may have been learned.
@@ -514,7 +524,14 @@ impl Datapath {
     /// The stages, one after the other.
     fn stages(&self, from: PortId, key: FlowKey) -> Action {
         let verdict = self.verdict(from, key).unwrap_or_else(Cached::Refuse);
-        Action { class: self.class(from, key.tag()), verdict }
+        let class = match verdict {
+            Cached::Far(_) => self.class_between_hosts(from, key.tag()),
+            Cached::Flood if self.far_members(from, key).is_some() => {
+                self.class_between_hosts(from, key.tag())
+            }
+            _ => self.class(from, key.network(), key.tag()),
+        };
+        Action { class, verdict }
     }
 
     /// Where frames of this key go, or why to nobody.
@@ -562,7 +579,7 @@ impl Datapath {
         let own = header.tag();
         let Some(vlan) = self.vlan(from, own) else { return Retag::Keep };
         let priorities = &self.settings.priorities;
-        let class = self.class(from, own);
+        let class = self.class(from, self.config(from).network, own);
         let class = Class::all().find(|priority| priorities[*priority] == class);
         let new = Tag { class: class.unwrap_or_default(), vlan };
         self.config(to).vlans.retag(vlan, own, new)
@@ -576,13 +593,30 @@ impl Datapath {
         })
     }
 
-    /// The class of a frame with this tag that comes by this port.
+    /// The class of a frame with this tag that comes by this port, and stays on this host.
     #[inline]
-    fn class(&self, from: PortId, tag: Option<Tag>) -> Class {
-        match tag {
-            None => self.config(from).class,
-            Some(tag) => self.settings.priorities[tag.class],
-        }
+    fn class(&self, from: PortId, network: Network, tag: Option<Tag>) -> Class {
+        let config = self.config(from);
+        let classes = match self.uplink == Some(from) {
+            false => config.classes,
+            true => self.segment(network).and_then(Segment::classes),
+        };
+        let Some(classes) = classes else {
+            return tag.map_or(config.class, |tag| self.settings.priorities[tag.class]);
+        };
+        let chosen = tag.map(|tag| self.settings.priorities[tag.class]);
+        let may_be = |class: &Class| classes.contains(*class);
+        // The uplink's own may be none of them. Then it is the lowest.
+        let own = Some(config.class).filter(may_be).or(classes.iter().next());
+        chosen.filter(may_be).or(own).unwrap_or(config.class)
+    }
+
+    /// The class of a frame with this tag that comes by a port and leaves the host. Where networks
+    /// meet, tags say no more than has been declared that they may.
+    fn class_between_hosts(&self, from: PortId, tag: Option<Tag>) -> Class {
+        let config = self.config(from);
+        let tag = tag.filter(|_| config.classes.is_some());
+        self.class(from, config.network, tag)
     }
 
     /// The VLAN of such a frame; `None` if the port is not in it.
@@ -653,15 +687,13 @@ impl Datapath {
         let Some((segment, vlan)) = segment.zip(self.vlan(from, key.tag())) else {
             return Audience::default();
         };
-        // What has come from another host has reached every other that it is for.
-        let reaches_far = key.destination().is_multicast() && self.uplink != Some(from);
         let mut ports = segment.locals;
         ports.remove(from);
         if self.retags() {
             let is_out = |port: &PortId| !carries(&self.members, *port, vlan);
             segment.locals.iter().filter(is_out).for_each(|port| ports.remove(port));
         }
-        let far = self.uplink.filter(|_| reaches_far).zip(segment.declared.as_deref());
+        let far = self.far_members(from, key);
         let flows = far.into_iter().flat_map(|(uplink, declared)| {
             let flow =
                 move |peer: &Peer| (uplink, Remote::flood(*peer, declared.vni()).flow(class));
@@ -673,6 +705,14 @@ impl Datapath {
         let members = segment.groups.members(key.destination(), vlan);
         members.iter().for_each(|member| bystanders.remove(member));
         Audience { ports, flows, bystanders }
+    }
+
+    /// The uplink, and the machines behind it that a flooded frame is for.
+    fn far_members(&self, from: PortId, key: FlowKey) -> Option<(PortId, &Declared)> {
+        // What has come from another host has reached every other that it is for.
+        let reaches_far = key.destination().is_multicast() && self.uplink != Some(from);
+        let declared = self.segment(key.network())?.declared.as_deref()?;
+        Some((self.uplink.filter(|_| reaches_far)?, declared))
     }
 
     /// Whether a frame may have come round by a loop: its source belongs to another port, or moves
@@ -793,7 +833,14 @@ impl Visit<'_> {
 
     /// The class of a frame with this header.
     pub fn class_of(&self, header: &Peek) -> Class {
-        self.datapath.class(self.from, header.tag())
+        self.datapath.class(self.from, self.datapath.config(self.from).network, header.tag())
+    }
+
+    /// Whether a frame's tag chooses a class that its network may use, on this host.
+    pub fn may_choose(&self, header: &Peek, network: Network) -> bool {
+        let chosen = header.tag().map(|tag| self.datapath.settings.priorities[tag.class]);
+        let classes = self.datapath.segment(network).and_then(Segment::classes);
+        chosen.is_some_and(|class| classes.is_none_or(|classes| classes.contains(class)))
     }
 
     /// The class of what is no Ethernet frame.

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::net::IpAddr;
 
 use model::{InvalidNetwork, NetworkName, NetworkSpec, VtepList, check_networks};
-use units::Mac;
+use units::{ClassSet, Mac};
 
 /// All virtual networks of one generation, as one host sees them. By default there are none.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -25,6 +25,7 @@ pub struct VirtualNetwork {
     here: BTreeMap<u32, Mac>,
     owners: BTreeMap<IpAddr, Mac>,
     peers: BTreeSet<IpAddr>,
+    classes: Option<ClassSet>,
 }
 
 /// Where a machine is.
@@ -121,7 +122,7 @@ impl Directory {
 
 impl VirtualNetwork {
     fn new(network: &NetworkSpec, our: IpAddr) -> Self {
-        let mut new = Self::default();
+        let mut new = Self { classes: network.share.classes, ..Self::default() };
         for member in &network.members {
             let (vtep, label) = (member.vtep.first(), member.label);
             let place =
@@ -163,6 +164,11 @@ impl VirtualNetwork {
         self.owners.get(&address).copied()
     }
 
+    /// The classes that its machines may choose, if they are declared.
+    pub fn classes(&self) -> Option<ClassSet> {
+        self.classes
+    }
+
     /// Every other host that has machines of it, in order: the first of its addresses.
     pub fn peers(&self) -> impl ExactSizeIterator<Item = IpAddr> {
         self.peers.iter().copied()
@@ -188,17 +194,14 @@ mod tests {
     /// Networks with as many members on hosts as these say; every member has an address of its own.
     fn networks(hosts: &[Vec<u8>]) -> Vec<NetworkSpec> {
         let mut label = 0;
-        let network = |(number, hosts): (usize, &Vec<u8>)| NetworkSpec {
-            name: NetworkName((number + 1).to_string()),
-            vni: number as u32 + 1,
-            members: (0..)
-                .zip(hosts)
-                .map(|(place, host)| {
-                    label += 1;
-                    let addresses = [Ipv4Addr::from_bits(0x0a00_0001 + place).into()].into();
-                    Member { mac: Mac::local(place), addresses, vtep: vtep(*host), label }
-                })
-                .collect(),
+        let network = |(number, hosts): (usize, &Vec<u8>)| {
+            let member = |(place, host): (u32, &u8)| {
+                label += 1;
+                let addresses = [Ipv4Addr::from_bits(0x0a00_0001 + place).into()].into();
+                Member { mac: Mac::local(place), addresses, vtep: vtep(*host), label }
+            };
+            let name = NetworkName((number + 1).to_string());
+            NetworkSpec::new(name, number as u32 + 1, (0..).zip(hosts).map(member).collect())
         };
         hosts.iter().enumerate().map(network).collect()
     }

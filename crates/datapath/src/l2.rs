@@ -19,7 +19,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use lossless::{PortId, PortSet};
-use units::{Instant, Mac, Span};
+use units::{ClassSet, Instant, Mac, Span};
 
 use crate::address::Address;
 use crate::cache::Cache;
@@ -70,6 +70,11 @@ impl Segment {
     /// are known by their untagged address.
     pub(crate) fn remote(&self, mac: Mac, vlan: u16) -> Option<Remote> {
         self.declared.as_ref().filter(|_| vlan == 0)?.place(mac)
+    }
+
+    /// The classes that its machines may choose, as far as that is declared.
+    pub(crate) fn classes(&self) -> Option<ClassSet> {
+        self.declared.as_ref()?.classes()
     }
 
     /// Where an address is known to be in this very VLAN.

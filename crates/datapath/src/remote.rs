@@ -9,7 +9,7 @@ use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
 use lossless::Flow;
-use units::{Class, Mac};
+use units::{Class, ClassSet, Mac};
 
 use crate::{Place, VirtualNetwork};
 
@@ -80,6 +80,7 @@ impl Remote {
 pub struct Declared {
     /// The network's number in tunnels.
     vni: u32,
+    classes: Option<ClassSet>,
     places: BTreeMap<Mac, Remote>,
     /// Every host that has machines of it, in order.
     peers: Vec<Peer>,
@@ -99,12 +100,19 @@ impl Declared {
         };
         let places: BTreeMap<Mac, Remote> = network.places().filter_map(far).collect();
         let peers: BTreeSet<Peer> = places.values().map(|remote| remote.peer).collect();
-        Self { vni, places, peers: peers.into_iter().collect() }
+        let classes = network.classes();
+        Self { vni, classes, places, peers: peers.into_iter().collect() }
     }
 
     /// The network's number in tunnels.
     pub fn vni(&self) -> u32 {
         self.vni
+    }
+
+    /// The classes that its machines may choose, on the host and between hosts. `None`: all, but
+    /// between hosts frames are of their port's class.
+    pub fn classes(&self) -> Option<ClassSet> {
+        self.classes
     }
 
     /// Where a machine is, if it is on another host.

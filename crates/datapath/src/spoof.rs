@@ -187,7 +187,7 @@ mod tests {
             label: machine as u32 + 1,
         };
         let members = vec![member(0), member(1), member(2)];
-        let spec = NetworkSpec { name: NetworkName("blue".into()), vni: 7, members };
+        let spec = NetworkSpec::new(NetworkName("blue".into()), 7, members);
         let directory = Directory::new(&[spec], &hosts[0].into()).unwrap();
         let network = directory.network(7).unwrap();
         let behind = Behind::new(network.behind(1));

@@ -209,6 +209,9 @@ impl<'a> Members<'a> {
         let is_own = |prefix: &Prefix| {
             self.owners.get(&(name, prefix.address)).is_none_or(|owner| *owner == mac)
         };
+        if let Some(network) = self.network(port) {
+            port.check_class(network.share.classes)?;
+        }
         if self.here.contains(&(name, mac, label)) && port.attach.addresses().iter().all(is_own) {
             return Ok(());
         }
@@ -226,6 +229,7 @@ mod tests {
     use crate::{Attachment, Member, PortName, SocketMode};
     use alloc::string::ToString;
     use alloc::vec;
+    use units::ClassSet;
 
     const VTEP: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1));
 
@@ -244,7 +248,7 @@ mod tests {
             Member { mac: Mac::local(1), addresses: Vec::new(), vtep: VTEP.into(), label: 7 };
         HostConfig {
             uplink: Some(Uplink::new(VTEP)),
-            networks: vec![NetworkSpec { name: name.clone(), vni: 1, members: vec![member] }],
+            networks: vec![NetworkSpec::new(name.clone(), 1, vec![member])],
             ports: vec![PortSpec { network: Some(name), label: Some(7), ..port }],
             ..HostConfig::default()
         }
@@ -254,6 +258,21 @@ mod tests {
         let mut host = host(Some(Mac::local(1)));
         change(&mut host);
         host.check().unwrap_err()
+    }
+
+    #[test]
+    fn a_port_is_of_a_class_that_its_network_may_use() {
+        let share = |host: &mut HostConfig, bits| {
+            host.networks[0].share.classes = Some(ClassSet::from_bits(bits));
+        };
+        assert_eq!(
+            complaint(|host| share(host, 0b1000)).to_string(),
+            "port `vm`: `class` 0 is not among `share.classes` of network `blue`: give the port one of those, or the network \
+             that class"
+        );
+        let mut host = host(None);
+        share(&mut host, 0b1001);
+        assert_eq!(host.check(), Ok(()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::net::IpAddr;
 
-use units::Mac;
+use units::{Class, Mac};
 
 use crate::{InvalidNetwork, NetworkName, PortName, VtepList};
 
@@ -111,6 +111,19 @@ pub enum InvalidConfig {
         vtep: Box<VtepList>,
         /// The port's label.
         label: u32,
+    },
+    /// A port's frames are of a class that its network may not use.
+    #[error(
+        "port `{port}`: `class` {class} is not among `share.classes` of network `{network}`: give the port one of those, or \
+         the network that class"
+    )]
+    PortClass {
+        /// The port.
+        port: PortName,
+        /// Its class.
+        class: Class,
+        /// The network.
+        network: NetworkName,
     },
     /// A port has the IP address of another machine of its network.
     #[error(

@@ -46,8 +46,8 @@ pub use invalid::InvalidConfig;
 pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use name::PortName;
 pub use network::{
-    Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkSpec, VNIS,
-    check_networks,
+    Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkShare,
+    NetworkSpec, VNIS, check_networks,
 };
 pub use overlay::{
     BfdState, BfdStatus, ChannelStatus, InterfaceState, InterfaceStatus, LargeSegments, PathStatus,

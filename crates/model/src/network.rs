@@ -9,7 +9,7 @@ use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
-use units::Mac;
+use units::{ClassSet, Mac};
 
 use crate::VtepList;
 use crate::address::is_host;
@@ -46,9 +46,45 @@ pub struct NetworkSpec {
     /// Its number in tunnels, one of its own (VNI).
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 16_777_215))]
     pub vni: u32,
+    /// What its machines may have of what networks share.
+    #[serde(default, skip_serializing_if = "NetworkShare::is_default")]
+    pub share: NetworkShare,
     /// Every machine in it.
     #[serde(default, rename = "member", skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
+}
+
+impl NetworkSpec {
+    /// A network that shares with others as all do.
+    pub fn new(name: NetworkName, vni: u32, members: Vec<Member>) -> Self {
+        Self { name, vni, share: NetworkShare::default(), members }
+    }
+}
+
+/// What a network's machines may have of what networks share.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, expecting = "a network's share")]
+pub struct NetworkShare {
+    /// The classes that they may choose by their frames' tags, on the host and between hosts; other
+    /// frames are of their port's class, which is one of these. Absent: all, but between hosts
+    /// frames are of their port's class.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "listed")]
+    #[cfg_attr(feature = "openapi", schema(schema_with = listed::schema))]
+    pub classes: Option<ClassSet>,
+}
+
+impl NetworkShare {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn check(&self) -> Result<(), NetworkFault> {
+        match self.classes {
+            Some(ClassSet::NONE) => Err(NetworkFault::NoClasses),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A machine's place in a virtual network.
@@ -121,6 +157,9 @@ pub enum NetworkFault {
         /// The earlier network.
         owner: NetworkName,
     },
+    /// Its machines may use no class.
+    #[error("`share.classes` names none: name one or more, as [0, 3], or leave it out")]
+    NoClasses,
     /// A machine is wrong by itself.
     #[error("member {mac}: {what}")]
     Member {
@@ -224,7 +263,7 @@ struct Declared<'a> {
 
 impl<'a> Declared<'a> {
     fn add(&mut self, network: &'a NetworkSpec) -> Result<(), NetworkFault> {
-        let NetworkSpec { name, vni, members } = network;
+        let NetworkSpec { name, vni, share, members } = network;
         if !is_word(&name.0, 63) {
             return Err(NetworkFault::Name);
         }
@@ -237,6 +276,7 @@ impl<'a> Declared<'a> {
         if let Some(owner) = self.vnis.insert(*vni, name) {
             return Err(NetworkFault::DuplicateVni { vni: *vni, owner: owner.clone() });
         }
+        share.check()?;
         let mut macs = BTreeSet::new();
         let mut addresses = BTreeMap::new();
         for member in members {
@@ -284,6 +324,40 @@ impl<'a> Declared<'a> {
             self.longest = Some(vtep);
         }
         Ok(())
+    }
+}
+
+/// Classes, if there are some, as a list of their numbers.
+mod listed {
+    use alloc::vec::Vec;
+
+    #[cfg(feature = "openapi")]
+    pub fn schema() -> utoipa::openapi::schema::Array {
+        use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Type};
+
+        let class = ObjectBuilder::new().schema_type(Type::Integer);
+        let class = class.minimum(Some(0)).maximum(Some(7));
+        let said = "The classes that they may choose by their frames' tags, on the host and between hosts; other frames are of \
+                    their port's class, which is one of these. Absent: all, but between hosts frames are of their port's \
+                    class.";
+        let classes = ArrayBuilder::new().items(class).min_items(Some(1));
+        classes.description(Some(said)).build()
+    }
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use units::{Class, ClassSet};
+
+    pub fn serialize<S: Serializer>(
+        classes: &Option<ClassSet>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        classes.map(|classes| classes.iter().collect::<Vec<_>>()).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<ClassSet>, D::Error> {
+        Ok(Some(Vec::<Class>::deserialize(deserializer)?.into_iter().collect()))
     }
 }
 
@@ -335,11 +409,7 @@ mod tests {
 
     /// Two networks, with two members each.
     fn networks() -> [NetworkSpec; 2] {
-        let network = |name: &str, vni| NetworkSpec {
-            name: NetworkName(name.into()),
-            vni,
-            members: Vec::new(),
-        };
+        let network = |name: &str, vni| NetworkSpec::new(NetworkName(name.into()), vni, Vec::new());
         [
             NetworkSpec {
                 members: vec![member(1, VTEPS[0]), member(2, VTEPS[1])],
@@ -357,6 +427,14 @@ mod tests {
         let mut networks = networks();
         change(&mut networks);
         assert_eq!(check_networks(&networks, None).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn a_network_that_may_use_no_class_is_told_what_to_write() {
+        complains(
+            |[blue, _]| blue.share.classes = Some(ClassSet::NONE),
+            "network `blue`: `share.classes` names none: name one or more, as [0, 3], or leave it out",
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Class, Mac, Prefix, Rate, hash};
+use units::{Bytes, Class, ClassSet, Mac, Prefix, Rate, hash};
 
 use crate::address::is_host;
 use crate::name::{is_interface, is_socket, is_word};
@@ -582,8 +582,9 @@ impl PortSpec {
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`] if there is no such network, if the port's address, as far as it is known,
-    /// is not that of the member with its label, or if it has an IP address of another member.
+    /// [`InvalidConfig`] if there is no such network, if it may not use the port's class, if the
+    /// port's address, as far as it is known, is not that of the member with its label, or if it
+    /// has an IP address of another member.
     pub fn check_within(
         &self,
         network: Option<&NetworkSpec>,
@@ -595,6 +596,7 @@ impl PortSpec {
             return Err(InvalidConfig::UnknownNetwork { port: port(), network: name.clone() });
         };
         let vtep = vtep.ok_or(InvalidConfig::NoUplink)?;
+        self.check_class(spec.share.classes)?;
         let Some(mac) = self.mac() else { return Ok(()) };
         if !spec.members.iter().any(|m| (m.mac, &m.vtep, m.label) == (mac, vtep, label)) {
             return Err(InvalidConfig::NoMember {
@@ -617,6 +619,25 @@ impl PortSpec {
             }
         }
         Ok(())
+    }
+
+    /// Whether the port's class is one that its network may use: one of these, if they are
+    /// declared.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig::PortClass`].
+    pub fn check_class(&self, classes: Option<ClassSet>) -> Result<(), InvalidConfig> {
+        match (&self.network, classes) {
+            (Some(network), Some(classes)) if !classes.contains(self.class) => {
+                Err(InvalidConfig::PortClass {
+                    port: self.name.clone(),
+                    class: self.class,
+                    network: network.clone(),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether what its sender says from, or of, an address of another's is refused.

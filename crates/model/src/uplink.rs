@@ -25,7 +25,8 @@ pub struct Uplink {
     #[serde(default = "all", with = "all_or_some")]
     pub credit: ClassSet,
     /// The DSCP of each class, class 0 first, in the outer header. Control packets have that of
-    /// [`CONTROL`]. Absent: the DSCP of the inner packet.
+    /// [`CONTROL`]. Absent: 0, or the DSCP of the inner packet if its network may [use
+    /// it](crate::NetworkShare::classes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<[Dscp; Class::COUNT]>,
     /// The TTL or hop limit of the outer header.

@@ -112,7 +112,7 @@ impl Host {
             label: host + 1,
         };
         let name = NetworkName("n".into());
-        let spec = NetworkSpec { name, vni: 7, members: hosts.map(member).collect() };
+        let spec = NetworkSpec::new(name, 7, hosts.map(member).collect());
         let directory = Directory::new(&[spec], &vtep(number).into()).expect("it stands");
         let delta = Topology::default().advance(&directory);
         let real = |vtep: &VtepList| {

@@ -38,7 +38,7 @@ use crate::error::OpenError;
 use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::outer::Outer;
-use crate::shared::{Networks, Shared};
+use crate::shared::{Carried, Networks, Shared};
 use crate::slots::{FRAMES, Owner, Slots};
 use crate::status;
 use crate::table::Table;
@@ -174,7 +174,7 @@ impl Overlay {
             events.push_back(Event::Forgotten(*peer));
         }
         for (network, declared) in networks {
-            self.shared.networks.set(*network, declared.as_ref().map(|declared| declared.vni()));
+            self.shared.networks.set(*network, declared.as_deref().map(Carried::new));
         }
         let are_closed = networks.iter().any(|(_, declared)| declared.is_none());
         if !gone.is_empty() || are_closed {

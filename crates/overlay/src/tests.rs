@@ -120,11 +120,8 @@ impl World {
                 .iter()
                 .map(|(machine, host)| member(*machine, far(*host), vni << 16 | machine));
             let own = member(1, VTEP.into(), *vni);
-            NetworkSpec {
-                name: NetworkName(vni.to_string()),
-                vni: *vni,
-                members: std::iter::once(own).chain(others).collect(),
-            }
+            let members = std::iter::once(own).chain(others).collect();
+            NetworkSpec::new(NetworkName(vni.to_string()), *vni, members)
         };
         let specs: Vec<_> = networks.iter().map(spec).collect();
         let directory = Directory::new(&specs, &VtepList::from(IpAddr::from(VTEP))).unwrap();

@@ -142,10 +142,9 @@ mod tests {
             vtep: vtep(*host, two[usize::from(*host)]),
             label: (u32::from(network) << 8) + u32::from(*machine) + 1,
         };
-        let spec = |(network, machines): (&u8, &BTreeMap<u8, u8>)| NetworkSpec {
-            name: NetworkName(network.to_string()),
-            vni: u32::from(*network) + 1,
-            members: machines.iter().map(|it| member(*network, it)).collect(),
+        let spec = |(network, machines): (&u8, &BTreeMap<u8, u8>)| {
+            let members = machines.iter().map(|it| member(*network, it)).collect();
+            NetworkSpec::new(NetworkName(network.to_string()), u32::from(*network) + 1, members)
         };
         let specs: Vec<_> = networks.iter().map(spec).collect();
         Directory::new(&specs, &vtep(0, two[0])).unwrap()

@@ -12,7 +12,7 @@ use lossless::{
 };
 use port::Port;
 use units::{Class, Instant};
-use wire::ethernet::{Peek, Tag};
+use wire::ethernet::Tag;
 
 use crate::captures::show_refused;
 use crate::line::{End, Line, Others};
@@ -103,11 +103,13 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 }
                 continue;
             };
-            // A frame without a tag keeps the class that it had at the far switch.
+            // A frame keeps the class that it had at the far switch, unless its tag chooses one.
+            let is_chosen =
+                arrival.network.is_none_or(|network| decisions.may_choose(&header, network));
             let of = |class| Class::all().find(|priority| priorities[*priority] == class);
-            if header.tci == Peek::UNTAGGED {
-                let class = arrival.class.and_then(of);
-                header = header.with_tag(class.map(|class| Tag { class, vlan: 0 }));
+            if !is_chosen && let Some(class) = arrival.class.and_then(of) {
+                let vlan = header.tag().map_or(0, |tag| tag.vlan);
+                header = header.with_tag(Some(Tag { class, vlan }));
             }
             let (bytes, frames) = view.on_wire();
             let size = Size { bytes: bytes as u32, frames: frames as u16 };

@@ -153,9 +153,10 @@ impl fmt::Display for Change<'_> {
             Self::Changed { to, .. } => ('~', to),
             Self::Removed(network) => ('-', network),
         };
-        let NetworkSpec { name, vni, members } = network;
+        let NetworkSpec { name, vni, members, .. } = network;
         write!(f, "{sign} {name} (vni {vni}, members: {})", members.len())?;
         let Self::Changed { from, to } = self else { return Ok(()) };
+        let share = if from.share == to.share { "" } else { ", share changed" };
         let by_mac = |network: &'_ NetworkSpec| -> BTreeMap<Mac, Member> {
             network.members.iter().map(|member| (member.mac, member.clone())).collect()
         };
@@ -164,7 +165,7 @@ impl fmt::Display for Change<'_> {
         let removed = from.keys().filter(|mac| !to.contains_key(mac)).count();
         let changed =
             to.iter().filter(|(mac, to)| from.get(mac).is_some_and(|from| from != *to)).count();
-        write!(f, ": {added} added, {changed} changed, {removed} removed")
+        write!(f, ": {added} added, {changed} changed, {removed} removed{share}")
     }
 }
 
@@ -209,7 +210,7 @@ mod tests {
             Member { mac: Mac::local(number), addresses, vtep: vteps[host].clone(), label: 7 }
         };
         let network =
-            |name: &str, vni, members| NetworkSpec { name: NetworkName(name.into()), vni, members };
+            |name: &str, vni, members| NetworkSpec::new(NetworkName(name.into()), vni, members);
         let networks =
             vec![network("blue", 100, vec![member(1, 0), member(2, 1)]), network("red", 2, vec![])];
         let status =

@@ -36,7 +36,7 @@ use super::porter::{self, Inspection, Made, Recipe, Ticket};
 use super::report;
 use super::told::Told;
 use super::watch::Sight;
-use super::{Coming, Host, Reply};
+use super::{Coming, Host, Reply, classes};
 use crate::store;
 
 /// How many large segments of one sender the switch holds, where full frames are small: 4 MiB of
@@ -228,6 +228,7 @@ impl Host {
         let network = network.map(|name| self.numbers.get(name).expect("the port has acquired it"));
         let forwarding = datapath::PortConfig {
             class: spec.class,
+            classes: classes(&self.directory, spec),
             network: network.unwrap_or_default(),
             storm: storm_limits(&spec.storm),
             antispoof: spec.has_antispoof(),
@@ -458,6 +459,8 @@ impl Host {
         let place = self.find(name).map_err(|_| ChangeError::UnknownPort(name.clone()))?;
         let spec = self.attached[place].spec.changed(change);
         spec.check()?;
+        let classes = classes(&self.directory, &spec);
+        spec.check_class(classes)?;
         if spec.ingress.frames > self.attached[place].slots {
             return Err(ChangeError::Memory {
                 port: name.clone(),
@@ -468,7 +471,7 @@ impl Host {
         let now = self.now();
         let config = port_config(&spec, self.attached[place].mtu);
         self.plane.switch_mut().configure(now, id, config);
-        self.plane.datapath_mut().set_class(id, spec.class);
+        self.plane.datapath_mut().set_class(id, spec.class, classes);
         self.plane.datapath_mut().set_storm_limits(id, storm_limits(&spec.storm));
         self.plane.set_pace(id, pace(&spec, self.attached[place].mtu));
         self.attached[place].spec = spec;

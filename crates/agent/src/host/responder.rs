@@ -226,7 +226,7 @@ mod tests {
             label: label.into(),
         };
         let name = NetworkName("blue".into());
-        let network = NetworkSpec { name, vni: 7, members: vec![member(1), member(2)] };
+        let network = NetworkSpec::new(name, 7, vec![member(1), member(2)]);
         let directory = Directory::new(&[network], &vtep(1)).unwrap();
         let mut switch = Switch::<u32>::new(Settings::default());
         let ports = [(); 2].map(|()| switch.attach(Instant::ZERO, PortConfig::default()).unwrap());

@@ -25,7 +25,7 @@ fn reply(frame: &[u8]) -> Vec<u8> {
         Member { mac: MACS[i], addresses, vtep: hosts[i].into(), label: 1 }
     };
     let name = NetworkName("blue".into());
-    let network = NetworkSpec { name, vni: 7, members: vec![member(0), member(1)] };
+    let network = NetworkSpec::new(name, 7, vec![member(0), member(1)]);
     let directory = Directory::new(&[network], &hosts[0].into()).unwrap();
     let mut buffer = [0; LONGEST_ANSWER];
     match answer(directory.network(7).unwrap(), 1400, frame, &Offload::NONE, &mut buffer) {

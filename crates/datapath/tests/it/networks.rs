@@ -11,9 +11,9 @@ use datapath::{
     Verdict, Vlans,
 };
 use lossless::{Audience, Destination, PortId, Reason};
-use model::{Member, NetworkName, NetworkSpec};
+use model::{Member, NetworkName, NetworkShare, NetworkSpec};
 use proptest::prelude::*;
-use units::{Class, Instant, Mac, Span};
+use units::{Class, ClassSet, Instant, Mac, Span};
 use wire::ethernet::{Peek, Tag};
 use zerocopy::IntoBytes;
 
@@ -58,6 +58,15 @@ fn vtep(number: u32) -> IpAddr {
 
 /// Machines of a network by their addresses, peers and labels, as far hosts declare them.
 fn declared(number: u16, machines: &BTreeMap<usize, (u32, u32)>) -> Declared {
+    declared_with(number, machines, None)
+}
+
+/// The same, where they may choose these classes.
+fn declared_with(
+    number: u16,
+    machines: &BTreeMap<usize, (u32, u32)>,
+    classes: Option<ClassSet>,
+) -> Declared {
     let vni = u32::from(number) + 100;
     let member = |(address, (host, label)): (&usize, &(u32, u32))| Member {
         mac: mac(*address),
@@ -65,11 +74,10 @@ fn declared(number: u16, machines: &BTreeMap<usize, (u32, u32)>) -> Declared {
         vtep: vtep(*host).into(),
         label: *label,
     };
-    let spec = NetworkSpec {
-        name: NetworkName(format!("n{number}")),
-        vni,
-        members: machines.iter().map(member).collect(),
-    };
+    let name = NetworkName(format!("n{number}"));
+    let share = NetworkShare { classes };
+    let members = machines.iter().map(member).collect();
+    let spec = NetworkSpec { share, ..NetworkSpec::new(name, vni, members) };
     let directory = Directory::new(&[spec], &vtep(99).into()).unwrap();
     let number_of = |it: IpAddr| (0..9).find(|number| vtep(*number) == it).map(peer);
     Declared::new(vni, directory.network(vni).unwrap(), number_of)
@@ -776,6 +784,50 @@ fn a_declared_address_is_known_in_its_ports_vlans() {
     // Nobody else is learned to have it.
     fate(&mut it, 1, 3, 8).unwrap();
     assert_eq!(fate(&mut it, 3, 2, 8), ports(&[3]));
+}
+
+#[test]
+fn a_tag_chooses_among_the_classes_of_its_network_and_between_hosts_among_declared_ones() {
+    const OWN: Class = Class::from_low_bits(2);
+    let mut it = Datapath::new(Settings::default());
+    for number in [0, 1] {
+        it.attach(port(number), PortConfig { class: OWN, ..local(1) });
+        it.pin(port(number), mac(number), 0);
+    }
+    it.set_uplink(port(UPLINK), Class::default());
+    let machines = BTreeMap::from([(7, (0, 7))]);
+    // To a port, to a machine on another host, and to all, who are here and there; and what comes
+    // from there.
+    let seen = |it: &mut Datapath, pcp: Option<u8>, vlan| {
+        let tag = pcp.map(|pcp| Tag { class: Class::from_low_bits(pcp), vlan });
+        let mut class = |from, source, to| {
+            let header = Peek::new(to, mac(source), tag);
+            let explained = it.explain(NOW, port(from), &header, network(1)).class;
+            let class = it.decide(NOW, port(from), &header, network(1)).class;
+            assert_eq!(explained, class);
+            class.pcp()
+        };
+        let [here, there] = [1, 7].map(|to| class(0, 0, mac(to)));
+        [here, there, class(0, 0, Mac::BROADCAST), class(UPLINK, 7, mac(0))]
+    };
+    let some = ClassSet::from_iter([1, 2, 3].map(Class::from_low_bits));
+    for (classes, pcp, expected) in [
+        (None, None, [2, 2, 2, 0]),
+        (None, Some(7), [7, 2, 2, 7]),
+        (None, Some(0), [0, 2, 2, 0]),
+        (Some(some), None, [2, 2, 2, 1]),
+        (Some(some), Some(3), [3, 3, 3, 3]),
+        (Some(some), Some(7), [2, 2, 2, 1]),
+        (Some(some), Some(0), [2, 2, 2, 1]),
+    ] {
+        it.declare(network(1), Some(Arc::new(declared_with(1, &machines, classes))));
+        (0..2).for_each(|number| it.set_class(port(number), OWN, classes));
+        assert_eq!(seen(&mut it, pcp, 0), expected, "{classes:?} {pcp:?}");
+    }
+    // Of a network without machines elsewhere, nothing that is flooded leaves the host.
+    it.declare(network(1), None);
+    (0..2).for_each(|number| it.set_class(port(number), OWN, None));
+    assert_eq!(seen(&mut it, Some(5), 0)[2], 5);
 }
 
 #[test]

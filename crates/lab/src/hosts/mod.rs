@@ -213,7 +213,8 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
     let names: BTreeSet<_> = here.clone().map(network_of).collect();
     let network = |(vni, name): (u32, NetworkName)| {
         let members = labelled().filter(|(_, endpoint)| network_of(endpoint) == name);
-        NetworkSpec { vni, members: members.map(member).collect(), name }
+        let members = members.map(member).collect();
+        NetworkSpec::new(name, vni, members)
     };
     let networks = (NETWORK_NUMBER..).zip(names).map(network).collect();
     HostConfig {

@@ -193,9 +193,9 @@ impl TrunkConfig {
         }
     }
 
-    /// DSCP and ECN of an outer packet with a frame of this class, whose inner packet has this
-    /// traffic class: the inner DSCP or that of the class (RFC 2983 §3.1), and the inner ECN field
-    /// (RFC 6040 §4.1).
+    /// DSCP and ECN of an outer packet with a frame of this class, of whose inner packet this
+    /// traffic class may be [shown](super::super::shared::Networks::shown): its DSCP or that of the
+    /// class (RFC 2983 §3.1), and its ECN field (RFC 6040 §4.1).
     pub fn marking(&self, class: Class, inner: u8) -> Marking {
         let traffic_class = self.dscp.map_or(inner, |dscp| dscp[class].within(inner));
         Marking { traffic_class, class }

@@ -81,7 +81,8 @@ impl Trunk {
         let flow = wire::flow::hash(bytes, bytes.len());
         let Path { underlay, far } = paths.get(paths.of(flow));
         let mut underlay = underlay.borrow_mut();
-        let marking = config.marking(leaving.class, traffic_class(bytes));
+        let inner = networks.shown(leaving.network, traffic_class(bytes));
+        let marking = config.marking(leaving.class, inner);
         let sealer = Sealer::of(channel, now);
         let mut out = Out { config, underlay: &mut underlay, vni, marking, sealer };
         if !out.underlay.has_room(flow) {
@@ -128,7 +129,7 @@ impl Trunk {
         let (Some(vni), Some(going)) = (vni, going) else { return Err((first, Halt::Unfit)) };
         let mut underlay = underlay.borrow_mut();
         let stream = stream_of(flow);
-        let marking = config.marking(stream.class, traffic_class(bytes));
+        let marking = config.marking(stream.class, networks.shown(network, traffic_class(bytes)));
         // A card would change what is sealed.
         let may_be_cut = first == 0 && !config.obeys_pauses && channel.is_none();
         let sealer = Sealer::of(channel, now);
@@ -280,8 +281,10 @@ impl Trunk {
             };
             let view = senders.frame(port, slot);
             let bytes = whole(&view, scratch);
-            out.vni = networks.vni(senders.network(port)).unwrap_or(0);
-            out.marking = config.marking(data.stream.class, traffic_class(bytes));
+            let network = senders.network(port);
+            out.vni = networks.vni(network).unwrap_or(0);
+            let inner = networks.shown(network, traffic_class(bytes));
+            out.marking = config.marking(data.stream.class, inner);
             let going = match usize::from(data.len.get()) == bytes.len() {
                 true => Going::new(bytes, view.offload(), config.most),
                 false => Going::in_parts(bytes, view.offload(), config.most),

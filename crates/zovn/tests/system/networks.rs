@@ -114,7 +114,7 @@ fn member(label: u32) -> Member {
 }
 
 fn network(name: &str, vni: u32, members: Vec<Member>) -> NetworkSpec {
-    NetworkSpec { name: NetworkName(name.into()), vni, members }
+    NetworkSpec::new(NetworkName(name.into()), vni, members)
 }
 
 const UPLINK: &str = "[uplink]\nvtep = '192.0.2.1'\n";

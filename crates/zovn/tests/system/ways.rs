@@ -109,11 +109,7 @@ impl World {
                 ..AgentSettings::default()
             },
             uplink: Some(uplink),
-            networks: vec![NetworkSpec {
-                name: network,
-                vni: 7,
-                members: vec![member(0), member(1)],
-            }],
+            networks: vec![NetworkSpec::new(network, 7, vec![member(0), member(1)])],
             ports: vec![port],
         };
         let file = self.directory.path().join(format!("host{host}.toml"));

@@ -15,14 +15,14 @@ use tunnel::message::Message;
 use tunnel::outer::{Encapsulation, Received, Vteps};
 use tunnel::{Counters, Data, SessionConfig, Stream};
 use underlay::{Transport, Underlay};
-use units::{Class, Instant, Mac, Rng, Span};
+use units::{Class, ClassSet, Instant, Mac, Rng, Span};
 use wire::ecn::Ecn;
 use wire::{Layout, Offload, geneve};
 
 use super::super::config::flow_of;
 use super::super::{Path, Trunk, TrunkConfig};
 use super::{large, session};
-use crate::shared::{Networks, Shared};
+use crate::shared::{Carried, Networks, Shared};
 use crate::slots::{Counts, FRAMES, Owner, Slots};
 
 /// How many flows there are: each to a receiver of its own, in a class of its own.
@@ -196,7 +196,7 @@ fn trunk(
 /// What the trunks of a host share, with memory for so many frames of each size.
 pub fn shared(frames: Counts) -> Shared {
     let mut networks = Networks::default();
-    networks.set(NETWORK, Some(VNI));
+    networks.set(NETWORK, Some(Carried { vni: VNI, classes: ClassSet::ALL }));
     let (slots, patience) = (Slots::new(frames), Span::from_secs(1_000_000));
     Shared {
         slots,

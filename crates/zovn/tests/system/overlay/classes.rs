@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kernel::netlink::Netlink;
 use kernel::packet;
-use model::{CONTROL, ClassKind, LargeSegments};
+use model::{CONTROL, ClassKind, LargeSegments, NetworkShare};
 use rustix::net::{SendFlags, sockopt};
 use units::{Class, ClassSet, Dscp, Rate};
 use wire::ethernet::{self, Tag, ethertype};
@@ -33,6 +33,7 @@ fn a_tagged_frame_meets_its_class_in_the_fabric_and_is_paused_there_as_that() {
     let mut plan = Plan::new(&[SENDER, READER]);
     let dscp = std::array::from_fn(|class| Dscp::new(8 * class as u8).unwrap());
     (plan.uplink.dscp, plan.fabric.dscp) = (Some(dscp), Some(dscp));
+    plan.share = may_use(&[CLASS]);
     plan.uplink.pfc = Some(plan.fabric.ports[0].rate);
     plan.fabric.classes[CLASS.index()] = ClassKind::Lossless;
     plan.fabric.ports[1].rate = Rate::from_bits_per_sec(50_000_000).unwrap();
@@ -77,9 +78,42 @@ fn a_tagged_frame_meets_its_class_in_the_fabric_and_is_paused_there_as_that() {
 }
 
 #[test]
+fn no_guest_chooses_a_class_between_hosts_that_its_network_may_not_use() {
+    const TOP: Class = Class::from_low_bits(7);
+    // The fabric goes by code points, and nothing says which class has which: what is in frames
+    // would tell, if it were shown.
+    let dscp = std::array::from_fn(|class| Dscp::new(8 * class as u8).unwrap());
+    for (share, expected) in
+        [(NetworkShare::default(), vec![0]), (may_use(&[CLASS]), vec![0, CLASS.pcp()])]
+    {
+        let mut plan = Plan::new(&[SENDER, READER]);
+        (plan.share, plan.fabric.dscp, plan.uplink.bfd) = (share, Some(dscp), None);
+        let mut world = World::new(plan);
+        let reader = world.udp(READER, 7);
+        world.ping(SENDER, READER.v4());
+        let sender = wire_of(&world);
+        for number in 0..64 {
+            let class = [TOP, CLASS][number as usize % 2];
+            let bytes = marked(class, 7, number);
+            rustix::net::send(&sender, &bytes, SendFlags::empty()).unwrap();
+        }
+        // Frames of two classes may overtake each other.
+        let mut came: Vec<_> = (0..64).map(|_| next(&reader).unwrap()).collect();
+        came.sort_unstable();
+        assert!(came.iter().copied().eq(0..64), "{came:?}");
+        until(|| (0..2).all(|host| world.status(host).ledger.held == 0));
+        let report = world.fabric();
+        let received = report.ports["h0"].iter().filter(|(_, class)| class.received.frames > 0);
+        let met: Vec<_> = received.map(|(class, _)| *class).collect();
+        assert_eq!(met, expected, "{share:?}: {report:?}");
+    }
+}
+
+#[test]
 fn of_a_fabric_that_drops_one_class_is_repaired_and_another_is_not() {
     const FORGOTTEN: Class = Class::from_low_bits(1);
     let mut plan = Plan::new(&[SENDER, READER]);
+    plan.share = may_use(&[CLASS, FORGOTTEN]);
     plan.fabric.loss = 0.02;
     plan.uplink.retransmit = [Class::default(), CLASS].into_iter().collect();
     plan.uplink.credit = ClassSet::from_iter([FORGOTTEN]).others();
@@ -113,16 +147,24 @@ fn of_a_fabric_that_drops_one_class_is_repaired_and_another_is_not() {
     assert!(ours.sent >= 2 * count && ours.retransmitted < count, "{ours:?}");
 }
 
+/// What networks may use class 0 and these.
+fn may_use(classes: &[Class]) -> NetworkShare {
+    let classes = classes.iter().copied().chain([Class::default()]).collect();
+    NetworkShare { classes: Some(classes) }
+}
+
 /// The numbers of datagrams that come, until none has for a second. Behind one that is missing,
 /// others wait up to 20 ms.
 fn numbers(socket: &UdpSocket) -> Vec<u32> {
     socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    std::iter::from_fn(|| next(socket)).collect()
+}
+
+/// The number of the next datagram; `None` if none comes for the socket's time.
+fn next(socket: &UdpSocket) -> Option<u32> {
     let mut datagram = [0; 2000];
-    let number = || {
-        socket.recv(&mut datagram).ok()?;
-        Some(u32::from_be_bytes(*datagram[1..].first_chunk().unwrap()))
-    };
-    std::iter::from_fn(number).collect()
+    socket.recv(&mut datagram).ok()?;
+    Some(u32::from_be_bytes(*datagram[1..].first_chunk().unwrap()))
 }
 
 /// Where the sender's frames are sent as they are.
@@ -133,6 +175,15 @@ fn wire_of(world: &World) -> OwnedFd {
 
 /// A datagram to a port that says its number, behind a tag that says its class.
 fn frame(class: Class, port: u16, number: u32) -> Vec<u8> {
+    frame_with(class, 0, port, number)
+}
+
+/// The same, of which the packet's code point says the class as well (RFC 2474 §4.2.2).
+fn marked(class: Class, port: u16, number: u32) -> Vec<u8> {
+    frame_with(class, class.pcp() << 5, port, number)
+}
+
+fn frame_with(class: Class, traffic_class: u8, port: u16, number: u32) -> Vec<u8> {
     let mut payload = vec![0; 1000];
     payload[1..5].copy_from_slice(&number.to_be_bytes());
     let ethernet = ethernet::Header::new(READER.mac(), SENDER.mac(), ethertype::VLAN);
@@ -141,7 +192,9 @@ fn frame(class: Class, port: u16, number: u32) -> Vec<u8> {
         std::net::IpAddr::V4(address) => address,
         std::net::IpAddr::V6(_) => unreachable!("it was asked for its address of IPv4"),
     });
-    let ip = ipv4::Header::new(from, to, protocol::UDP, udp::Header::LEN + payload.len()).unwrap();
+    let ip = ipv4::Header::new(from, to, protocol::UDP, udp::Header::LEN + payload.len())
+        .unwrap()
+        .with_traffic_class(traffic_class);
     let udp = udp::Header::new(9, port, payload.len()).unwrap();
     [ethernet.as_bytes(), tag.as_flattened(), ip.as_bytes(), udp.as_bytes(), &payload].concat()
 }

@@ -127,7 +127,7 @@ fn what_changes_in_networks_costs_those_who_stay_no_frame() {
                 let own = Member { vtep: world.vtep(0).into(), ..other(number, 90) };
                 let members = vec![own, other(number + 50, 90)];
                 let name = NetworkName("more".into());
-                client.set_network(&NetworkSpec { name: name.clone(), vni: 90, members }).unwrap();
+                client.set_network(&NetworkSpec::new(name.clone(), 90, members)).unwrap();
                 if number % 3 == 0 {
                     client.remove_network(&name).unwrap();
                 }

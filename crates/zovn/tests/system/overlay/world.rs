@@ -20,8 +20,8 @@ use kernel::joined;
 use kernel::netns::Namespace;
 use lab::physical::{FabricPort, FabricReport, FabricSpec};
 use model::{
-    AgentSettings, AgentStatus, Attachment, HostConfig, Member, NetworkName, NetworkSpec, PortName,
-    PortSpec, PortStatus, TunnelKey, TunnelMode, Uplink, VtepList,
+    AgentSettings, AgentStatus, Attachment, HostConfig, Member, NetworkName, NetworkShare,
+    NetworkSpec, PortName, PortSpec, PortStatus, TunnelKey, TunnelMode, Uplink, VtepList,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Mac, Prefix, Rate, Span};
@@ -78,6 +78,8 @@ pub struct Plan {
     pub is_cable: bool,
     /// The first network's number in tunnels.
     pub first_vni: u32,
+    /// What each network may have of what they share.
+    pub share: NetworkShare,
     /// Hosts without an agent of ours.
     pub foreign: Vec<usize>,
     /// The key of all hosts, and what it does, if they have one.
@@ -113,6 +115,7 @@ impl Plan {
             mtu: Some(1500),
             is_cable: false,
             first_vni: 7,
+            share: NetworkShare::default(),
             foreign: Vec::new(),
             key: None,
             second: None,
@@ -286,7 +289,8 @@ impl World {
                 Some(network) => network.members.push(member),
                 None => {
                     let vni = networks.len() as u32 + self.plan.first_vni;
-                    networks.push(NetworkSpec { name, vni, members: vec![member] });
+                    let share = self.plan.share;
+                    networks.push(NetworkSpec { name, vni, share, members: vec![member] });
                 }
             }
         }
