@@ -239,7 +239,8 @@ impl<F: Copy> Arrivals<'_, F> {
         let Self { switch, now, from, standing, .. } = self;
         let (now, from, class) = (*now, *from, stamp.class());
         let Port { config, ingress, .. } = &mut switch.ports[from];
-        let most = config.ingress.frames.max(1).saturating_sub(ingress.classes[class].held.frames);
+        let most = config.ingress.frames.max(1) + ingress.lent;
+        let most = most.saturating_sub(ingress.classes[class].held.frames);
         if most == 0 {
             ingress.pause(now);
             return Offered::Full(frame);

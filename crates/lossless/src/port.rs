@@ -33,6 +33,8 @@ pub(crate) struct Ingress {
     /// Frames in flows that are set aside, without copies for bystanders. As many as [may
     /// be](PortConfig::aside) count as one of those at their quota.
     pub aside: u32,
+    /// How many frames more than the limits say may be held, and set aside.
+    pub lent: u32,
     pub classes: ClassMap<IngressClass>,
     /// Since when the sender has been held back, if it is.
     pub paused_since: Option<Instant>,
@@ -52,13 +54,13 @@ pub(crate) struct IngressClass {
 }
 
 impl IngressClass {
-    /// How many more frames may be held.
+    /// How many more frames may be held, if so many are lent.
     #[inline]
-    fn room(&self, limits: &Limits) -> u32 {
+    fn room(&self, limits: &Limits, lent: u32) -> u32 {
         if self.held.bytes >= limits.bytes.0 {
             0
         } else {
-            limits.frames.max(1).saturating_sub(self.held.frames)
+            (limits.frames.max(1) + lent).saturating_sub(self.held.frames)
         }
     }
 
@@ -149,6 +151,7 @@ impl Port {
                 classes: ClassMap::default(),
                 at_quota: 0,
                 aside: 0,
+                lent: 0,
                 paused_since: None,
                 paused: Span::ZERO,
                 copies: None,
@@ -210,12 +213,13 @@ impl Ingress {
         if self.at_quota > 0 {
             return 0;
         }
-        self.classes.0.iter().map(|class| class.room(&config.ingress)).min().unwrap_or(0)
+        let rooms = self.classes.0.iter().map(|class| class.room(&config.ingress, self.lent));
+        rooms.min().unwrap_or(0)
     }
 
     /// How many more frames of one class the sender may have held; 0 while a VOQ is at its quota.
     pub(crate) fn room_in(&self, config: &PortConfig, class: Class) -> u32 {
-        if self.at_quota > 0 { 0 } else { self.classes[class].room(&config.ingress) }
+        if self.at_quota > 0 { 0 } else { self.classes[class].room(&config.ingress, self.lent) }
     }
 
     /// Whether nothing of one class is held, and no quota holds the sender back: there is room
@@ -231,13 +235,13 @@ impl Ingress {
 
     /// Whether as many of the sender's frames are set aside as may be.
     pub(crate) fn is_pressed(&self, config: &PortConfig) -> bool {
-        self.aside >= config.aside()
+        self.aside >= config.aside() + self.lent
     }
 
     /// One more of the sender's frames is set aside.
     pub(crate) fn set_aside(&mut self, config: &PortConfig) {
         self.aside += 1;
-        self.at_quota += u32::from(self.aside == config.aside());
+        self.at_quota += u32::from(self.aside == config.aside() + self.lent);
     }
 
     /// So many of the sender's frames are set aside no more.
@@ -248,6 +252,24 @@ impl Ingress {
             self.at_quota -= 1;
             self.resume(now, config);
         }
+    }
+
+    /// So many frames more than the limits say may be held, and set aside.
+    pub(crate) fn lend(&mut self, now: Instant, frames: u32, config: &PortConfig) {
+        let was_pressed = self.is_pressed(config);
+        self.lent = frames;
+        match (was_pressed, self.is_pressed(config)) {
+            (true, false) => self.at_quota -= 1,
+            (false, true) => self.at_quota += 1,
+            _ => {}
+        }
+        self.resume(now, config);
+    }
+
+    /// Whether at most half of what the limits say is held, and set aside.
+    pub(crate) fn is_usual(&self, config: &PortConfig) -> bool {
+        let held = self.classes.0.iter().map(|class| class.held.frames).max().unwrap_or(0);
+        held <= config.ingress.frames / 2 && self.aside <= config.aside() / 2
     }
 
     pub(crate) fn pause(&mut self, now: Instant) {

@@ -113,6 +113,17 @@ impl<F: Copy> Switch<F> {
         port.ingress.room(&port.config)
     }
 
+    /// Lets so many more frames of a port's sender be held, and set aside, than its limits say.
+    /// With 0, that ends once at most half of what the limits say is held. Whether something is
+    /// lent.
+    pub fn lend(&mut self, now: Instant, port: PortId, frames: u32) -> bool {
+        let Port { config, ingress, .. } = self.port_mut(port);
+        if frames > 0 || ingress.is_usual(config) {
+            ingress.lend(now, frames, config);
+        }
+        ingress.lent > 0
+    }
+
     /// Whether a port gets no more copies of what is for many, as it is [about to go](Self::close).
     pub fn is_closed(&self, port: PortId) -> bool {
         self.port(port).egress.closed

@@ -17,6 +17,7 @@
 
 mod audit;
 mod captures;
+mod divert;
 mod filter;
 mod ledgers;
 mod line;

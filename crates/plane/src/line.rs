@@ -2,7 +2,7 @@
 
 use datapath::Network;
 use lossless::{PortId, PortSet, Reason, Released};
-use port::{FrameView, Port, PortError, Slot};
+use port::{FrameView, Like, Port, PortError, Slot};
 use units::Gcra;
 
 use crate::peers::{Peers, Senders};
@@ -35,6 +35,14 @@ impl<P: Port, F: Peers> End<P, F> {
         match self {
             Self::Device(device) => device.frame(slot),
             Self::Uplink(peers) => peers.frame(slot),
+        }
+    }
+
+    /// Has what is like a frame wait apart from all else of its sender: see [`Port::divert`].
+    pub fn divert(&mut self, slot: Slot, like: Like) -> bool {
+        match self {
+            Self::Device(device) => device.divert(slot, like),
+            Self::Uplink(_) => false,
         }
     }
 

@@ -23,6 +23,7 @@ use port::{Port, PortError, Slot};
 use units::{Gcra, Instant};
 
 use crate::audit::Audit;
+use crate::divert::Diversions;
 use crate::line::{End, Line, Lines};
 use crate::peers::{NoPeers, Peers};
 use crate::retag::Retagged;
@@ -72,6 +73,7 @@ pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate> {
     pub(crate) refused: Vec<Slot>,
     /// The same of frames from far hosts.
     pub(crate) turned_away: Vec<(Slot, Reason)>,
+    pub(crate) diversions: Diversions,
     audit: Audit,
     /// The frame whose tag was changed last.
     pub(crate) retagged: Retagged,
@@ -110,6 +112,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             gate,
             refused: Vec::with_capacity(BURST as usize),
             turned_away: Vec::new(),
+            diversions: Diversions::default(),
             audit: Audit::default(),
             retagged: Retagged::default(),
             taps: None,
@@ -159,6 +162,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         self.datapath.detach(id);
         self.release_all(now, gone);
         // Its number may soon be another port's: nothing of it may stay.
+        self.diversions.forget(id);
         let Self { rx_ready, unarmed, armed, doubtful, needs_flush, paced, tx_blocked, .. } = self;
         let [armed, doubtful] =
             [armed, doubtful].map(|Armed { ingress, egress }| [ingress, egress]);
@@ -455,6 +459,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         let mut gone = Vec::new();
         self.switch.tick(now, |released| gone.push(released));
         self.release_all(now, gone);
+        self.divert_slow();
+        self.lend_room(now);
         let Self { audit, switch, lines, .. } = self;
         audit.step(switch, lines.iter().map(|line| line.as_ref().map(|line| line.id)));
     }

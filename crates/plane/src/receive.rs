@@ -40,6 +40,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             responder,
             gate,
             refused,
+            diversions,
             taps,
             ..
         } = self;
@@ -55,7 +56,11 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             paced.insert(id);
             return false;
         }
-        let mut most = switch.room(now, id).min(BURST);
+        let room = switch.room(now, id);
+        if room < switch.config(id).ingress.frames / 2 || line.device().is_crowded() {
+            diversions.note_crowded(id);
+        }
+        let mut most = room.min(BURST);
         if most == 0 {
             return false;
         }

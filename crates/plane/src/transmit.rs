@@ -2,7 +2,7 @@
 
 use datapath::Datapath;
 use lossless::{Flow, Head, PortId, Reason, Refusal, Released};
-use port::{FrameView, Port, Slot, Taken};
+use port::{FrameView, Like, Port, Slot, Taken};
 use units::{Instant, Span};
 
 use crate::line::{End, Line, release};
@@ -57,8 +57,18 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         line: &mut Line<P, F>,
         parked: Option<Flow>,
     ) -> bool {
-        let Self { datapath, switch, lines, needs_flush, tx_blocked, gate, taps, retagged, .. } =
-            self;
+        let Self {
+            datapath,
+            switch,
+            lines,
+            needs_flush,
+            tx_blocked,
+            gate,
+            diversions,
+            taps,
+            retagged,
+            ..
+        } = self;
         let retags = datapath.retags();
         if line.failed.is_some() {
             return false;
@@ -103,7 +113,14 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                         release(lines, needs_flush, released);
                     }
                 }
-                Clearance::Hold(flow, _) => head.park(flow),
+                Clearance::Hold(flow, _) => {
+                    let slot = head.frame();
+                    head.park(flow);
+                    if source.end.divert(slot, Like::Socket) {
+                        needs_flush.insert(ingress);
+                        diversions.note_opening(ingress);
+                    }
+                }
                 Clearance::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
                 Clearance::Go(_) | Clearance::Free => {
                     if retags {

@@ -29,6 +29,6 @@ pub mod stream;
 mod view;
 
 pub use pool::Pool;
-pub use port::{BURST, Left, Port, PortError, Slot, Taken};
+pub use port::{BURST, Left, Like, Port, PortError, Slot, Taken};
 pub use span::Span;
 pub use view::{FrameView, MAX_SPANS};

@@ -41,6 +41,15 @@ pub enum Left {
     Full,
 }
 
+/// How far frames are alike.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Like {
+    /// They are for the same UDP socket.
+    Socket,
+    /// They are for the same Ethernet address.
+    Receiver,
+}
+
 /// Where frames enter and leave: from the switch's ingress (`receive`) to its egress (`transmit`).
 pub trait Port {
     /// Lifts at most `most` frames from the device into this port's slots, telling `arrived` of
@@ -71,6 +80,24 @@ pub trait Port {
     /// sender has for its frames, so that it can send others. A port whose slots are no sender's
     /// memory has nothing to do.
     fn keep(&mut self, _most: usize) {}
+
+    /// Whether so much of this port's memory is used up that its sender may soon be held back.
+    fn is_crowded(&self) -> bool {
+        false
+    }
+
+    /// How many small frames more than usual this port's memory may be used for now, because what
+    /// was sent before something was [diverted](Self::divert) may still come.
+    fn more(&self) -> u32 {
+        0
+    }
+
+    /// What is like the frame in a slot goes to a receiver that takes it more slowly than it is
+    /// sent: from a [flush](Self::flush) on its sender is held back apart from all else, if the
+    /// device can do that. Whether it can, and did not do so already.
+    fn divert(&mut self, _slot: Slot, _like: Like) -> bool {
+        false
+    }
 
     /// Hands one frame, from anybody's memory, to this port's receiver: one copy.
     ///

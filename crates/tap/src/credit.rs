@@ -40,7 +40,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustix::net::sockopt::set_socket_send_buffer_size_force;
-use units::Rate;
+use units::{Mac, Rate};
 
 use kernel::netlink::{
     Handle, Netlink, NetlinkError, POSTED, Qdisc, QdiscKind, TokenBucket, encode, set_request,
@@ -61,7 +61,7 @@ const SMALLEST: u32 = 32;
 
 /// The least that the bucket counts a packet as (tc-tbf(8), `mpu`): the smallest frame of IEEE
 /// 802.3 §3.2.7, with its check sequence.
-const MINIMUM: u16 = 64;
+pub(super) const MINIMUM: u16 = 64;
 
 /// The number of packets that the device's ring must hold: its `txqueuelen`.
 pub(super) const RING: u32 = 2 * BURST / SMALLEST;
@@ -80,7 +80,7 @@ const _: () = assert!(LARGEST <= BURST / 2, "a bucket with half its tokens passe
 /// 212,992 bytes each (net.core.wmem_default; a packet counts no more than it takes from its
 /// socket's buffer), or 256 TCP connections with 4 MiB each (net.ipv4.tcp_limit_output_bytes; more
 /// connections share net.ipv4.tcp_mem).
-const LIMIT: u32 = 1 << 30;
+pub(super) const LIMIT: u32 = 1 << 30;
 
 /// The handle of our bucket on the device.
 pub(super) const BUCKET: Handle = Handle(0x7a6f, 0);
@@ -118,11 +118,11 @@ pub(super) struct Credit {
 }
 
 impl Credit {
-    /// Installs the bucket, full.
+    /// Installs the bucket, full. What hangs in it stays.
     pub fn install(netlink: &mut Netlink, link: u32, kick: Kick) -> Result<Self, NetlinkError> {
-        netlink.set_qdisc(link, bucket())?;
+        netlink.set_qdisc(link, root())?;
         // Without NLM_F_CREATE: a bucket that was removed is reported, not made again.
-        let refill = encode(0, POSTED, set_request(link, bucket()));
+        let refill = encode(0, POSTED, set_request(link, root()));
         let account = Account::default();
         Ok(Self { account, refill, refill_due: false, kick, kick_due: false })
     }
@@ -139,10 +139,20 @@ impl Credit {
         self.account.seen_empty = true;
     }
 
-    /// Whether this frame is a kick.
+    /// The number of a frame of ours: 0 of a kick.
     #[inline]
-    pub fn is_kick(&self, frame: &[u8]) -> bool {
-        frame == self.kick.frame
+    pub fn own(&self, frame: &[u8]) -> Option<u8> {
+        self.kick.read(frame)
+    }
+
+    /// A kick is due although the bucket was not filled.
+    pub fn kick_soon(&mut self) {
+        self.kick_due = true;
+    }
+
+    /// What sends kicks.
+    pub fn kick(&self) -> &Kick {
+        &self.kick
     }
 
     /// Makes a grant if one is due. Returns `false` if the kernel had no memory: then it must be
@@ -165,11 +175,14 @@ impl Credit {
             }
         }
         if self.kick_due {
-            self.kick_due = !self.kick.send()?;
+            self.kick_due = !self.kick.send(KICK)?;
         }
         Ok(!self.kick_due)
     }
 }
+
+/// The number of a kick.
+const KICK: u8 = 0;
 
 /// Sends kicks: frames into the container's end that make the bucket check its tokens.
 ///
@@ -183,6 +196,9 @@ pub(super) struct Kick {
 
 impl Kick {
     const LEN: usize = 60;
+
+    /// Where a frame's number is: the last byte of its destination.
+    const NUMBER: usize = 5;
 
     /// An EtherType for local experiments (IEEE 802 §9.2.3): bridges and hosts ignore it.
     const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
@@ -205,9 +221,24 @@ impl Kick {
         Ok(Self { socket, frame })
     }
 
-    /// Sends a kick. Returns `false` if it must be tried again.
-    fn send(&self) -> io::Result<bool> {
-        match rustix::net::send(&self.socket, &self.frame, SendFlags::DONTWAIT) {
+    /// The Ethernet address that a frame with this number is sent to.
+    pub fn address(&self, number: u8) -> Mac {
+        let [a, b, c, d, e, ..] = self.frame;
+        Mac([a, b, c, d, e, number])
+    }
+
+    /// The number of a frame of ours.
+    #[inline]
+    fn read(&self, frame: &[u8]) -> Option<u8> {
+        let (number, rest) = (*frame.get(Self::NUMBER)?, &frame[Self::NUMBER + 1..]);
+        (rest == &self.frame[Self::NUMBER + 1..]).then_some(number)
+    }
+
+    /// Sends a frame with a number. Returns `false` if it must be tried again.
+    pub fn send(&self, number: u8) -> io::Result<bool> {
+        let mut frame = self.frame;
+        frame[Self::NUMBER] = number;
+        match rustix::net::send(&self.socket, &frame, SendFlags::DONTWAIT) {
             // A full bucket has dropped the kick, but has checked its tokens. A device that is down
             // has lost everything it held, and checks when it comes up.
             Ok(_) | Err(Errno::NOBUFS | Errno::NETDOWN) => Ok(true),
@@ -223,18 +254,23 @@ fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> io::Result<()> {
     Ok(set_socket_send_buffer_size_force(socket, bytes / 2)?)
 }
 
-/// The netlink attributes of a full bucket.
-fn bucket() -> Qdisc {
-    let kind = QdiscKind::TokenBucket(TokenBucket {
+/// The device's bucket, full.
+fn root() -> Qdisc {
+    Qdisc { parent: Handle::ROOT, handle: BUCKET, kind: bucket(BURST, MINIMUM) }
+}
+
+/// A bucket that is filled by being set, to `burst` bytes, and counts a packet as `least` bytes at
+/// least.
+pub(super) fn bucket(burst: u32, least: u16) -> QdiscKind {
+    QdiscKind::TokenBucket(TokenBucket {
         // A byte a second, the lowest possible rate.
         rate: Rate::from_bits_per_sec(8).expect("8 is not 0"),
-        burst_bytes: BURST,
+        burst_bytes: burst,
         limit_bytes: LIMIT,
         overhead_bytes: 0,
-        smallest_bytes: MINIMUM,
+        smallest_bytes: least,
         largest_bytes: None,
-    });
-    Qdisc { parent: Handle::ROOT, handle: BUCKET, kind }
+    })
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@
 
 mod credit;
 mod inspect;
+mod lanes;
 mod memory;
 mod write;
 
@@ -36,12 +37,13 @@ use kernel::netns::{Namespace, NamespaceError};
 use kernel::steering::Steering;
 use kernel::tun::Device;
 use port::cut::Cutter;
-use port::{FrameView, Left, Port, PortError, Slot, Taken};
+use port::{FrameView, Left, Like, Port, PortError, Slot, Taken};
 use units::Mac;
 use wire::Offload;
 
 use self::credit::{Credit, Kick};
 pub use self::inspect::{Counters, Inspector, Seen};
+use self::lanes::{Interface, Lanes};
 use self::memory::{Memory, Read};
 use self::write::write;
 
@@ -155,6 +157,7 @@ pub struct TapPort {
     /// The interface was down when a frame was last written to it, and has sent none since.
     down: bool,
     credit: Credit,
+    lanes: Lanes,
     memory: Memory,
     cutter: Cutter,
 }
@@ -195,6 +198,7 @@ impl TapPort {
         // The queue comes first: an adopted interface may be up already.
         let kick = namespace.run(|| Kick::new(link))?.map_err(because)?;
         let credit = Credit::install(&mut netlink, link, kick)?;
+        let lanes = Lanes::new(&mut netlink, link, is_adopted, config.small_slots / 2);
         netlink.change_link("lo", LinkChange { up: Some(true), ..LinkChange::default() })?;
         let change = LinkChange {
             mtu: Some(config.mtu),
@@ -233,6 +237,7 @@ impl TapPort {
             offload: config.offload,
             down: false,
             credit,
+            lanes,
             memory: Memory::new(config.small_slots, config.large_slots),
             cutter: Cutter::default(),
         })
@@ -259,6 +264,22 @@ impl TapPort {
         self.is_adopted
     }
 
+    #[cold]
+    fn settle_lanes(&mut self) {
+        let Self { namespace, netlink, interface, link, credit, lanes, .. } = self;
+        let kick = credit.kick();
+        let is_filled =
+            lanes.settle(&mut Interface { netlink, namespace, name: interface, link: *link, kick });
+        if is_filled {
+            credit.kick_soon();
+        }
+    }
+
+    /// Why what is for a slow receiver cannot wait apart from what is for others, if so.
+    pub fn without_lanes(&self) -> Option<&str> {
+        self.lanes.fault()
+    }
+
     fn error(&self, operation: &'static str, source: io::Error) -> PortError {
         PortError { device: self.name.clone(), operation, source }
     }
@@ -281,14 +302,24 @@ impl Port for TapPort {
                 Ok(Read::Frame { slot, charged }) => {
                     let frame = self.memory.frame(slot);
                     self.credit.read(charged);
-                    if self.credit.is_kick(frame.bytes) {
+                    if let Some(number) = self.credit.own(frame.bytes) {
+                        self.lanes.read_own(number);
                         continue;
                     }
-                    arrived(slot, &frame);
+                    if !self.lanes.are_closed() {
+                        if frame.bytes.is_empty() {
+                            self.lanes.read_unknown();
+                        } else {
+                            let lane = self.lanes.read(frame.bytes, self.memory.weight(slot));
+                            self.memory.note_lane(slot, lane);
+                        }
+                    }
+                    arrived(slot, &self.memory.frame(slot));
                     self.memory.keep(slot);
                 }
                 Ok(Read::Empty) => {
                     self.credit.seen_empty();
+                    self.lanes.seen_empty();
                     return Ok(Left::Nothing);
                 }
                 Err(source) => return Err(self.error("read from it", source)),
@@ -304,7 +335,24 @@ impl Port for TapPort {
 
     #[inline]
     fn release(&mut self, slot: Slot) {
+        let lane = self.memory.lane(slot);
+        if lane != 0 {
+            self.lanes.released(lane, self.memory.weight(slot));
+        }
         self.memory.release(slot);
+    }
+
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.memory.is_crowded()
+    }
+
+    fn more(&self) -> u32 {
+        if self.lanes.are_opening() { memory::MORE } else { 0 }
+    }
+
+    fn divert(&mut self, slot: Slot, like: Like) -> bool {
+        self.lanes.divert(self.memory.frame(slot).bytes, like)
     }
 
     #[inline]
@@ -328,6 +376,9 @@ impl Port for TapPort {
 
     #[inline]
     fn flush(&mut self) -> Result<bool, PortError> {
+        if !self.lanes.are_closed() {
+            self.settle_lanes();
+        }
         self.credit
             .settle(&mut self.netlink)
             .map_err(|source| self.error("grant credit to it", source))

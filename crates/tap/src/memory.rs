@@ -9,7 +9,8 @@
 //!    large   │ (2 KiB of room)     │ the rest … │
 //! ```
 //!
-//! Slots are numbered: first the small ones, then the large ones.
+//! Slots are numbered: first the large ones, then the small ones, of which there may be more: see
+//! [`MORE`].
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -18,17 +19,26 @@ use wire::Offload;
 
 use port::{FrameView, Pool, Slot};
 
+use super::credit;
+
 /// A header and a frame with an MTU of 1500, with room to spare.
 const SMALL: usize = 2 << 10;
 
 /// A header and a frame with 64 KiB of payload, or with the largest MTU, 65,521, and a tag.
 pub(super) const LARGE: usize = 66 << 10;
 
+/// How many more small slots there are: for all that the ring may have of the smallest frames when
+/// something is diverted. What nobody uses costs address space alone.
+pub(super) const MORE: u32 = 2 * credit::BURST / credit::MINIMUM as u32;
+
 /// The frames of one port, each in its slot behind its 12-byte virtio header.
 pub(super) struct Memory {
     small: Pool,
     large: Pool,
-    frames: Box<[Described]>,
+    /// By slot, as far as slots were ever used.
+    frames: Vec<Described>,
+    /// How many small slots are for every day.
+    usual: u32,
     /// The slots that the next read goes to. They are taken, but have no frame yet.
     spare: Option<(u32, u32)>,
 }
@@ -38,10 +48,12 @@ pub(super) struct Memory {
 struct Described {
     len: usize,
     offload: Offload,
+    /// By which lane it came; 0 if by none.
+    lane: u8,
 }
 
 impl Described {
-    const NONE: Self = Self { len: 0, offload: Offload::NONE };
+    const NONE: Self = Self { len: 0, offload: Offload::NONE, lane: 0 };
 }
 
 /// The result of a read.
@@ -62,9 +74,10 @@ impl Memory {
     pub fn new(small: u32, large: u32) -> Self {
         let (small, large) = (small.max(1), large.max(1));
         Self {
-            small: Pool::new(small, SMALL),
+            small: Pool::new(small + MORE, SMALL),
             large: Pool::new(large, LARGE),
-            frames: vec![Described::NONE; (small + large) as usize].into_boxed_slice(),
+            frames: vec![Described::NONE; (small + large) as usize],
+            usual: small,
             spare: None,
         }
     }
@@ -98,20 +111,24 @@ impl Memory {
             Err(error) => return Err(error.into()),
         };
         let (slot, bytes) = if len <= SMALL {
-            (small, &head[..len])
+            (self.large.slots() as u32 + small, &head[..len])
         } else {
             whole[..SMALL].copy_from_slice(head);
-            (self.small.slots() as u32 + large, &whole[..len.min(LARGE)])
+            (large, &whole[..len.min(LARGE)])
         };
         let Some((header, frame)) = bytes.split_first_chunk() else {
             return Err(io::ErrorKind::UnexpectedEof.into());
         };
         let (described, charged) = match Offload::parse(header, frame) {
             Ok(offload) => {
-                (Described { len: frame.len(), offload }, wire::wire_bytes(frame.len(), offload))
+                let charged = wire::wire_bytes(frame.len(), offload);
+                (Described { len: frame.len(), offload, lane: 0 }, charged)
             }
             Err(_) => (Described::NONE, wire::claimed_bytes(header, frame.len())),
         };
+        if slot as usize >= self.frames.len() {
+            self.frames.resize(slot as usize + 1, Described::NONE);
+        }
         self.frames[slot as usize] = described;
         Ok(Read::Frame { slot: Slot(slot), charged })
     }
@@ -120,26 +137,49 @@ impl Memory {
     #[inline]
     pub fn keep(&mut self, slot: Slot) {
         let Some((small, large)) = self.spare.take() else { return };
-        if slot.0 == small { self.large.put(large) } else { self.small.put(small) }
+        if slot.0 == large { self.small.put(small) } else { self.large.put(large) }
     }
 
     /// The frame in a slot.
     #[inline]
     pub fn frame(&self, slot: Slot) -> FrameView<'_> {
-        let Described { len, offload } = &self.frames[slot.0 as usize];
-        let bytes = match slot.0.checked_sub(self.small.slots() as u32) {
-            None => self.small.bytes(slot.0),
-            Some(large) => self.large.bytes(large),
+        let Described { len, offload, .. } = &self.frames[slot.0 as usize];
+        let bytes = match slot.0.checked_sub(self.large.slots() as u32) {
+            None => self.large.bytes(slot.0),
+            Some(small) => self.small.bytes(small),
         };
         FrameView::noted(&bytes[Offload::LEN..][..*len], offload)
+    }
+
+    /// How many small frames could be held in place of the one in a slot.
+    pub fn weight(&self, slot: Slot) -> u32 {
+        let is_small = slot.0 as usize >= self.large.slots();
+        if is_small { 1 } else { (self.usual / self.large.slots() as u32).max(1) }
+    }
+
+    /// By which lane the frame in a slot came; 0 if by none.
+    #[inline]
+    pub fn lane(&self, slot: Slot) -> u8 {
+        self.frames[slot.0 as usize].lane
+    }
+
+    /// Notes by which lane it came.
+    pub fn note_lane(&mut self, slot: Slot, lane: u8) {
+        self.frames[slot.0 as usize].lane = lane;
+    }
+
+    /// Whether less than half of the large slots are free.
+    #[inline]
+    pub fn is_crowded(&self) -> bool {
+        self.large.free() * 2 < self.large.slots()
     }
 
     /// Frees a slot.
     #[inline]
     pub fn release(&mut self, slot: Slot) {
-        match slot.0.checked_sub(self.small.slots() as u32) {
-            None => self.small.put(slot.0),
-            Some(large) => self.large.put(large),
+        match slot.0.checked_sub(self.large.slots() as u32) {
+            None => self.large.put(slot.0),
+            Some(small) => self.small.put(small),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use port::{FrameView, Left, Port, PortError, Slot, Taken};
+use port::{FrameView, Left, Like, Port, PortError, Slot, Taken};
 use rustix::event::epoll::EventFlags;
 use tap::TapPort;
 use vhost::port::{Link, VhostPort};
@@ -62,7 +62,15 @@ impl Device {
     /// What its operator ought to know, in sentences; nothing if all is well.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
-            Tap(_) | Away => Vec::new(),
+            Away => Vec::new(),
+            Tap(port) => {
+                let note = |why| {
+                    format!(
+                        "what it sends to a slow receiver holds up all else that it sends: {why}"
+                    )
+                };
+                port.without_lanes().map(note).into_iter().collect()
+            }
             Vhost(port) => port.notes(),
         }
     }
@@ -138,6 +146,31 @@ impl Port for Device {
             Tap(port) => port.release(slot),
             Vhost(port) => port.release(slot),
             Away => unreachable!("of a container that is away nothing is held: {slot}"),
+        }
+    }
+
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        match self {
+            Tap(port) => port.is_crowded(),
+            Vhost(port) => port.is_crowded(),
+            Away => false,
+        }
+    }
+
+    fn more(&self) -> u32 {
+        match self {
+            Tap(port) => port.more(),
+            Vhost(port) => port.more(),
+            Away => 0,
+        }
+    }
+
+    fn divert(&mut self, slot: Slot, like: Like) -> bool {
+        match self {
+            Tap(port) => port.divert(slot, like),
+            Vhost(port) => port.divert(slot, like),
+            Away => false,
         }
     }
 

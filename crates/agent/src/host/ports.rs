@@ -191,9 +191,12 @@ impl Host {
             tracing::warn!(port = %spec.name, "{note}");
         }
         // A machine's port is down until the machine is there, and that is no news.
-        let is_down = self.plane.device(id).is_down();
-        let told = Told::new(if is_down { PortState::Down } else { PortState::Up });
+        let device = self.plane.device(id);
+        let told = Told::new(if device.is_down() { PortState::Down } else { PortState::Up });
         tracing::info!(port = %spec.name, "port attached");
+        for note in device.notes() {
+            tracing::warn!(port = %spec.name, "{note}");
+        }
         self.note(Attached { id, spec, mtu, slots, lacks, sight, ticket, away, told });
         Ok(())
     }

@@ -8,7 +8,7 @@
 //!              ├─ holder    which device has an address, and when that changes
 //!              ├─ way       who takes a packet next
 //!              ├─ bridge    addresses in a bridge's table
-//!              └─ qdisc     tbf and pfifo, and what they have dropped
+//!              └─ qdisc     tbf, pfifo, htb and its classes, and what they have dropped
 //! ```
 //!
 //! One request goes out, its answer comes back, and an error says what was asked, of which object,
@@ -39,7 +39,7 @@ pub use holder::Changes;
 pub use link::{Link, LinkChange, LinkCounters, Vxlan};
 pub use own::{PATIENCE, await_addresses};
 pub use qdisc::set_request;
-pub use qdisc::{Handle, Qdisc, QdiscKind, QdiscStatus, TokenBucket};
+pub use qdisc::{Handle, Qdisc, QdiscClass, QdiscKind, QdiscStatus, TokenBucket};
 pub use units::Prefix;
 pub use way::NextHop;
 

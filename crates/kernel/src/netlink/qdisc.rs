@@ -1,4 +1,4 @@
-//! Queueing disciplines: tbf and pfifo, and what any of them has dropped.
+//! Queueing disciplines: tbf, pfifo and htb with its classes, and what any of them has dropped.
 
 use netlink_packet_core::{DefaultNla, Emitable, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -19,7 +19,7 @@ impl Handle {
 /// A queueing discipline to install.
 #[derive(Clone, Copy, Debug)]
 pub struct Qdisc {
-    /// Where it hangs: [`Handle::ROOT`], or `major:1` under a token bucket.
+    /// Where it hangs: [`Handle::ROOT`], `major:1` under a token bucket, or a class.
     pub parent: Handle,
     /// Its own number; its minor part is 0.
     pub handle: Handle,
@@ -37,6 +37,26 @@ pub enum QdiscKind {
         /// The most packets.
         packets: u32,
     },
+    /// Has [classes](Netlink::set_class) that each hold packets apart; `htb`. A packet's priority
+    /// names its class.
+    Classes {
+        /// The minor number of the class of packets that name none.
+        default: u16,
+        /// While there is no such class, so many packets wait in order and the rest is dropped.
+        packets: u32,
+    },
+}
+
+/// A class of a discipline with [classes](QdiscKind::Classes). It passes packets as fast as they
+/// are taken.
+#[derive(Clone, Copy, Debug)]
+pub struct QdiscClass {
+    /// Its number: the discipline's with a minor part.
+    pub handle: Handle,
+    /// Classes with a lower number go first.
+    pub priority: u32,
+    /// How many bytes it may send in its turn among classes of one priority.
+    pub quantum: u32,
 }
 
 /// A token bucket filter's settings. To install it again resets its tokens to a full burst.
@@ -88,6 +108,16 @@ impl Netlink {
         self.ask("set qdisc of", &format!("link {link}"), flags, set_request(link, qdisc))
     }
 
+    /// Adds a class to a queueing discipline, or changes the one that is there already.
+    ///
+    /// # Errors
+    ///
+    /// [`NetlinkError`], among others if there is no such discipline.
+    pub fn set_class(&mut self, link: u32, class: QdiscClass) -> Result<(), NetlinkError> {
+        let flags = NLM_F_CREATE | NLM_F_REPLACE;
+        self.ask("set a qdisc's class of", &format!("link {link}"), flags, class.request(link))
+    }
+
     /// The queueing disciplines of a device.
     ///
     /// # Errors
@@ -109,12 +139,17 @@ impl Netlink {
     }
 }
 
+/// Where the settings of a discipline or class are in a message (linux/rtnetlink.h).
+const TCA_OPTIONS: u16 = 2;
+
+const LINKLAYER_ETHERNET: u8 = 1;
+
 /// The request that installs `qdisc` on a device, or changes it.
 pub fn set_request(link: u32, qdisc: Qdisc) -> RouteNetlinkMessage {
-    const TCA_OPTIONS: u16 = 2;
     let (kind, options) = match qdisc.kind {
         QdiscKind::TokenBucket(bucket) => ("tbf", bucket.options()),
         QdiscKind::Fifo { packets } => ("pfifo", packets.to_ne_bytes().to_vec()),
+        QdiscKind::Classes { default, packets } => ("htb", classes_options(default, packets)),
     };
     let mut message = TcMessage::with_index(link as i32);
     message.header.parent = qdisc.parent.into();
@@ -137,7 +172,6 @@ impl TokenBucket {
         const TCA_TBF_PRATE64: u16 = 5;
         const TCA_TBF_BURST: u16 = 6;
         const TCA_TBF_PBURST: u16 = 7;
-        const LINKLAYER_ETHERNET: u8 = 1;
         let rate = (self.rate.bits_per_sec() / 8).max(1);
 
         // struct tc_tbf_qopt: two struct tc_ratespec (rate and peak), limit, buffer, mtu.
@@ -169,10 +203,55 @@ impl TokenBucket {
             attributes.push(DefaultNla::new(TCA_TBF_PRATE64, PEAK.to_ne_bytes().to_vec()));
             attributes.push(DefaultNla::new(TCA_TBF_PBURST, largest.to_ne_bytes().to_vec()));
         }
-        let mut options = vec![0; attributes.as_slice().buffer_len()];
-        attributes.as_slice().emit(&mut options);
-        options
+        emitted(&attributes)
     }
+}
+
+/// The attributes of `htb` (linux/pkt_sched.h).
+const TCA_HTB_PARMS: u16 = 1;
+const TCA_HTB_INIT: u16 = 2;
+const TCA_HTB_DIRECT_QLEN: u16 = 5;
+const TCA_HTB_RATE64: u16 = 6;
+const TCA_HTB_CEIL64: u16 = 7;
+
+fn classes_options(default: u16, packets: u32) -> Vec<u8> {
+    // struct tc_htb_glob: version, rate to quantum, default class, debugging, packets.
+    let init = [3, 10, u32::from(default), 0, 0].map(u32::to_ne_bytes).concat();
+    emitted(&[
+        DefaultNla::new(TCA_HTB_INIT, init),
+        DefaultNla::new(TCA_HTB_DIRECT_QLEN, packets.to_ne_bytes().to_vec()),
+    ])
+}
+
+impl QdiscClass {
+    fn request(self, link: u32) -> RouteNetlinkMessage {
+        // So fast that it never holds a packet back, in bytes a second: a petabyte.
+        const RATE: u64 = 1_000_000_000_000_000;
+        // struct tc_htb_opt: two struct tc_ratespec (rate and ceiling), both bursts, quantum, level
+        // and priority.
+        let rate = [[0, LINKLAYER_ETHERNET, 0, 0], [0; 4], u32::MAX.to_ne_bytes()].concat();
+        let rest = [u32::MAX / 2, u32::MAX / 2, self.quantum, 0, self.priority];
+        let params = [rate.clone(), rate, rest.map(u32::to_ne_bytes).concat()].concat();
+        let options = emitted(&[
+            DefaultNla::new(TCA_HTB_PARMS, params),
+            DefaultNla::new(TCA_HTB_RATE64, RATE.to_ne_bytes().to_vec()),
+            DefaultNla::new(TCA_HTB_CEIL64, RATE.to_ne_bytes().to_vec()),
+        ]);
+        let mut message = TcMessage::with_index(link as i32);
+        message.header.parent = Handle(self.handle.0, 0).into();
+        message.header.handle = self.handle.into();
+        message.attributes = vec![
+            TcAttribute::Kind("htb".into()),
+            TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options)),
+        ];
+        RouteNetlinkMessage::NewTrafficClass(message)
+    }
+}
+
+fn emitted(attributes: &[DefaultNla]) -> Vec<u8> {
+    let mut bytes = vec![0; attributes.buffer_len()];
+    attributes.emit(&mut bytes);
+    bytes
 }
 
 fn status_of(message: TcMessage) -> QdiscStatus {

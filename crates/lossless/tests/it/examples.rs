@@ -363,6 +363,33 @@ fn park_all(switch: &mut Switch<Frame>, id: PortId) {
     }
 }
 
+#[test]
+fn what_is_lent_to_a_sender_is_taken_back_once_it_holds_little() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(8, 64); 2]);
+    let flood = |switch: &mut Switch<Frame>, most: u64| {
+        let offered = (0..most).take_while(|number| {
+            let fits = switch.room(NOW, ids[0]) > 0 && offer(switch, &ids, *number, 0, Some(1), 0);
+            park_all(switch, ids[1]);
+            fits
+        });
+        offered.count()
+    };
+    assert_eq!(flood(&mut switch, 100), 4, "half of its room may be set aside");
+    assert!(switch.lend(NOW, ids[0], 10));
+    assert_eq!(flood(&mut switch, 100), 10);
+    assert_eq!(switch.room(NOW, ids[0]), 0);
+    // It is not asked to return what it has.
+    assert!(switch.lend(NOW, ids[0], 0));
+    let mut visit = switch.departures(NOW, ids[1]);
+    for _ in 0..12 {
+        visit.parked_head(Flow(0)).unwrap().delivered();
+    }
+    drop(visit);
+    assert!(!switch.lend(NOW, ids[0], 0));
+    assert_eq!(flood(&mut switch, 100), 2);
+    switch.audit().unwrap();
+}
+
 /// Longer than sockets may take nothing.
 const SOCKETS_PATIENCE: Span = Span::from_secs(1);
 

@@ -2,6 +2,7 @@
 
 #[allow(dead_code, reason = "the example uses more of it")]
 mod common;
+mod lanes;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;

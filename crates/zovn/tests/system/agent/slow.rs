@@ -138,13 +138,15 @@ fn nobody_stops_a_sender_by_opening_many_sockets() {
     let (echo, over) = (Echo::start(&world, 0, 2), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| pester(&world, &targets, &over));
+        let mut most = 0;
         let longest = echo.longest_until(|| {
-            let held = client.port(&name(0)).unwrap().ingress.total.held;
-            assert!(held <= 512 + port::BURST as u64, "{held} of 1024 frames are held");
+            most = most.max(client.port(&name(0)).unwrap().ingress.total.held);
             refused(&client, 1) > 3 * SOCKETS as u64
         });
         over.store(true, Ordering::Relaxed);
         assert!(longest < Duration::from_millis(500), "others wait for {longest:?}");
+        // Half of 1,024, and what may come that was sent before its socket was diverted.
+        assert!(most <= 512 + 8192, "{most} frames are held");
     });
     let port = client.port(&name(1)).unwrap();
     assert_eq!(port.held_sockets.len(), 16, "of many, some are named");
@@ -181,4 +183,74 @@ fn a_socket_that_is_read_forty_times_a_second_loses_nothing() {
         assert!(port.held_flows == 1 && port.stalled_flows == 0, "{port:?}");
         assert_eq!(refused(&client, 1), 0);
     });
+}
+
+/// Sends numbered datagrams as fast as it may, until told to end.
+fn flood(world: &World, over: &AtomicBool) {
+    let sender = world.containers[0].run(|| UdpSocket::bind("10.9.0.1:0")).unwrap().unwrap();
+    sender.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+    let mut number = 0u32;
+    while !over.load(Ordering::Relaxed) {
+        number += u32::from(sender.send_to(&number.to_be_bytes(), "10.9.0.2:7").is_ok());
+    }
+}
+
+/// How many round trips others make while `DATAGRAMS` of a flood are read, in order, by a reader
+/// that does so.
+fn round_trips_beside(world: &World, read: impl Fn(&UdpSocket, &mut [u8]) + Sync) -> u32 {
+    const DATAGRAMS: u32 = 1500;
+    let (reader, over, done) = (world.udp(1), AtomicBool::new(false), AtomicBool::new(false));
+    let echo = Echo::start(world, 0, 2);
+    thread::scope(|scope| {
+        scope.spawn(|| flood(world, &over));
+        scope.spawn(|| {
+            for number in 0..DATAGRAMS {
+                let mut datagram = [0; 4];
+                read(&reader, &mut datagram);
+                assert_eq!(u32::from_be_bytes(datagram), number);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let mut rounds = 0;
+        echo.longest_until(|| {
+            rounds += 1;
+            done.load(Ordering::Relaxed)
+        });
+        over.store(true, Ordering::Relaxed);
+        rounds
+    })
+}
+
+#[test]
+fn a_socket_that_is_read_slowly_holds_up_its_senders_alone() {
+    let mut world = World::new(3);
+    let client = world.start(3);
+    world.greet(0, 1);
+    world.greet(0, 2);
+    let rounds = round_trips_beside(&world, |reader, datagram| {
+        thread::sleep(Duration::from_millis(1));
+        reader.recv(datagram).unwrap();
+    });
+    // In one queue, each would wait for hundreds of datagrams.
+    assert!(rounds > 300, "others made {rounds} round trips");
+    assert_eq!(refused(&client, 1), 0);
+    assert!(client.port(&name(0)).unwrap().notes.is_empty());
+}
+
+#[test]
+fn a_port_that_is_slow_holds_up_its_senders_alone() {
+    let mut world = World::new(3);
+    let mut slow = world.port(1);
+    // A small datagram is 42 bytes more on the wire: 1,000 a second.
+    slow.rate = Rate::from_bits_per_sec(800_000);
+    let client = world.start(1);
+    client.attach(&slow).unwrap();
+    client.attach(&world.port(2)).unwrap();
+    world.greet(0, 1);
+    world.greet(0, 2);
+    let rounds = round_trips_beside(&world, |reader, datagram| {
+        assert_eq!(reader.recv(datagram).unwrap(), 4)
+    });
+    assert!(rounds > 300, "others made {rounds} round trips");
+    assert_eq!(refused(&client, 1), 0);
 }

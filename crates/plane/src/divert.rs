@@ -1,0 +1,74 @@
+//! Slow receivers: what is for one is to wait apart from what its senders send to others, if their
+//! devices can do that (see [`Port::divert`]).
+
+use lossless::{PortId, PortSet};
+use port::{Like, Port};
+use units::Instant;
+
+use crate::peers::Peers;
+use crate::plane::Plane;
+use crate::stages::{Gate, Responder};
+
+/// Which senders are looked at.
+#[derive(Default)]
+pub struct Diversions {
+    /// Those that had used up half of what may be held of them, since the last tick and before it.
+    crowded: PortSet,
+    crowded_before: PortSet,
+    /// Those of whose frames some were diverted, until no more than usual is held of them.
+    opening: PortSet,
+}
+
+impl Diversions {
+    /// Half of what may be held of this sender is used up.
+    #[inline]
+    pub fn note_crowded(&mut self, id: PortId) {
+        self.crowded.insert(id);
+    }
+
+    /// Some of this sender's frames were diverted.
+    pub fn note_opening(&mut self, id: PortId) {
+        self.opening.insert(id);
+    }
+
+    /// A port goes, and its number may soon be another one's.
+    pub fn forget(&mut self, id: PortId) {
+        let Self { crowded, crowded_before, opening } = self;
+        [crowded, crowded_before, opening].map(|set| set.remove(id));
+    }
+}
+
+impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
+    /// Where a sender has used up half of what may be held of it, at this tick as at the one
+    /// before: has the receiver that most of it waits for wait apart from others.
+    pub(crate) fn divert_slow(&mut self) {
+        let Self { switch, lines, needs_flush, diversions, .. } = self;
+        let crowded = std::mem::take(&mut diversions.crowded);
+        let before = std::mem::replace(&mut diversions.crowded_before, crowded);
+        for id in crowded.iter().filter(|id| before.contains(*id)) {
+            let Some(line) = lines[id.index()].as_mut() else { continue };
+            let least = switch.config(id).ingress.frames.min(1024) / 16;
+            for (frames, slot) in switch.waiting_of(id) {
+                // Large ones are few.
+                let is_most = frames >= least || line.device().is_crowded();
+                if is_most && line.device().divert(slot, Like::Receiver) {
+                    needs_flush.insert(id);
+                    diversions.note_opening(id);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Lets the switch hold more of a sender while frames may come that were sent before their
+    /// receiver was diverted: what is for others is behind them.
+    pub(crate) fn lend_room(&mut self, now: Instant) {
+        let Self { switch, lines, diversions, .. } = self;
+        for id in { diversions.opening }.iter() {
+            let Some(line) = lines[id.index()].as_mut() else { continue };
+            if !switch.lend(now, id, line.device().more()) {
+                diversions.opening.remove(id);
+            }
+        }
+    }
+}

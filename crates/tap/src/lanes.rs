@@ -1,0 +1,419 @@
+//! Lanes: a slow receiver does not stand before others.
+//!
+//! The bucket of a container's interface holds everything back alike, in one queue. What is for a
+//! receiver that takes frames more slowly than the container sends them would fill that queue, and
+//! all else wait behind it. So it is *diverted* into a lane: a queue of its own before that bucket,
+//! behind a bucket of its own.
+//!
+//! ```text
+//!                ┌──── bucket of lane 1 ◀── queue ◀──┐
+//!   read ◀─ ring ◀─ bucket ◀─ first, what a lane lets pass ─ steering ◀─ sockets
+//!     (`credit`) └───────── common queue ◀───────────┘
+//! ```
+//!
+//! **The rule.** A lane's bucket is filled when the ring was seen empty, something of the lane was
+//! read since it was filled last, and the switch holds less of it than its part. So the switch
+//! holds little of what is in a lane, and the sockets that send into it block; no socket that sends
+//! elsewhere notices. It never stalls: a packet is held back only where tokens were spent, what was
+//! spent is read before the ring is empty, and what the switch holds is delivered, or refused, in
+//! the end.
+//!
+//! **Order.** When something is diverted, earlier frames of it may still wait in the common queue.
+//! So a lane *opens* behind a gate, a frame of ours that uses up the lane's tokens before anything
+//! diverted comes; and it is filled only when a mark has been read, a frame of ours that was sent
+//! into the common queue after the last of those. A lane *closes*, and what it was for is common
+//! again, when the switch has held little of it for a while. Frames may wait in it even then: its
+//! bucket lets all of them pass, and whatever a lane lets pass goes before what is common.
+
+mod key;
+mod steering;
+
+use std::collections::HashMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use kernel::netlink::{Handle, Netlink, POSTED, Qdisc, QdiscClass, QdiscKind, encode, set_request};
+use kernel::netns::Namespace;
+use port::Like;
+
+use self::key::Key;
+use self::steering::{Failure, Steering};
+use super::credit::{self, Kick};
+
+/// How many lanes there are at most. Where more receivers are slow, some share one. Each costs a
+/// look before each packet that is common.
+const LANES: usize = 8;
+
+/// How many keys are diverted at most.
+const MOST_KEYS: usize = 1024;
+
+/// How many keys are diverted at once, and how long until more are: each takes several requests to
+/// the kernel, and whoever opens many sockets must not keep the switch busy with them.
+const AT_ONCE: usize = 2;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// How long the switch holds little of a lane before it closes.
+const CLOSES_AFTER: Duration = Duration::from_secs(1);
+
+/// The least part of a lane, in small frames. Its receiver has buffers of its own.
+const LEAST_PART: u32 = 16;
+
+/// A lane that is filled again sooner has a larger part the next time, one later a smaller part.
+const OFTEN: Duration = Duration::from_millis(1);
+const SELDOM: Duration = Duration::from_millis(10);
+
+/// What a lane's bucket is filled to: any packet passes.
+const BURST: u32 = credit::LARGEST;
+
+/// What a packet costs at least where only one may pass.
+const DEAR: u16 = u16::MAX;
+const _: () = assert!(BURST < 2 * DEAR as u32);
+
+/// What the bucket of a lane that closes is filled to: all that may wait in it passes.
+const ALL: u32 = credit::LIMIT;
+
+/// The handle of the discipline that has lanes as its classes, inside the bucket.
+const CLASSES: Handle = Handle(0x7a70, 0);
+
+/// The class of what is in no lane. It is minor number 1; lane `n` is `n + 1`.
+const COMMON: Handle = Handle(CLASSES.0, 1);
+
+/// The number of a lane's gate, whose address is diverted to it, is `GATE + n`; its mark's is `n`.
+const GATE: u8 = 0x80;
+
+/// How many packets may wait where their bytes are not counted: those that fill the bucket.
+const PACKETS: u32 = credit::LIMIT / 64;
+
+/// Puts the discipline that lanes hang in where it belongs. Without lanes, it is a plain queue.
+fn install(netlink: &mut Netlink, link: u32, is_adopted: bool) -> Result<(), Failure> {
+    let queues = netlink.qdiscs(link)?;
+    if queues.iter().any(|queue| queue.handle == CLASSES && queue.kind == "htb") {
+        // An earlier switch has left it. What waits in its lanes goes before all that is sent now.
+        let lanes = (1..=LANES as u8).map(|number| lane_queue(number, ALL, 0));
+        let is_there = |lane: &Qdisc| queues.iter().any(|queue| queue.handle == lane.handle);
+        return Ok(lanes.filter(is_there).try_for_each(|lane| netlink.set_qdisc(link, lane))?);
+    }
+    if is_adopted {
+        // To replace the queue would lose what waits in it.
+        return Err("the interface was left by an agent that had none".into());
+    }
+    let kind = QdiscKind::Classes { default: COMMON.1, packets: PACKETS };
+    let parent = Handle(credit::BUCKET.0, 1);
+    netlink.set_qdisc(link, Qdisc { parent, handle: CLASSES, kind })?;
+    netlink.set_class(link, class(0))?;
+    let kind = QdiscKind::Fifo { packets: PACKETS };
+    Ok(netlink.set_qdisc(link, Qdisc { parent: COMMON, handle: queue(0), kind })?)
+}
+
+/// The lanes of one interface.
+#[derive(Debug)]
+pub struct Lanes {
+    /// What the switch may hold of all lanes together, in small frames.
+    room: u32,
+    keys: HashMap<Key, u8>,
+    lanes: Vec<Lane>,
+    steering: Option<Steering>,
+    /// What is to be diverted, and when again something may be.
+    wanted: Vec<Key>,
+    opens_at: Option<Instant>,
+    /// Whether the ring was seen empty, and nothing was read from it since.
+    seen_empty: bool,
+    /// Why there are no lanes, if so.
+    fault: Option<String>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    state: State,
+    /// What the switch holds of it, in small frames, and how much that may be for it to be filled.
+    held: u32,
+    part: u32,
+    /// Whether a packet passed since it was filled.
+    is_spent: bool,
+    filled_at: Instant,
+    /// When the switch last held so much of it that it could not be filled.
+    busy_at: Instant,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    /// Nothing is diverted to it.
+    Closed,
+    /// What was diverted to it may have frames in the common queue: its mark is to be sent there.
+    Opening,
+    /// The mark is sent.
+    Marked,
+    /// The mark was read: it is filled when it is due.
+    Open,
+}
+
+/// Where lanes hang.
+pub struct Interface<'a> {
+    pub netlink: &'a mut Netlink,
+    pub namespace: &'a Namespace,
+    pub name: &'a str,
+    pub link: u32,
+    pub kick: &'a Kick,
+}
+
+impl Lanes {
+    /// Prepares an interface for lanes, which together may have so many small frames in the
+    /// switch. Where the kernel lacks what that takes, there are none.
+    pub fn new(netlink: &mut Netlink, link: u32, is_adopted: bool, room: u32) -> Self {
+        let steering = install(netlink, link, is_adopted)
+            .and_then(|()| Steering::load())
+            .map_err(|error| error.to_string());
+        let (steering, fault) = match steering {
+            Ok(steering) => (Some(steering), None),
+            Err(error) => (None, Some(error)),
+        };
+        Self {
+            room,
+            keys: HashMap::new(),
+            lanes: Vec::new(),
+            steering,
+            wanted: Vec::new(),
+            opens_at: None,
+            seen_empty: false,
+            fault,
+        }
+    }
+
+    /// Whether nothing is diverted.
+    #[inline]
+    pub fn are_closed(&self) -> bool {
+        self.keys.is_empty() && self.wanted.is_empty()
+    }
+
+    /// Whether frames may still come that were sent before what they are for was diverted.
+    pub fn are_opening(&self) -> bool {
+        let is_opening = |lane: &Lane| matches!(lane.state, State::Opening | State::Marked);
+        !self.wanted.is_empty() || self.lanes.iter().any(is_opening)
+    }
+
+    /// Why there are no lanes, if so.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// Has all that is like this frame diverted, at a [`settle`](Self::settle) soon. Whether it can
+    /// be, and was not before.
+    pub fn divert(&mut self, frame: &[u8], like: Like) -> bool {
+        let Some(receiver) = key::receiver(frame).filter(|_| self.fault.is_none()) else {
+            return false;
+        };
+        // What waits in its receiver's lane must not be overtaken. Of a datagram that is not whole,
+        // no more than its receiver is known.
+        let socket = (like == Like::Socket).then(|| key::socket(frame)).flatten();
+        let is_known = |key| self.keys.contains_key(key) || self.wanted.contains(key);
+        let key = socket.unwrap_or(receiver);
+        let has_room = self.wanted.len() < AT_ONCE && self.keys.len() < MOST_KEYS;
+        let is_new = has_room && !is_known(&key) && !is_known(&receiver);
+        if is_new {
+            self.wanted.push(key);
+        }
+        is_new
+    }
+
+    /// A frame was read that counts as so many small ones. By which lane it came, from 1; 0 if by
+    /// none.
+    pub fn read(&mut self, frame: &[u8], weight: u32) -> u8 {
+        self.seen_empty = false;
+        let socket = key::socket(frame).and_then(|key| self.keys.get(&key));
+        let receiver = || key::receiver(frame).and_then(|key| self.keys.get(&key));
+        let Some(number) = socket.or_else(receiver) else { return 0 };
+        let lane = &mut self.lanes[usize::from(*number) - 1];
+        lane.is_spent = true;
+        lane.held += weight;
+        *number
+    }
+
+    /// A frame that came by this lane is not held any more.
+    pub fn released(&mut self, number: u8, weight: u32) {
+        self.lanes[usize::from(number) - 1].held -= weight;
+    }
+
+    /// A frame of ours was read, which may be a lane's mark or gate.
+    pub fn read_own(&mut self, number: u8) {
+        let Some(lane) = self.lanes.get_mut(usize::from(number & !GATE).wrapping_sub(1)) else {
+            return;
+        };
+        lane.is_spent = true;
+        if number & GATE == 0 && lane.state == State::Marked {
+            lane.state = State::Open;
+        }
+    }
+
+    /// A frame was read of which nobody knows by which lane it came.
+    pub fn read_unknown(&mut self) {
+        self.seen_empty = false;
+        self.lanes.iter_mut().for_each(|lane| lane.is_spent = true);
+    }
+
+    /// The ring was seen empty.
+    #[inline]
+    pub fn seen_empty(&mut self) {
+        self.seen_empty = true;
+    }
+
+    /// Diverts what is to be, fills lanes, and closes those that are not needed any more. Whether a
+    /// kick is due.
+    pub fn settle(&mut self, at: &mut Interface<'_>) -> bool {
+        self.try_settle(at).unwrap_or_else(|error| {
+            // As a rule the container has changed its queues, of which the port's notes tell.
+            self.fault = Some(error.to_string());
+            self.steering = None;
+            self.keys.clear();
+            self.wanted.clear();
+            for (lane, number) in self.lanes.iter_mut().zip(1..) {
+                lane.state = State::Closed;
+                // It fails where the lane is gone.
+                let _ = at.netlink.set_qdisc(at.link, lane_queue(number, ALL, 0));
+            }
+            true
+        })
+    }
+
+    fn try_settle(&mut self, at: &mut Interface<'_>) -> Result<bool, Failure> {
+        let now = Instant::now();
+        if !self.wanted.is_empty() && self.opens_at.is_none_or(|at| now >= at) {
+            self.opens_at = Some(now + PAUSE);
+            for key in std::mem::take(&mut self.wanted) {
+                self.open(at, key, now)?;
+            }
+        }
+        let open = self.lanes.iter().filter(|lane| lane.state != State::Closed).count() as u32;
+        let most = self.room / open.max(1) / 2;
+        let mut is_filled = false;
+        for (place, number) in (0..self.lanes.len()).zip(1..) {
+            let lane = &mut self.lanes[place];
+            if lane.held > lane.part {
+                lane.busy_at = now;
+            }
+            match lane.state {
+                State::Opening if at.kick.send(number)? => lane.state = State::Marked,
+                State::Open if now.saturating_duration_since(lane.busy_at) >= CLOSES_AFTER => {
+                    self.close(at, number)?;
+                    is_filled = true;
+                }
+                State::Open if self.seen_empty && lane.is_spent && lane.held <= lane.part => {
+                    is_filled |= lane.fill(at, number, most, now)?;
+                }
+                State::Closed | State::Opening | State::Marked | State::Open => {}
+            }
+        }
+        Ok(is_filled)
+    }
+
+    /// Diverts what has this key from now on.
+    fn open(&mut self, at: &mut Interface<'_>, key: Key, now: Instant) -> Result<(), Failure> {
+        let place = match self.lanes.iter().position(|lane| lane.state == State::Closed) {
+            Some(closed) => closed,
+            None if self.lanes.len() < LANES => self.make(at, now)?,
+            None => self.least_shared(),
+        };
+        let number = place as u8 + 1;
+        // After what is in the lane already, the gate takes what tokens are left.
+        at.netlink.set_qdisc(at.link, lane_queue(number, BURST, DEAR))?;
+        if !at.kick.send(GATE | number)? {
+            return Ok(());
+        }
+        self.steering()?.insert(&key, class(number).handle)?;
+        self.keys.insert(key, number);
+        let lane = &mut self.lanes[place];
+        (lane.state, lane.busy_at) = (State::Opening, now);
+        Ok(())
+    }
+
+    /// Makes one more lane. Returns its place.
+    fn make(&mut self, at: &mut Interface<'_>, now: Instant) -> Result<usize, Failure> {
+        let place = self.lanes.len();
+        let number = place as u8 + 1;
+        at.netlink.set_class(at.link, class(number))?;
+        at.netlink.set_qdisc(at.link, lane_queue(number, BURST, DEAR))?;
+        let steering = self.steering()?;
+        steering.attach(at.namespace, at.name)?;
+        let gate = key::receiver(&at.kick.address(GATE | number).0).ok_or("it is a group")?;
+        steering.insert(&gate, class(number).handle)?;
+        self.lanes.push(Lane {
+            state: State::Closed,
+            held: 0,
+            part: LEAST_PART,
+            is_spent: false,
+            filled_at: now,
+            busy_at: now,
+        });
+        Ok(place)
+    }
+
+    fn steering(&mut self) -> Result<&mut Steering, Failure> {
+        Ok(self.steering.as_mut().ok_or("there is no steering")?)
+    }
+
+    /// The place of the lane that the fewest keys share.
+    fn least_shared(&self) -> usize {
+        let mut shared = [0; LANES];
+        self.keys.values().for_each(|number| shared[usize::from(*number) - 1] += 1);
+        (0..LANES).min_by_key(|place| shared[*place]).unwrap_or(0)
+    }
+
+    /// What a lane was for is common again.
+    fn close(&mut self, at: &mut Interface<'_>, number: u8) -> Result<(), Failure> {
+        at.netlink.set_qdisc(at.link, lane_queue(number, ALL, 0))?;
+        let gone: Vec<_> =
+            self.keys.extract_if(|_, lane| *lane == number).map(|(key, _)| key).collect();
+        let steering = self.steering()?;
+        gone.iter().try_for_each(|key| steering.remove(key))?;
+        self.lanes[usize::from(number) - 1].state = State::Closed;
+        Ok(())
+    }
+}
+
+impl Lane {
+    /// Fills the bucket for its part. `false`: the kernel had no memory.
+    fn fill(
+        &mut self,
+        at: &mut Interface<'_>,
+        number: u8,
+        most: u32,
+        now: Instant,
+    ) -> io::Result<bool> {
+        let since = now.saturating_duration_since(self.filled_at);
+        if since < OFTEN {
+            self.part *= 2;
+        } else if since > SELDOM {
+            self.part /= 2;
+        }
+        self.part = self.part.min(most).max(LEAST_PART);
+        let least = (BURST / self.part) as u16;
+        let request = encode(0, POSTED, set_request(at.link, lane_queue(number, BURST, least)));
+        match at.netlink.post(&request) {
+            Ok(()) => {
+                (self.is_spent, self.filled_at) = (false, now);
+                Ok(true)
+            }
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM)) => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A lane's class; of number 0 the common one, which goes where no lane lets anything pass.
+fn class(number: u8) -> QdiscClass {
+    let handle = Handle(COMMON.0, COMMON.1 + u16::from(number));
+    // In turn among lanes: a full frame each.
+    QdiscClass { handle, priority: u32::from(number == 0), quantum: 1514 }
+}
+
+/// The handle of a lane's queue; of number 0 that of the common one.
+fn queue(number: u8) -> Handle {
+    Handle(CLASSES.0 + 1 + u16::from(number), 0)
+}
+
+/// A lane's bucket, with so many tokens, in which a packet costs so many at least.
+fn lane_queue(number: u8, burst: u32, least: u16) -> Qdisc {
+    let bucket = credit::bucket(burst, least);
+    Qdisc { parent: class(number).handle, handle: queue(number), kind: bucket }
+}
