@@ -37,7 +37,7 @@ use kernel::netns::Namespace;
 use port::Like;
 
 use self::key::Key;
-use self::steering::{Failure, Steering};
+use self::steering::{Failure, Loading, Steering};
 use super::credit::{self, Kick};
 
 /// How many lanes there are at most. Where more receivers are slow, some share one. Each costs a
@@ -51,6 +51,9 @@ const MOST_KEYS: usize = 1024;
 /// the kernel, and whoever opens many sockets must not keep the switch busy with them.
 const AT_ONCE: usize = 2;
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// How long nothing is diverted after something could not be.
+const TRIES_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// How long the switch holds little of a lane before it closes.
 const CLOSES_AFTER: Duration = Duration::from_secs(1);
@@ -112,14 +115,38 @@ pub struct Lanes {
     room: u32,
     keys: HashMap<Key, u8>,
     lanes: Vec<Lane>,
-    steering: Option<Steering>,
+    program: Program,
     /// What is to be diverted, and when again something may be.
     wanted: Vec<Key>,
     opens_at: Option<Instant>,
     /// Whether the ring was seen empty, and nothing was read from it since.
     seen_empty: bool,
-    /// Why there are no lanes, if so.
-    fault: Option<String>,
+    /// Why nothing is diverted, if so.
+    fault: Option<Fault>,
+}
+
+/// The program that diverts: there from the time that something is to be diverted.
+#[derive(Debug)]
+enum Program {
+    Absent,
+    Loading(Loading),
+    There(Steering),
+}
+
+#[derive(Debug)]
+struct Fault {
+    why: String,
+    /// When it is worth another try; `None` if never.
+    until: Option<Instant>,
+}
+
+/// What came of a [`settle`](Lanes::settle).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settled {
+    /// A kick is due.
+    pub is_filled: bool,
+    /// Nothing tells when the rest can be done.
+    pub is_unfinished: bool,
 }
 
 #[derive(Debug)]
@@ -160,22 +187,16 @@ impl Lanes {
     /// Prepares an interface for lanes, which together may have so many small frames in the
     /// switch. Where the kernel lacks what that takes, there are none.
     pub fn new(netlink: &mut Netlink, link: u32, is_adopted: bool, room: u32) -> Self {
-        let steering = install(netlink, link, is_adopted)
-            .and_then(|()| Steering::load())
-            .map_err(|error| error.to_string());
-        let (steering, fault) = match steering {
-            Ok(steering) => (Some(steering), None),
-            Err(error) => (None, Some(error)),
-        };
+        let prepared = install(netlink, link, is_adopted).and_then(|()| steering::check());
         Self {
             room,
             keys: HashMap::new(),
             lanes: Vec::new(),
-            steering,
+            program: Program::Absent,
             wanted: Vec::new(),
             opens_at: None,
             seen_empty: false,
-            fault,
+            fault: prepared.err().map(|error| Fault { why: error.to_string(), until: None }),
         }
     }
 
@@ -193,22 +214,20 @@ impl Lanes {
 
     /// Why there are no lanes, if so.
     pub fn fault(&self) -> Option<&str> {
-        self.fault.as_deref()
+        self.fault.as_ref().map(|fault| &*fault.why)
     }
 
     /// Has all that is like this frame diverted, at a [`settle`](Self::settle) soon. Whether it can
     /// be, and was not before.
     pub fn divert(&mut self, frame: &[u8], like: Like) -> bool {
-        let Some(receiver) = key::receiver(frame).filter(|_| self.fault.is_none()) else {
-            return false;
-        };
+        let Some(receiver) = key::receiver(frame) else { return false };
         // What waits in its receiver's lane must not be overtaken. Of a datagram that is not whole,
         // no more than its receiver is known.
         let socket = (like == Like::Socket).then(|| key::socket(frame)).flatten();
         let is_known = |key| self.keys.contains_key(key) || self.wanted.contains(key);
         let key = socket.unwrap_or(receiver);
         let has_room = self.wanted.len() < AT_ONCE && self.keys.len() < MOST_KEYS;
-        let is_new = has_room && !is_known(&key) && !is_known(&receiver);
+        let is_new = has_room && !is_known(&key) && !is_known(&receiver) && self.can_try();
         if is_new {
             self.wanted.push(key);
         }
@@ -256,35 +275,33 @@ impl Lanes {
         self.seen_empty = true;
     }
 
-    /// Diverts what is to be, fills lanes, and closes those that are not needed any more. Whether a
-    /// kick is due.
-    pub fn settle(&mut self, at: &mut Interface<'_>) -> bool {
-        self.try_settle(at).unwrap_or_else(|error| {
-            // As a rule the container has changed its queues, of which the port's notes tell.
-            self.fault = Some(error.to_string());
-            self.steering = None;
-            self.keys.clear();
-            self.wanted.clear();
-            for (lane, number) in self.lanes.iter_mut().zip(1..) {
-                lane.state = State::Closed;
-                // It fails where the lane is gone.
-                let _ = at.netlink.set_qdisc(at.link, lane_queue(number, ALL, 0));
+    /// Diverts what is to be, fills lanes, and closes those that are not needed any more.
+    pub fn settle(&mut self, at: &mut Interface<'_>) -> Settled {
+        let now = Instant::now();
+        match self.try_settle(at, now) {
+            Ok(settled) => settled,
+            Err(error) => {
+                // As a rule the container has changed its queues, of which the port's notes tell.
+                self.fault =
+                    Some(Fault { why: error.to_string(), until: Some(now + TRIES_AGAIN_AFTER) });
+                self.let_all_pass(at);
+                Settled { is_filled: true, is_unfinished: false }
             }
-            true
-        })
+        }
     }
 
-    fn try_settle(&mut self, at: &mut Interface<'_>) -> Result<bool, Failure> {
-        let now = Instant::now();
-        if !self.wanted.is_empty() && self.opens_at.is_none_or(|at| now >= at) {
+    fn try_settle(&mut self, at: &mut Interface<'_>, now: Instant) -> Result<Settled, Failure> {
+        let mut settled = Settled::default();
+        let may_open = self.opens_at.is_none_or(|at| now >= at);
+        if !self.wanted.is_empty() && may_open && self.has_program(at)? {
             self.opens_at = Some(now + PAUSE);
             for key in std::mem::take(&mut self.wanted) {
                 self.open(at, key, now)?;
             }
+            self.fault = None;
         }
         let open = self.lanes.iter().filter(|lane| lane.state != State::Closed).count() as u32;
         let most = self.room / open.max(1) / 2;
-        let mut is_filled = false;
         for (place, number) in (0..self.lanes.len()).zip(1..) {
             let lane = &mut self.lanes[place];
             if lane.held > lane.part {
@@ -294,15 +311,36 @@ impl Lanes {
                 State::Opening if at.kick.send(number)? => lane.state = State::Marked,
                 State::Open if now.saturating_duration_since(lane.busy_at) >= CLOSES_AFTER => {
                     self.close(at, number)?;
-                    is_filled = true;
+                    settled.is_filled = true;
                 }
                 State::Open if self.seen_empty && lane.is_spent && lane.held <= lane.part => {
-                    is_filled |= lane.fill(at, number, most, now)?;
+                    let is_filled = lane.fill(at, number, most, now)?;
+                    settled.is_filled |= is_filled;
+                    settled.is_unfinished |= !is_filled;
                 }
-                State::Closed | State::Opening | State::Marked | State::Open => {}
+                State::Opening => settled.is_unfinished = true,
+                State::Closed | State::Marked | State::Open => {}
             }
         }
-        Ok(is_filled)
+        settled.is_unfinished |= !self.wanted.is_empty();
+        Ok(settled)
+    }
+
+    /// Whether the program is there. It is loaded when it is needed first.
+    fn has_program(&mut self, at: &Interface<'_>) -> Result<bool, Failure> {
+        match &self.program {
+            Program::There(_) => return Ok(true),
+            Program::Absent => {
+                self.program = Program::Loading(Steering::load(at.namespace, at.name)?);
+            }
+            Program::Loading(loading) => {
+                if let Some(steering) = loading.poll()? {
+                    self.program = Program::There(steering);
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Diverts what has this key from now on.
@@ -332,7 +370,6 @@ impl Lanes {
         at.netlink.set_class(at.link, class(number))?;
         at.netlink.set_qdisc(at.link, lane_queue(number, BURST, DEAR))?;
         let steering = self.steering()?;
-        steering.attach(at.namespace, at.name)?;
         let gate = key::receiver(&at.kick.address(GATE | number).0).ok_or("it is a group")?;
         steering.insert(&gate, class(number).handle)?;
         self.lanes.push(Lane {
@@ -347,7 +384,10 @@ impl Lanes {
     }
 
     fn steering(&mut self) -> Result<&mut Steering, Failure> {
-        Ok(self.steering.as_mut().ok_or("there is no steering")?)
+        match &mut self.program {
+            Program::There(steering) => Ok(steering),
+            Program::Absent | Program::Loading(_) => Err("its program is not loaded".into()),
+        }
     }
 
     /// The place of the lane that the fewest keys share.
@@ -355,6 +395,24 @@ impl Lanes {
         let mut shared = [0; LANES];
         self.keys.values().for_each(|number| shared[usize::from(*number) - 1] += 1);
         (0..LANES).min_by_key(|place| shared[*place]).unwrap_or(0)
+    }
+
+    /// Whether nothing is wrong, or that was long ago.
+    fn can_try(&self) -> bool {
+        let until = self.fault.as_ref().map(|fault| fault.until);
+        until.is_none_or(|until| until.is_some_and(|until| Instant::now() >= until))
+    }
+
+    /// Diverts nothing any more, and lets what waits in lanes pass.
+    fn let_all_pass(&mut self, at: &mut Interface<'_>) {
+        self.program = Program::Absent;
+        self.keys.clear();
+        self.wanted.clear();
+        for (lane, number) in self.lanes.iter_mut().zip(1..) {
+            lane.state = State::Closed;
+            // It fails where the lane is gone.
+            let _ = at.netlink.set_qdisc(at.link, lane_queue(number, ALL, 0));
+        }
     }
 
     /// What a lane was for is common again.

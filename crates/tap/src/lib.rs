@@ -264,15 +264,17 @@ impl TapPort {
         self.is_adopted
     }
 
+    /// Settles lanes. Whether all is done.
     #[cold]
-    fn settle_lanes(&mut self) {
+    fn settle_lanes(&mut self) -> bool {
         let Self { namespace, netlink, interface, link, credit, lanes, .. } = self;
         let kick = credit.kick();
-        let is_filled =
+        let settled =
             lanes.settle(&mut Interface { netlink, namespace, name: interface, link: *link, kick });
-        if is_filled {
+        if settled.is_filled {
             credit.kick_soon();
         }
+        !settled.is_unfinished
     }
 
     /// Why what is for a slow receiver cannot wait apart from what is for others, if so.
@@ -376,12 +378,12 @@ impl Port for TapPort {
 
     #[inline]
     fn flush(&mut self) -> Result<bool, PortError> {
-        if !self.lanes.are_closed() {
-            self.settle_lanes();
+        let are_settled = self.lanes.are_closed() || self.settle_lanes();
+        let settled = self.credit.settle(&mut self.netlink);
+        match settled {
+            Ok(is_done) => Ok(is_done && are_settled),
+            Err(source) => Err(self.error("grant credit to it", source)),
         }
-        self.credit
-            .settle(&mut self.netlink)
-            .map_err(|source| self.error("grant credit to it", source))
     }
 }
 

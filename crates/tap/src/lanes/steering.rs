@@ -2,10 +2,13 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::LazyLock;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
 
 use aya::Ebpf;
 use aya::maps::{HashMap, MapData};
-use aya::programs::tc::{self, SchedClassifierLink};
+use aya::programs::tc::SchedClassifierLink;
 use aya::programs::{SchedClassifier, TcAttachType};
 use aya::util::KernelVersion;
 use kernel::netlink::Handle;
@@ -15,41 +18,49 @@ use super::key::Key;
 
 static PROGRAM: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/lanes.bpf.o"));
 
-/// The program for one interface. While it is not attached, all frames are in no lane.
+/// The program at one interface. It is taken away with this.
 pub struct Steering {
-    programs: Ebpf,
     lanes: HashMap<MapData, Key, u32>,
-    /// Where it is attached, which ends with this.
-    link: Option<SchedClassifierLink>,
+    _link: SchedClassifierLink,
 }
+
+/// A program that is being loaded.
+#[derive(Debug)]
+pub struct Loading(Receiver<Result<Steering, Failure>>);
 
 /// What the kernel, or the loader of programs, says.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
+/// Whether this kernel takes the program: found out once.
+pub fn check() -> Result<(), Failure> {
+    static FAULT: LazyLock<Option<String>> =
+        LazyLock::new(|| load().err().map(|error| error.to_string()));
+    FAULT.as_deref().map_or(Ok(()), |fault| Err(fault.into()))
+}
+
 impl Steering {
-    /// Loads the program, which takes long: before anything waits for it.
-    pub fn load() -> Result<Self, Failure> {
-        let mut programs = Ebpf::load(PROGRAM)?;
-        program(&mut programs)?.load()?;
-        let lanes = programs.take_map("lanes").ok_or("the program has no map")?;
-        Ok(Self { lanes: lanes.try_into()?, programs, link: None })
+    /// Loads the program and attaches it to an interface of a namespace, on a thread of its own:
+    /// that takes tens of milliseconds, for which the switch must not wait.
+    pub fn load(namespace: &Namespace, interface: &str) -> Result<Loading, Failure> {
+        let (namespace, interface) = (namespace.try_clone()?, interface.to_owned());
+        let (sender, receiver) = mpsc::channel();
+        let work = move || {
+            // Nobody waits for it any more if the port is gone.
+            let _ = sender.send(Self::attach(&namespace, &interface));
+        };
+        thread::Builder::new().name("zovn-lanes".into()).spawn(work)?;
+        Ok(Loading(receiver))
     }
 
-    /// Attaches the program to an interface of a namespace, if it is not yet.
-    pub fn attach(&mut self, namespace: &Namespace, interface: &str) -> Result<(), Failure> {
-        if self.link.is_some() {
-            return Ok(());
-        }
-        let program = program(&mut self.programs)?;
-        self.link = Some(namespace.run(|| -> Result<_, Failure> {
-            if KernelVersion::current()? < KernelVersion::new(6, 6, 0) {
-                // There a program has to hang somewhere. It may be there already.
-                let _ = tc::qdisc_add_clsact(interface);
-            }
+    fn attach(namespace: &Namespace, interface: &str) -> Result<Self, Failure> {
+        let mut programs = load()?;
+        let lanes = programs.take_map("lanes").ok_or("the program has no map")?.try_into()?;
+        let program = program(&mut programs)?;
+        let link = namespace.run(|| -> Result<_, Failure> {
             let id = program.attach(interface, TcAttachType::Egress)?;
             Ok(program.take_link(id)?)
-        })??);
-        Ok(())
+        })??;
+        Ok(Self { lanes, _link: link })
     }
 
     /// From now on what has this key takes this lane.
@@ -61,6 +72,28 @@ impl Steering {
     pub fn remove(&mut self, key: &Key) -> Result<(), Failure> {
         Ok(self.lanes.remove(key)?)
     }
+}
+
+impl Loading {
+    /// The program, once it is attached.
+    pub fn poll(&self) -> Result<Option<Steering>, Failure> {
+        match self.0.try_recv() {
+            Ok(steering) => steering.map(Some),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err("the thread that loads it has failed".into()),
+        }
+    }
+}
+
+/// Loads the program into the kernel. It takes descriptors as long as it is kept.
+fn load() -> Result<Ebpf, Failure> {
+    // Before, a program at an interface stays when its agent is killed.
+    if KernelVersion::current()? < KernelVersion::new(6, 6, 0) {
+        return Err("that takes Linux 6.6".into());
+    }
+    let mut programs = Ebpf::load(PROGRAM)?;
+    program(&mut programs)?.load()?;
+    Ok(programs)
 }
 
 fn program(programs: &mut Ebpf) -> Result<&mut SchedClassifier, Failure> {
