@@ -53,6 +53,7 @@ mod set;
 mod stall;
 mod switch;
 mod voqs;
+mod waiting;
 
 pub use account::{Account, Load, Reason, Refusal};
 pub use arrive::{Arrivals, Audience, Destination, Size};
@@ -67,3 +68,4 @@ pub use id::{MAX_PORTS, PortId};
 pub use outlook::{EgressOutlook, Fate};
 pub use set::PortSet;
 pub use switch::{Offered, Refused, Released, Switch};
+pub use waiting::Waiting;

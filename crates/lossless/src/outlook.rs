@@ -1,13 +1,11 @@
 //! What would become of a frame at an egress, by the same rules as if it came, and without changing
 //! anything.
 
-use alloc::vec::Vec;
-
 use units::{Class, Instant};
 
 use crate::account::{Load, Reason};
 use crate::arrive::Size;
-use crate::cells::{Node, Queue};
+use crate::cells::Queue;
 use crate::config::Limits;
 use crate::flows::{Flow, State};
 use crate::forward::Step;
@@ -114,35 +112,6 @@ impl<F: Copy> Switch<F> {
         let standing = self.copies_held(from);
         let fate = self.copy_step(step, (from, class), to, size.bytes, standing).into();
         EgressOutlook { fate, ..outlook }
-    }
-
-    /// What one port's sender has waiting for each receiver, the most first: how many frames, and
-    /// the handle of one of them. What is set aside is not in it. Takes as long as there are frames
-    /// in the switch.
-    pub fn waiting_of(&self, from: PortId) -> Vec<(u32, F)> {
-        let is_its = |node: &Node| self.cells.label(*node).stamp.ingress() == from.0;
-        let frame = |node: Node| self.cells.look(node).frame;
-        let count = |queues: &mut dyn Iterator<Item = &Queue>| {
-            let nodes = queues.flat_map(|queue| self.cells.iter(queue)).filter(is_its);
-            nodes.fold(None, |seen: Option<(u32, F)>, node| {
-                Some((seen.map_or(0, |(frames, _)| frames) + 1, frame(node)))
-            })
-        };
-        let mut found = Vec::new();
-        for (id, port) in self.ports.iter().filter(|(id, _)| *id != from) {
-            let switched = port.egress.classes.0.iter().map(|class| &class.queue);
-            let waiting = Class::all().flat_map(|class| self.waiting(id, class));
-            found.extend(count(&mut switched.chain(waiting.map(|voq| &voq.queue))));
-            let offered = port.egress.flows.iter().filter(|(_, flow)| flow.state != State::Aside);
-            for (_, flow) in offered {
-                found.extend(count(&mut flow.queues()));
-            }
-            found.extend(
-                port.egress.away.values().filter_map(|queue| count(&mut core::iter::once(queue))),
-            );
-        }
-        found.sort_by_key(|(frames, _)| core::cmp::Reverse(*frames));
-        found
     }
 
     /// What is the same for all frames of a class; the rest is empty.

@@ -1,13 +1,16 @@
 //! Slow receivers: what is for one is to wait apart from what its senders send to others, if their
 //! devices can do that (see [`Port::divert`]).
 
-use lossless::{PortId, PortSet};
+use lossless::{PortId, PortSet, Waiting};
 use port::{Like, Port};
 use units::Instant;
 
 use crate::peers::Peers;
 use crate::plane::Plane;
 use crate::stages::{Gate, Responder};
+
+/// How many frames a tick may look at, on average: that takes some 20 µs.
+const LOOKED_AT_IN_A_TICK: u32 = 4096;
 
 /// Which senders are looked at.
 #[derive(Default)]
@@ -17,6 +20,8 @@ pub struct Diversions {
     crowded_before: PortSet,
     /// Those of whose frames some were diverted, until no more than usual is held of them.
     opening: PortSet,
+    /// For so many ticks nobody's frames are looked at, as there are many.
+    rests: u32,
 }
 
 impl Diversions {
@@ -33,8 +38,9 @@ impl Diversions {
 
     /// A port goes, and its number may soon be another one's.
     pub fn forget(&mut self, id: PortId) {
-        let Self { crowded, crowded_before, opening } = self;
-        [crowded, crowded_before, opening].map(|set| set.remove(id));
+        self.crowded.remove(id);
+        self.crowded_before.remove(id);
+        self.opening.remove(id);
     }
 }
 
@@ -43,21 +49,31 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// before: has the receiver that most of it waits for wait apart from others.
     pub(crate) fn divert_slow(&mut self) {
         let Self { switch, lines, needs_flush, diversions, .. } = self;
-        let crowded = std::mem::take(&mut diversions.crowded);
+        let mut crowded = std::mem::take(&mut diversions.crowded);
         let before = std::mem::replace(&mut diversions.crowded_before, crowded);
-        for id in crowded.iter().filter(|id| before.contains(*id)) {
-            let Some(line) = lines[id.index()].as_mut() else { continue };
-            let least = switch.config(id).ingress.frames.min(1024) / 16;
-            for (frames, slot) in switch.waiting_of(id) {
-                // Large ones are few.
-                let is_most = frames >= least || line.device().is_crowded();
-                if is_most && line.device().divert(slot, Like::Receiver) {
-                    needs_flush.insert(id);
-                    diversions.note_opening(id);
-                    break;
-                }
+        diversions.rests = diversions.rests.saturating_sub(1);
+        for id in { crowded }.iter() {
+            let line = lines[id.index()].as_mut();
+            if !before.contains(id) || line.is_none_or(|line| !line.device().may_divert()) {
+                crowded.remove(id);
             }
         }
+        if crowded.is_empty() || diversions.rests > 0 {
+            return;
+        }
+        for Waiting { from, frames, frame } in switch.waiting_of(crowded) {
+            diversions.rests += frames;
+            let least = switch.config(from).ingress.frames.min(1024) / 16;
+            let Some(line) = lines[from.index()].as_mut() else { continue };
+            // Large ones are few.
+            let is_most = frames >= least || line.device().is_crowded();
+            if is_most && crowded.contains(from) && line.device().divert(frame, Like::Receiver) {
+                crowded.remove(from);
+                needs_flush.insert(from);
+                diversions.opening.insert(from);
+            }
+        }
+        diversions.rests /= LOOKED_AT_IN_A_TICK;
     }
 
     /// Lets the switch hold more of a sender while frames may come that were sent before their

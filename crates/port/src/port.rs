@@ -92,6 +92,11 @@ pub trait Port {
         0
     }
 
+    /// Whether it is worth asking this port to [divert](Self::divert) something now.
+    fn may_divert(&self) -> bool {
+        false
+    }
+
     /// What is like the frame in a slot goes to a receiver that takes it more slowly than it is
     /// sent: from a [flush](Self::flush) on its sender is held back apart from all else, if the
     /// device can do that. Whether it can, and did not do so already.

@@ -217,6 +217,15 @@ impl Lanes {
         self.fault.as_ref().map(|fault| &*fault.why)
     }
 
+    /// Whether something more may be diverted now.
+    pub fn may_divert(&self) -> bool {
+        let has_room = self.wanted.len() < AT_ONCE && self.keys.len() < MOST_KEYS;
+        let until = self.fault.as_ref().map(|fault| fault.until);
+        // Whatever was wrong may be mended.
+        let is_due = |until: Option<Instant>| until.is_some_and(|until| Instant::now() >= until);
+        has_room && until.is_none_or(is_due)
+    }
+
     /// Has all that is like this frame diverted, at a [`settle`](Self::settle) soon. Whether it can
     /// be, and was not before.
     pub fn divert(&mut self, frame: &[u8], like: Like) -> bool {
@@ -226,8 +235,7 @@ impl Lanes {
         let socket = (like == Like::Socket).then(|| key::socket(frame)).flatten();
         let is_known = |key| self.keys.contains_key(key) || self.wanted.contains(key);
         let key = socket.unwrap_or(receiver);
-        let has_room = self.wanted.len() < AT_ONCE && self.keys.len() < MOST_KEYS;
-        let is_new = has_room && !is_known(&key) && !is_known(&receiver) && self.can_try();
+        let is_new = !is_known(&key) && !is_known(&receiver) && self.may_divert();
         if is_new {
             self.wanted.push(key);
         }
@@ -395,12 +403,6 @@ impl Lanes {
         let mut shared = [0; LANES];
         self.keys.values().for_each(|number| shared[usize::from(*number) - 1] += 1);
         (0..LANES).min_by_key(|place| shared[*place]).unwrap_or(0)
-    }
-
-    /// Whether nothing is wrong, or that was long ago.
-    fn can_try(&self) -> bool {
-        let until = self.fault.as_ref().map(|fault| fault.until);
-        until.is_none_or(|until| until.is_some_and(|until| Instant::now() >= until))
     }
 
     /// Diverts nothing any more, and lets what waits in lanes pass.

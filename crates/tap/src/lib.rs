@@ -353,6 +353,10 @@ impl Port for TapPort {
         if self.lanes.are_opening() { memory::MORE } else { 0 }
     }
 
+    fn may_divert(&self) -> bool {
+        self.lanes.may_divert()
+    }
+
     fn divert(&mut self, slot: Slot, like: Like) -> bool {
         self.lanes.divert(self.memory.frame(slot).bytes, like)
     }

@@ -158,6 +158,14 @@ impl Port for Device {
         }
     }
 
+    fn may_divert(&self) -> bool {
+        match self {
+            Tap(port) => port.may_divert(),
+            Vhost(port) => port.may_divert(),
+            Away => false,
+        }
+    }
+
     fn more(&self) -> u32 {
         match self {
             Tap(port) => port.more(),

@@ -356,26 +356,6 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_sender_of_large_frames_is_held_back_by_its_declared_limit() {
-    let mut world = World::new(2);
-    let client = world.start(0);
-    for place in 0..2 {
-        let mut port = world.port(place);
-        port.attach = port.attach.with_mtu(9000);
-        port.ingress.frames = 200;
-        client.attach(&port).unwrap();
-    }
-    world.greet(0, 1);
-    client.change(&name(1), &rate("1kbit")).unwrap();
-    let (from, to) = (world.udp(0), world.udp(1));
-    from.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
-    while from.send_to(&[0; 8000], to.local_addr().unwrap()).is_ok() {}
-    let held = || client.port(&name(0)).unwrap();
-    until(|| held().ingress.total.held >= 199);
-    assert_eq!(held().paused_by, Some(PausedBy::Ingress));
-}
-
-#[test]
 fn a_quota_holds_a_sender_back_for_one_receiver() {
     let mut world = World::new(2);
     let client = world.start(2);

@@ -73,12 +73,8 @@ fn a_stream_to_a_group_waits_for_its_members_and_for_nobody_else() {
     let client = world.start(3);
     client.change(&name(2), &rate("100kbit")).unwrap();
     ip(&world, 0, "route add 224.0.0.0/4 dev eth0");
-    let member = world.containers[1].run(|| UdpSocket::bind((GROUP, 9))).unwrap().unwrap();
+    let member = join(&world, 1, 0);
     member.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let heard = hears_reports(&world, 0);
-    let own = Ipv4Addr::new(10, 9, 0, 2);
-    world.containers[1].run(|| member.join_multicast_v4(&GROUP, &own)).unwrap().unwrap();
-    heard(GROUP);
     for member_s in ["none", "4mbit"] {
         let rate = match member_s {
             "none" => PortChange {
@@ -107,6 +103,40 @@ fn a_stream_to_a_group_waits_for_its_members_and_for_nobody_else() {
     assert!(refused(&client, 2, "slow_receiver") > 0);
     assert_eq!(refused(&client, 1, "slow_receiver"), 0);
     assert!(balanced(&client.status().unwrap()));
+}
+
+/// Has a socket of a container in the group, and waits until another container has heard of it.
+fn join(world: &World, place: usize, other: usize) -> UdpSocket {
+    let member = world.containers[place].run(|| UdpSocket::bind((GROUP, 9))).unwrap().unwrap();
+    let heard = hears_reports(world, other);
+    let own = Ipv4Addr::new(10, 9, 0, place as u8 + 1);
+    world.containers[place].run(|| member.join_multicast_v4(&GROUP, &own)).unwrap().unwrap();
+    heard(GROUP);
+    member
+}
+
+/// What is for a group has no lane: the switch holds it.
+#[test]
+fn a_sender_of_large_frames_is_held_back_by_its_declared_limit() {
+    let mut world = World::new(2);
+    let client = world.start(0);
+    for place in 0..2 {
+        let mut port = world.port(place);
+        port.attach = port.attach.with_mtu(9000);
+        port.ingress.frames = 200;
+        client.attach(&port).unwrap();
+    }
+    world.greet(0, 1);
+    ip(&world, 0, "route add 224.0.0.0/4 dev eth0");
+    let _member = join(&world, 1, 0);
+    client.change(&name(1), &rate("1kbit")).unwrap();
+    let from = world.udp(0);
+    from.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    while from.send_to(&[0; 8000], (GROUP, 9)).is_ok() {}
+    let held = || client.port(&name(0)).unwrap();
+    until(|| held().ingress.total.held >= 199);
+    assert_eq!(held().paused_by, Some(PausedBy::Ingress));
+    assert_eq!(held().ingress.total.held, 200);
 }
 
 #[test]
