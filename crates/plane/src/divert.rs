@@ -82,7 +82,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         let Self { switch, lines, diversions, .. } = self;
         for id in { diversions.opening }.iter() {
             let Some(line) = lines[id.index()].as_mut() else { continue };
-            if !switch.lend(now, id, line.device().more()) {
+            let more = line.device().more();
+            let is_lent = switch.lend(now, id, more.unwrap_or(0));
+            if more.is_none() && !is_lent {
                 diversions.opening.remove(id);
             }
         }

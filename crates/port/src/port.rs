@@ -86,10 +86,10 @@ pub trait Port {
         false
     }
 
-    /// How many small frames more than usual this port's memory may be used for now, because what
-    /// was sent before something was [diverted](Self::divert) may still come.
-    fn more(&self) -> u32 {
-        0
+    /// While something is being [diverted](Self::divert): for how many frames more than usual this
+    /// port's memory may be used now, because those that were sent before may still come.
+    fn more(&self) -> Option<u32> {
+        None
     }
 
     /// Whether it is worth asking this port to [divert](Self::divert) something now.

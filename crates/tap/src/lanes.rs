@@ -206,10 +206,17 @@ impl Lanes {
         self.keys.is_empty() && self.wanted.is_empty()
     }
 
-    /// Whether frames may still come that were sent before what they are for was diverted.
+    /// Whether something is to be diverted.
+    pub fn are_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Whether frames may still come that were sent before what they are for was diverted. They are
+    /// not more than the ring may have.
+    #[inline]
     pub fn are_opening(&self) -> bool {
         let is_opening = |lane: &Lane| matches!(lane.state, State::Opening | State::Marked);
-        !self.wanted.is_empty() || self.lanes.iter().any(is_opening)
+        self.lanes.iter().any(is_opening)
     }
 
     /// Why there are no lanes, if so.

@@ -296,6 +296,7 @@ impl Port for TapPort {
     ) -> Result<Left, PortError> {
         // It may be up again: the next frame that is written to it tells.
         self.down = false;
+        self.memory.lend(self.lanes.are_opening());
         for _ in 0..most {
             if !self.memory.has_room() {
                 return Ok(Left::Full);
@@ -349,8 +350,9 @@ impl Port for TapPort {
         self.memory.is_crowded()
     }
 
-    fn more(&self) -> u32 {
-        if self.lanes.are_opening() { memory::MORE } else { 0 }
+    fn more(&self) -> Option<u32> {
+        let more = if self.lanes.are_opening() { memory::MORE } else { 0 };
+        (more > 0 || self.lanes.are_wanted()).then_some(more)
     }
 
     fn may_divert(&self) -> bool {

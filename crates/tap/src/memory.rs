@@ -27,9 +27,10 @@ const SMALL: usize = 2 << 10;
 /// A header and a frame with 64 KiB of payload, or with the largest MTU, 65,521, and a tag.
 pub(super) const LARGE: usize = 66 << 10;
 
-/// How many more small slots there are: for all that the ring may have of the smallest frames when
-/// something is diverted. What nobody uses costs address space alone.
+/// How many more slots there are of each size: for all that the ring may have when something is
+/// diverted, of the smallest frames that take one. What nobody uses costs address space alone.
 pub(super) const MORE: u32 = 2 * credit::BURST / credit::MINIMUM as u32;
+const MORE_LARGE: u32 = 2 * credit::BURST / SMALL as u32;
 
 /// The frames of one port, each in its slot behind its 12-byte virtio header.
 pub(super) struct Memory {
@@ -37,8 +38,11 @@ pub(super) struct Memory {
     large: Pool,
     /// By slot, as far as slots were ever used.
     frames: Vec<Described>,
-    /// How many small slots are for every day.
+    /// How many small slots are for every day, and how many large ones.
     usual: u32,
+    usual_large: u32,
+    /// Whether all large slots may be used.
+    lends: bool,
     /// The slots that the next read goes to. They are taken, but have no frame yet.
     spare: Option<(u32, u32)>,
 }
@@ -75,21 +79,30 @@ impl Memory {
         let (small, large) = (small.max(1), large.max(1));
         Self {
             small: Pool::new(small + MORE, SMALL),
-            large: Pool::new(large, LARGE),
-            frames: vec![Described::NONE; (small + large) as usize],
+            large: Pool::new(large + MORE_LARGE, LARGE),
+            frames: vec![Described::NONE; (large + MORE_LARGE + small) as usize],
             usual: small,
+            usual_large: large,
+            lends: false,
             spare: None,
         }
+    }
+
+    /// Whether more slots than usual may be used: begins when they are needed, and ends when half
+    /// of the usual ones are enough.
+    #[inline]
+    pub fn lend(&mut self, are_needed: bool) {
+        self.lends = are_needed || self.lends && self.is_crowded();
     }
 
     /// Whether there are slots for the next read.
     #[inline]
     pub fn has_room(&mut self) -> bool {
         if self.spare.is_none() {
-            self.spare = match (self.small.free(), self.large.free()) {
-                (0, _) | (_, 0) => None,
-                _ => self.small.take().zip(self.large.take()),
-            };
+            let kept = if self.lends { 0 } else { MORE_LARGE as usize };
+            if self.small.free() > 0 && self.large.free() > kept {
+                self.spare = self.small.take().zip(self.large.take());
+            }
         }
         self.spare.is_some()
     }
@@ -154,7 +167,7 @@ impl Memory {
     /// How many small frames could be held in place of the one in a slot.
     pub fn weight(&self, slot: Slot) -> u32 {
         let is_small = slot.0 as usize >= self.large.slots();
-        if is_small { 1 } else { (self.usual / self.large.slots() as u32).max(1) }
+        if is_small { 1 } else { (self.usual / self.usual_large).max(1) }
     }
 
     /// By which lane the frame in a slot came; 0 if by none.
@@ -168,10 +181,10 @@ impl Memory {
         self.frames[slot.0 as usize].lane = lane;
     }
 
-    /// Whether less than half of the large slots are free.
+    /// Whether more than half of the usual large slots are taken.
     #[inline]
     pub fn is_crowded(&self) -> bool {
-        self.large.free() * 2 < self.large.slots()
+        (self.large.slots() - self.large.free()) * 2 > self.usual_large as usize
     }
 
     /// Frees a slot.

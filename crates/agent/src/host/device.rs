@@ -166,11 +166,11 @@ impl Port for Device {
         }
     }
 
-    fn more(&self) -> u32 {
+    fn more(&self) -> Option<u32> {
         match self {
             Tap(port) => port.more(),
             Vhost(port) => port.more(),
-            Away => 0,
+            Away => None,
         }
     }
 

@@ -257,7 +257,7 @@ fn a_port_that_is_slow_holds_up_its_senders_alone() {
     assert!(refused.keys().all(|reason| reason == "slow_receiver"), "{refused:?}");
 }
 
-/// Large frames wait where they were sent, so that the switch holds no more than is declared.
+/// Large frames take slots of which there are few.
 #[test]
 fn what_waits_for_a_slow_port_leaves_room_for_others() {
     let mut world = World::new(3);
@@ -287,7 +287,8 @@ fn what_waits_for_a_slow_port_leaves_room_for_others() {
     let longest = echo
         .longest_until(|| held().paused_by.is_none() && began.elapsed() > Duration::from_secs(1));
     assert!(longest < Duration::from_millis(500), "others wait for {longest:?}");
-    assert!(most <= 200, "{most} frames are held");
+    // What is declared, and what the ring had when its receiver was diverted: 2 × 256 KiB.
+    assert!(most <= 200 + 65, "{most} frames are held");
     let waits = from.send_to(&[0; 8000], to).unwrap_err();
     assert_eq!(waits.kind(), ErrorKind::WouldBlock, "its sender does");
 }
