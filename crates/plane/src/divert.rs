@@ -1,15 +1,14 @@
 //! Slow receivers: what is for one is to wait apart from what its senders send to others, if their
 //! devices can do that (see [`Port::divert`]).
 
-use lossless::{PortId, PortSet, Waiting};
-use port::{Like, Port};
+use lossless::{PortId, PortSet, Switch, Waiting};
+use port::{Like, Port, Slot};
 use units::Instant;
 
+use crate::line::Lines;
 use crate::peers::Peers;
-use crate::plane::Plane;
-use crate::stages::{Gate, Responder};
 
-/// How many frames a tick may look at, on average: that takes some 20 µs.
+/// How many frames a tick may look at, on average.
 const LOOKED_AT_IN_A_TICK: u32 = 4096;
 
 /// Which senders are looked at.
@@ -42,27 +41,29 @@ impl Diversions {
         self.crowded_before.remove(id);
         self.opening.remove(id);
     }
-}
 
-impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// Where a sender has used up half of what may be held of it, at this tick as at the one
     /// before: has the receiver that most of it waits for wait apart from others.
-    pub(crate) fn divert_slow(&mut self) {
-        let Self { switch, lines, needs_flush, diversions, .. } = self;
-        let mut crowded = std::mem::take(&mut diversions.crowded);
-        let before = std::mem::replace(&mut diversions.crowded_before, crowded);
-        diversions.rests = diversions.rests.saturating_sub(1);
+    pub fn divert_slow<P: Port, F: Peers>(
+        &mut self,
+        switch: &Switch<Slot>,
+        lines: &mut Lines<P, F>,
+        needs_flush: &mut PortSet,
+    ) {
+        let mut crowded = std::mem::take(&mut self.crowded);
+        let before = std::mem::replace(&mut self.crowded_before, crowded);
+        self.rests = self.rests.saturating_sub(1);
         for id in { crowded }.iter() {
             let line = lines[id.index()].as_mut();
             if !before.contains(id) || line.is_none_or(|line| !line.device().may_divert()) {
                 crowded.remove(id);
             }
         }
-        if crowded.is_empty() || diversions.rests > 0 {
+        if crowded.is_empty() || self.rests > 0 {
             return;
         }
         for Waiting { from, frames, frame } in switch.waiting_of(crowded) {
-            diversions.rests += frames;
+            self.rests += frames;
             let least = switch.config(from).ingress.frames.min(1024) / 16;
             let Some(line) = lines[from.index()].as_mut() else { continue };
             // Large ones are few.
@@ -70,22 +71,26 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             if is_most && crowded.contains(from) && line.device().divert(frame, Like::Receiver) {
                 crowded.remove(from);
                 needs_flush.insert(from);
-                diversions.opening.insert(from);
+                self.opening.insert(from);
             }
         }
-        diversions.rests /= LOOKED_AT_IN_A_TICK;
+        self.rests /= LOOKED_AT_IN_A_TICK;
     }
 
     /// Lets the switch hold more of a sender while frames may come that were sent before their
     /// receiver was diverted: what is for others is behind them.
-    pub(crate) fn lend_room(&mut self, now: Instant) {
-        let Self { switch, lines, diversions, .. } = self;
-        for id in { diversions.opening }.iter() {
+    pub fn lend_room<P: Port, F: Peers>(
+        &mut self,
+        now: Instant,
+        switch: &mut Switch<Slot>,
+        lines: &mut Lines<P, F>,
+    ) {
+        for id in { self.opening }.iter() {
             let Some(line) = lines[id.index()].as_mut() else { continue };
             let more = line.device().more();
             let is_lent = switch.lend(now, id, more.unwrap_or(0));
             if more.is_none() && !is_lent {
-                diversions.opening.remove(id);
+                self.opening.remove(id);
             }
         }
     }

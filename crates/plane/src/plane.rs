@@ -459,9 +459,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         let mut gone = Vec::new();
         self.switch.tick(now, |released| gone.push(released));
         self.release_all(now, gone);
-        self.divert_slow();
-        self.lend_room(now);
-        let Self { audit, switch, lines, .. } = self;
+        let Self { audit, switch, lines, needs_flush, diversions, .. } = self;
+        diversions.divert_slow(switch, lines, needs_flush);
+        diversions.lend_room(now, switch, lines);
         audit.step(switch, lines.iter().map(|line| line.as_ref().map(|line| line.id)));
     }
 

@@ -364,6 +364,22 @@ fn park_all(switch: &mut Switch<Frame>, id: PortId) {
 }
 
 #[test]
+fn who_waits_for_whom_is_told_the_most_first() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(64, 2); 4]);
+    for (number, from, to) in
+        [(0, 0, 2), (1, 0, 1), (2, 0, 1), (3, 0, 1), (4, 3, 1), (5, 0, 2), (6, 3, 2)]
+    {
+        assert!(offer(&mut switch, &ids, number, from, Some(to), 0));
+    }
+    assert!(offer(&mut switch, &ids, 7, 0, None, 0), "what is for all waits for nobody alone");
+    let mut senders = lossless::PortSet::default();
+    senders.insert(ids[0]);
+    let found = switch.waiting_of(senders);
+    let found = found.iter().map(|it| (it.from, it.frames, it.frame.number));
+    assert_eq!(found.collect::<Vec<_>>(), [(ids[0], 3, 3), (ids[0], 2, 5)]);
+}
+
+#[test]
 fn what_is_lent_to_a_sender_is_taken_back_once_it_holds_little() {
     let (mut switch, ids) = switch(Settings::default(), &[small(8, 64); 2]);
     let flood = |switch: &mut Switch<Frame>, most: u64| {
