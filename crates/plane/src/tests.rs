@@ -1,12 +1,16 @@
 //! A plane over devices that are numbers.
 
 use std::cell::Cell;
+use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
 use std::rc::Rc;
 
-use datapath::Vlans;
+use datapath::{Fate, Network, StormLimits, Vlans};
 use lossless::{PortConfig, Reason, Settings, Shaping};
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
-use units::{Instant, Rate, Span};
+use units::{Instant, Mac, Rate, Span};
+use wire::ethernet::{self, Peek};
+use zerocopy::IntoBytes;
 
 use crate::Plane;
 use crate::plane::BURST;
@@ -24,6 +28,8 @@ struct Granting {
     is_down: bool,
     /// The frame that it took last.
     last: Vec<u8>,
+    /// The frame that it sends, if not [`FRAME`].
+    sends: Option<Vec<u8>>,
     /// It makes an event of room, and of a frame once it is armed.
     tells: bool,
     /// The memory that its frames lie in was taken away.
@@ -61,7 +67,8 @@ impl Port for Granting {
     }
 
     fn frame(&self, _: Slot) -> FrameView<'_> {
-        FrameView::plain(if self.is_gone { &[] } else { &FRAME })
+        let sends = self.sends.as_deref().unwrap_or(&FRAME);
+        FrameView::plain(if self.is_gone { &[] } else { sends })
     }
 
     fn release(&mut self, _: Slot) {
@@ -305,4 +312,53 @@ fn a_frame_has_the_tag_that_its_receivers_port_is_to_see() {
     assert_eq!(plane.device_mut(same).last, FRAME);
     assert_eq!(plane.device_mut(all).last, tagged);
     assert!(plane.device_mut(other).last.is_empty());
+}
+
+/// Otherwise who has sent too much could not even end what it is sent itself.
+#[test]
+fn who_sends_too_much_to_groups_is_heard_when_it_says_which_it_joins() {
+    let now = Instant::ZERO;
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
+    let storm = StormLimits { multicast: NonZeroU32::new(1), ..StormLimits::default() };
+    let limited = datapath::PortConfig { storm, ..Default::default() };
+    let [talker, other] = [limited, datapath::PortConfig::default()].map(|forwarding| {
+        plane.attach(now, Granting::default(), PortConfig::default(), forwarding).unwrap()
+    });
+    let report = joins(Ipv4Addr::new(239, 1, 2, 3));
+    let to_group = ethernet::peek(&report).unwrap();
+    let is_member = |plane: &Plane<Granting>| {
+        let from_other = Peek::new(to_group.destination(), Mac([2; 6]), None);
+        let explained = plane.datapath.explain(now, other, &from_other, Network::default());
+        match explained.fate {
+            Fate::Flooded(audience) => !audience.bystanders.contains(talker),
+            fate => panic!("{fate:?}"),
+        }
+    };
+    let talk = |plane: &mut Plane<Granting>, frame: Vec<u8>, frames| {
+        let device = plane.device_mut(talker);
+        (device.sends, device.frames) = (Some(frame), frames);
+        plane.mark_all_rx_ready();
+        while plane.turn(now) {}
+    };
+    let mut unasked = FRAME.to_vec();
+    unasked[..6].copy_from_slice(&[1, 0, 0x5e, 9, 9, 9]);
+    talk(&mut plane, unasked, 2);
+    assert!(!is_member(&plane));
+    talk(&mut plane, report.clone(), 1);
+    assert!(is_member(&plane));
+    assert_eq!(plane.device(other).taken, 1, "the report is refused as well");
+}
+
+/// The report by which a machine joins a group (RFC 2236 §2).
+fn joins(group: Ipv4Addr) -> Vec<u8> {
+    let mut message = [0x16, 0, 0, 0, 0, 0, 0, 0];
+    message[4..].copy_from_slice(&group.octets());
+    let sum = wire::checksum::Sum::of(&message).checksum();
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let from = Ipv4Addr::new(10, 0, 0, 1);
+    let mut ip = wire::ipv4::Header::new(from, group, wire::ip::protocol::IGMP, 8).unwrap();
+    ip.ttl = 1;
+    let to = wire::membership::group_mac_v4(group);
+    let header = ethernet::Header::new(to, Mac([4; 6]), ethernet::ethertype::IPV4);
+    [header.as_bytes(), ip.as_bytes(), &message].concat()
 }
