@@ -297,7 +297,8 @@ impl Shares {
         if !self.rounds.is_empty() {
             return Some(Instant::ZERO);
         }
-        self.sleepers.first().map(|(slot, _)| self.scale.begin(slot))
+        // The calendar may not have moved on for so long that it has them all too early.
+        self.sleepers.first().map(|(slot, _)| self.scale.begin(slot.max(self.wakes)))
     }
 
     /// How long guarantees did not hold altogether, because the link stood still or sent less than

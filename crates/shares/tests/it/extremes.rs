@@ -152,3 +152,21 @@ fn who_has_left_cannot_wake() {
     shares.remove(holder);
     shares.wake(Instant::ZERO, holder, Cost::frame(64));
 }
+
+#[test]
+fn who_is_held_after_a_long_rest_of_all_is_waited_for_no_shorter() {
+    let rate = Rate::from_gbit(1);
+    let mut shares = Shares::new(Settings::of_link(rate, 1514));
+    let slow = Bound::bits(Rate::from_bits_per_sec(10_000_000).unwrap(), 1514);
+    let holder = shares.add(Terms { max: slow, ..Terms::default() });
+    // Nobody has asked for longer than deadlines are told apart.
+    let now = Instant::from_nanos(10_000_000_000);
+    let frame = Cost::frame(1514);
+    shares.wake(now, holder, frame);
+    let turn = shares.next(now).expect("its bucket is full");
+    shares.took(now, turn, frame, Some(frame));
+    assert_eq!(shares.next(now), None);
+    let at = shares.ready_at().expect("it will be ready");
+    assert!(at > now && at.since(now) < Span::from_millis(2), "{at:?}");
+    assert!(shares.next(at).is_some());
+}
