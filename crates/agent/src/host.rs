@@ -242,6 +242,9 @@ impl Host {
         let Some(uplink) = self.uplink.as_ref().filter(|_| self.plane.uplink().is_none()) else {
             return Ok(());
         };
+        if let Some(slow) = self.interfaces.as_ref().and_then(Interfaces::slow) {
+            return Err(UplinkError::Slow(slow));
+        }
         let settings = *self.plane.switch().settings();
         let protection = uplink.key.as_ref().map(keys::protection).transpose()?;
         if protection.is_none() {
@@ -683,6 +686,7 @@ fn waiting(uplink: &Uplink) -> UplinkStatus {
         send_errors: 0,
         last_send_error: None,
         pause_frames: Vec::new(),
+        shaping: Vec::new(),
         responder: ResponderStatus::default(),
         ingress: Ledgers::default(),
         egress: Ledgers::default(),

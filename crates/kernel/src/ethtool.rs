@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketType};
+use units::Rate;
 use zerocopy::IntoBytes;
 
 use crate::netns::Namespace;
@@ -67,6 +68,13 @@ const NAMES: u32 = 0x1b;
 const FEATURES: u32 = 0x3a;
 const OF_FEATURES: u32 = 4;
 
+/// ETHTOOL_GDRVINFO and ETHTOOL_GSET.
+const GET_DRIVER: u32 = 3;
+const GET_SETTINGS: u32 = 1;
+
+/// A speed that is not known, in Mb/s (SPEED_UNKNOWN).
+const UNKNOWN: u64 = 0xffff_ffff;
+
 /// The length of a name (ETH_GSTRING_LEN).
 const NAME: usize = 32;
 
@@ -113,6 +121,39 @@ impl Cutting {
     }
 }
 
+/// How fast a device of this namespace is. `None` if it does not say, or if it has no speed: TAP
+/// devices and veth pairs say 10 Gb/s, whatever they carry.
+///
+/// # Errors
+///
+/// What the kernel answered, among others if there is no such device.
+pub fn speed(device: &str) -> io::Result<Option<Rate>> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    // ethtool_drvinfo: the driver's name is behind the command.
+    let mut driver = [0_u32; 49];
+    driver[0] = GET_DRIVER;
+    let mut settings = [0_u32; 11];
+    settings[0] = GET_SETTINGS;
+    for request in [&mut driver[..], &mut settings] {
+        match ask(&socket, device, request.as_mut_bytes()) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(None),
+            answer => answer?,
+        }
+    }
+    let driver = driver[1..9].as_bytes().split(|byte| *byte == 0).next();
+    if driver.is_some_and(|driver| [&b"tun"[..], b"veth"].contains(&driver)) {
+        return Ok(None);
+    }
+    // ethtool_cmd: the lower half of the speed is behind three words, the upper one behind seven.
+    let half = |word: u32| {
+        let [first, second, ..] = word.to_ne_bytes();
+        u64::from(u16::from_ne_bytes([first, second]))
+    };
+    let mbit = half(settings[3]) | half(settings[7]) << 16;
+    let mbit = Some(mbit).filter(|mbit| *mbit != UNKNOWN);
+    Ok(mbit.and_then(|mbit| Rate::from_bits_per_sec(mbit * 1_000_000)))
+}
+
 fn socket(namespace: &Namespace) -> io::Result<OwnedFd> {
     let open = || rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
     Ok(namespace.run(open).map_err(io::Error::other)??)
@@ -155,5 +196,16 @@ mod tests {
         assert!(switch_offload_off(&here, "zovn-t-none").is_err());
         assert!(leave_cutting_to_kernel(&here, "zovn-t-none").is_err());
         assert!(switch_offload_off(&here, "a-name-that-is-too-long").is_err());
+        assert!(speed("zovn-t-none").is_err());
+    }
+
+    #[test]
+    fn what_is_no_wire_has_no_speed() {
+        assert_eq!(speed("lo").unwrap(), None);
+        if !needs::root() {
+            return;
+        }
+        let [one, _] = crate::joined::two().unwrap();
+        assert_eq!(one.run(|| speed(crate::joined::INTERFACE)).unwrap().unwrap(), None);
     }
 }

@@ -52,7 +52,7 @@ pub use network::{
 pub use overlay::{
     BfdState, BfdStatus, ChannelStatus, InterfaceState, InterfaceStatus, LargeSegments, PathStatus,
     PauseFramesStatus, PeerState, PeerStatus, ProtectionStatus, ResponderStatus, SessionStatus,
-    UplinkStatus,
+    ShapingStatus, UplinkStatus,
 };
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec,

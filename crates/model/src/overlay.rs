@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use units::Span;
+use units::{Rate, Span};
 
 use crate::{Encapsulation, LedgerStatus, Ledgers, NetworkName, TunnelMode, VtepList};
 
@@ -35,6 +35,8 @@ pub struct UplinkStatus {
     pub last_send_error: Option<String>,
     /// Pause frames at each uplink, if `pfc` is declared.
     pub pause_frames: Vec<PauseFramesStatus>,
+    /// What each uplink is given at most, if `rate` is declared.
+    pub shaping: Vec<ShapingStatus>,
     /// What the switch's own ARP, ND and path MTU responder did.
     pub responder: ResponderStatus,
     /// The ledgers of frames received from all peers.
@@ -63,6 +65,10 @@ pub struct InterfaceStatus {
     /// Its longest packet in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
+    /// Its speed, if it says one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "10gbit"))]
+    pub speed: Option<Rate>,
 }
 
 /// Whether an uplink's interface is in operation.
@@ -102,6 +108,20 @@ pub struct PauseFramesStatus {
     pub received: u64,
     /// Pause frames sent.
     pub sent: u64,
+}
+
+/// What an uplink's link is given at most, so that nothing waits below the switch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ShapingStatus {
+    /// This host's tunnel address at the link.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.1"))]
+    pub vtep: IpAddr,
+    /// The rate that is kept: 0.99 of the declared one.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "9900mbit"))]
+    pub rate: Rate,
+    /// Bytes sent, as the link counts them: with check sequence, preamble and gap.
+    pub sent_bytes: u64,
 }
 
 /// The responder answers ARP and neighbor discovery for machines on other hosts, and packets that

@@ -47,6 +47,10 @@ pub struct Uplink {
     /// Absent: neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc: Option<Rate>,
+    /// The rate of each uplink's link, if what waits for it is to wait here, where its turn is
+    /// chosen. Absent: it waits in the kernel and the network card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// The limit of the congestion window to one peer.
     #[serde(default = "default_in_flight")]
     pub in_flight: Bytes,
@@ -84,6 +88,9 @@ pub enum TunnelMode {
 
 /// The class of control packets in the underlay: internetwork control (802.1Q table I-2).
 pub const CONTROL: Class = Class::from_low_bits(6);
+
+/// The lowest rate that a link may be said to have.
+const LEAST_RATE: Rate = Rate::from_bits_per_sec(1_000_000).unwrap();
 
 /// The settings of single-hop BFD (RFC 5880, RFC 5881).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -138,6 +145,7 @@ impl Uplink {
             ttl: default_ttl(),
             mtu: None,
             pfc: None,
+            rate: None,
             window: default_window(),
             unsolicited: default_unsolicited(),
             in_flight: default_in_flight(),
@@ -197,6 +205,11 @@ impl Uplink {
         }
         if self.unsolicited > self.window {
             return wrong("`unsolicited` is a part of `window`: lower the one, or raise the other");
+        }
+        if self.rate.is_some_and(|rate| rate < LEAST_RATE) {
+            return wrong(
+                "`rate` is below 1mbit, at which a frame alone takes 12 ms: write the link's, as `10gbit`, or leave it out",
+            );
         }
         let Some(Bfd { interval, multiplier }) = self.bfd else { return Ok(()) };
         if !(Span::from_millis(1)..=Span::from_secs(60)).contains(&interval) {
@@ -370,6 +383,7 @@ mod tests {
         names(complaint(|uplink| uplink.in_flight = Bytes(0)), "`in_flight`");
         names(complaint(|uplink| uplink.in_flight = Bytes(4 << 30)), "4gib");
         names(complaint(|uplink| uplink.unsolicited = Bytes((1 << 20) + 1)), "`unsolicited`");
+        names(complaint(|uplink| uplink.rate = "999kbit".parse().ok()), "`rate`");
         let bfd = |interval, multiplier| {
             complaint(|uplink| uplink.bfd = Some(Bfd { interval, multiplier }))
         };

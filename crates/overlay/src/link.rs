@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
 use lossless::Classes;
-use model::{LargeSegments, PauseFramesStatus, Uplink};
+use model::{LargeSegments, PauseFramesStatus, ShapingStatus, Uplink};
 use plane::taps::{Direction, Taps};
 use tunnel::outer::Vteps;
-use underlay::{Counters, Fate, Received, Sent, Transport, Underlay};
+use underlay::{Counters, Fate, Received, Sent, Transport, Turn, Underlay};
 use units::Instant;
 
 use crate::error::OpenError;
@@ -44,7 +44,10 @@ impl Link {
         transport: Transport,
         monitor: Box<dyn Monitor>,
     ) -> Result<Self, OpenError> {
-        let underlay = Underlay::open(vtep, transport, uplink.ttl)?;
+        let mut underlay = Underlay::open(vtep, transport, uplink.ttl)?;
+        if let Some(rate) = uplink.rate {
+            underlay.set_rate(rate)?;
+        }
         let pauses = uplink.pfc.map(|rate| Pauses::open(vtep, rate)).transpose();
         Ok(Self {
             vtep,
@@ -126,13 +129,27 @@ impl Link {
         self.pauses.as_ref().map(|pauses| pauses.status(self.vtep))
     }
 
+    /// When the link's rate lets the next frame go, if it does not now.
+    pub(crate) fn busy_until(&self) -> Option<Instant> {
+        let underlay = self.underlay.borrow();
+        (!underlay.is_ready(Turn::New)).then(|| underlay.ready_at(Turn::New))
+    }
+
+    /// What the link is given, if its rate is declared.
+    pub(crate) fn shaping(&self) -> Option<ShapingStatus> {
+        let (rate, sent_bytes) = self.underlay.borrow().paced()?;
+        Some(ShapingStatus { vtep: self.vtep, rate, sent_bytes })
+    }
+
     /// Notes that datagrams may have arrived.
     pub fn mark_rx_ready(&mut self) {
         self.rx_ready = true;
     }
 
-    /// Receives datagrams, if any may have arrived, and tells between which addresses each is.
-    pub(crate) fn receive(&mut self, mut arrived: impl FnMut(Vteps, Received<'_>)) {
+    /// Receives datagrams, if any may have arrived, and tells between which addresses each is. It
+    /// is `now` for what is sent, too, until the next call.
+    pub(crate) fn receive(&mut self, now: Instant, mut arrived: impl FnMut(Vteps, Received<'_>)) {
+        self.underlay.borrow_mut().set_now(now);
         if self.rx_ready {
             let own = self.vtep;
             self.rx_ready = self.underlay.borrow_mut().receive(|datagram| {

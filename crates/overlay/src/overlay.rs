@@ -315,6 +315,16 @@ impl Overlay {
         &mut self.links
     }
 
+    /// When an uplink's rate lets the next frame go, if none does now.
+    pub(crate) fn links_busy_until(&self) -> Option<Instant> {
+        let mut earliest: Option<Instant> = None;
+        for link in &self.links {
+            let at = link.busy_until()?;
+            earliest = Some(earliest.map_or(at, |earliest| earliest.min(at)));
+        }
+        earliest
+    }
+
     /// Obeys the links' pauses, and pauses their far ends while memory for arriving frames runs
     /// low.
     pub fn handle_pauses(&mut self, now: Instant) {
@@ -355,7 +365,7 @@ impl Overlay {
             self;
         let (mut came, mut news) = (false, Vec::new());
         for link in links {
-            link.receive(|vteps, datagram| {
+            link.receive(now, |vteps, datagram| {
                 came = true;
                 let underlay::Received { from, ports, traffic_class, payload } = datagram;
                 if let Some(taps) = taps.as_deref_mut() {
@@ -562,6 +572,7 @@ impl Overlay {
             send_errors: counters.iter().map(|counters| counters.unsent).sum(),
             last_send_error: counters.into_iter().rev().find_map(|counters| counters.last_error),
             pause_frames: self.links.iter().filter_map(Link::pauses_status).collect(),
+            shaping: self.links.iter().filter_map(Link::shaping).collect(),
             responder,
             ingress,
             egress,

@@ -64,6 +64,10 @@ impl Peers for Overlay {
         self.table.is_any_touched()
     }
 
+    fn busy_until(&self) -> Option<Instant> {
+        self.links_busy_until()
+    }
+
     fn is_tx_blocked(&self) -> bool {
         self.table.touched().any(Trunk::is_tx_blocked)
     }

@@ -102,6 +102,12 @@ pub trait Peers {
     /// Whether a far host needs [maintenance](Self::maintain).
     fn needs_maintenance(&self) -> bool;
 
+    /// Until when the link below takes no further frame, as far as its rate is declared. `None` if
+    /// it takes one now.
+    fn busy_until(&self) -> Option<Instant> {
+        None
+    }
+
     /// Whether something waits for room in the kernel, which makes no event when it has some.
     fn is_tx_blocked(&self) -> bool;
 

@@ -176,6 +176,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         let mut has_sent = false;
         // Those that have to wait count as well: each costs a look.
         for _ in 0..AT_ONCE {
+            if peers.busy_until().is_some() {
+                break;
+            }
             let Some(head) = visit.flow_head() else { break };
             let flow = head.flow().expect("it is a flow's");
             let (port, slot, class) = (head.ingress(), head.frame(), head.class());
@@ -267,7 +270,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
 
     /// When something falls due at a far host, although nothing arrives.
     pub fn peer_deadline(&self) -> Option<Instant> {
-        self.peers()?.deadline()
+        let (id, peers) = (self.uplink?, self.peers()?);
+        let link = peers.busy_until().filter(|_| self.switch.pending().contains(id));
+        peers.deadline().into_iter().chain(link).min()
     }
 
     /// Has far hosts do what is due by now; the next turn receives and sends what follows from it.

@@ -41,6 +41,10 @@ pub struct Queue {
     /// Buffers of sent batches, for reuse.
     spare: Vec<Box<[u8]>>,
     len: usize,
+    /// The most that may wait, in bytes.
+    most: usize,
+    /// The most bytes of a batch, unless its first datagram alone has more.
+    most_batch: usize,
 }
 
 /// Padding may make up at most a 64th of a batch.
@@ -70,12 +74,25 @@ pub struct Batch {
 impl Queue {
     /// An empty queue. `joins`: the kernel can cut one packet into several datagrams.
     pub fn new(joins: bool) -> Self {
-        Self { joins, batches: VecDeque::new(), spare: Vec::new(), len: 0 }
+        Self {
+            joins,
+            batches: VecDeque::new(),
+            spare: Vec::new(),
+            len: 0,
+            most: MOST_QUEUED,
+            most_batch: LONGEST,
+        }
+    }
+
+    /// Bounds what may wait, and batches of several datagrams, in bytes.
+    pub fn bound(&mut self, most: usize, most_batch: usize) {
+        self.most = most.min(MOST_QUEUED);
+        self.most_batch = most_batch.min(LONGEST);
     }
 
     /// Whether there is room for another datagram.
     pub fn has_room(&self) -> bool {
-        self.len < MOST_QUEUED && self.batches.len() < MOST_BATCHES
+        self.len < self.most && self.batches.len() < MOST_BATCHES
     }
 
     /// The number of waiting datagrams.
@@ -100,9 +117,9 @@ impl Queue {
         // The newest batch to the same place: so datagrams to one place stay in order, and those to
         // several places that take turns still leave together.
         let newest = self.batches.iter_mut().rev().take(LOOK_BACK).find(|batch| batch.to == to);
-        let joins = self.joins;
+        let (joins, most) = (self.joins, self.most_batch);
         let last = newest.filter(|last| joins && !last.is_alone);
-        let padding = last.as_ref().and_then(|last| last.takes(to, marking, bytes));
+        let padding = last.as_ref().and_then(|last| last.takes(to, marking, bytes, most));
         let batch = match (last, padding) {
             (Some(last), Some(padding)) => {
                 last.buffer[last.len..last.len + padding].fill(0);
@@ -169,14 +186,15 @@ impl Queue {
 }
 
 impl Batch {
-    /// Whether a datagram of this length may join. Returns how much padding the last one needs.
-    fn takes(&self, to: IpAddr, marking: Marking, len: usize) -> Option<usize> {
+    /// Whether a datagram of this length may join, if the batch may have `most` bytes. Returns how
+    /// much padding the last one needs.
+    fn takes(&self, to: IpAddr, marking: Marking, len: usize, most: usize) -> Option<usize> {
         let padding = self.len.next_multiple_of(self.segment) - self.len;
         let is_little = (self.padding + padding) * PADDING <= self.len;
         let takes = (to, marking) == (self.to, self.marking)
             && len <= self.segment
             && (padding == 0 || self.is_open && is_little)
-            && self.len + padding + len <= LONGEST
+            && self.len + padding + len <= most
             && self.datagrams() < MOST_DATAGRAMS;
         takes.then_some(padding)
     }

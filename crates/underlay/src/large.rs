@@ -42,6 +42,18 @@ pub struct Cut {
     pub packet: u16,
 }
 
+impl Cut {
+    /// How many packets a datagram of `len` bytes becomes, and how many bytes they have together:
+    /// each has the headers that the first has.
+    pub(crate) fn packets(&self, len: usize) -> (usize, usize) {
+        let Some(segment) = self.offload.segment else { return (1, len) };
+        let headers = usize::from(self.frame) + usize::from(segment.header_len);
+        let payload = len.saturating_sub(headers);
+        let packets = payload.div_ceil(usize::from(segment.size).max(1)).max(1);
+        (packets, payload + packets * headers)
+    }
+}
+
 /// The pattern of the device's name. The kernel replaces `%d` by a number, because each address has
 /// a device of its own.
 const NAME: &str = "zovn-up%d";

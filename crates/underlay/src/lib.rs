@@ -13,6 +13,7 @@
 //!   receive ◀───────────────────────────── UDP socket, the tunnel's port ◀══
 //! ```
 //!
+//! Where the link's rate is [declared](Underlay::set_rate), `pace` says when the next may be sent.
 //! `large` sends segments whole that the network card can cut. Other IP protocols use raw sockets;
 //! [`stt`] sends and receives STT. [`pauses`] handles pause frames of the interface, [`single_hop`]
 //! the sockets of BFD. This crate does not know what datagrams mean.
@@ -23,6 +24,7 @@ mod batch;
 mod large;
 mod marking;
 mod options;
+mod pace;
 pub mod pauses;
 pub mod single_hop;
 mod sockets;
@@ -32,5 +34,6 @@ mod transport;
 pub use batch::{LONGEST, Len};
 pub use large::{Cut, Fate};
 pub use marking::Marking;
+pub use pace::Turn;
 pub use sockets::{AT_ONCE, Counters, OpenError, Received, Sent, Underlay};
 pub use transport::Transport;

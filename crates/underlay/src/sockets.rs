@@ -9,11 +9,15 @@ use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmsg,
 };
 
+use units::{Instant, Rate};
+use wire::udp;
+
 use super::address::socket_address;
 use super::batch::{Batch, LONGEST, Len, Queue};
 use super::large::{Cut, Fate, Larges};
 use super::marking::{Marker, Marking};
 use super::options::{self, SEND_BUFFER};
+use super::pace::{Pace, Turn};
 use super::stt::{self, Stt};
 use super::transport::Transport;
 
@@ -41,6 +45,9 @@ const RECEIVE_BUFFER: usize = 64 << 20;
 /// received.
 const MOST_AHEAD: usize = 256 << 10;
 
+/// Why large segments leave in parts at a link of a lower rate.
+const TOO_SLOW: &str = "at `rate`, below 21gbit, others would wait too long for a whole one";
+
 /// Why a host's sockets cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} {address}, this host's tunnel address: {source}{hint}")]
@@ -58,6 +65,8 @@ pub struct Underlay {
     senders: Vec<Sender>,
     transport: Transport,
     pub(super) exits: Exits,
+    /// Keeps to the link's rate, if that is declared.
+    pace: Option<Pace>,
     /// The last flush reported sent datagrams, and so will the next: nothing is sent in between.
     tells: bool,
     /// The buffers that packets are received into.
@@ -182,7 +191,52 @@ impl Underlay {
         let senders = senders.collect::<Result<_, _>>()?;
         let exits = Exits { port: transport.port(), stt, larges, counters: Counters::default() };
         let staging = vec![0; RECEIVED_AT_ONCE * JOINED].into_boxed_slice();
-        Ok(Self { listener, address, senders, transport, exits, tells: false, staging })
+        Ok(Self { listener, address, senders, transport, exits, pace: None, tells: false, staging })
+    }
+
+    /// Declares the link's rate, before anything is sent: what is sent is to be kept to it by
+    /// whoever asks [`ready_at`](Self::ready_at), and little waits below.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]
+    pub fn set_rate(&mut self, link: Rate) -> Result<(), OpenError> {
+        let pace = Pace::new(link);
+        let buffer = pace.send_buffer();
+        for Sender { socket, queue, .. } in &mut self.senders {
+            options::set_sending(socket, buffer).map_err(|source| OpenError {
+                operation: "set up a socket at",
+                address: SocketAddr::new(self.address, self.transport.port()),
+                source,
+                hint: "",
+            })?;
+            queue.bound(buffer, pace.batch());
+        }
+        self.exits.stt.iter_mut().for_each(|stt| stt.set_send_buffer(buffer));
+        self.pace = Some(pace);
+        Ok(())
+    }
+
+    /// It is `now`, until this is called again.
+    pub fn set_now(&mut self, now: Instant) {
+        self.pace.iter_mut().for_each(|pace| pace.set_now(now));
+    }
+
+    /// When the link's rate lets the next datagram go; in the past if it does now, or if no rate is
+    /// declared.
+    pub fn ready_at(&self, turn: Turn) -> Instant {
+        self.pace.as_ref().map_or(Instant::ZERO, |pace| pace.ready_at(turn))
+    }
+
+    /// Whether the link's rate, if one is declared, lets the next datagram go now.
+    pub fn is_ready(&self, turn: Turn) -> bool {
+        self.pace.as_ref().is_none_or(|pace| pace.is_ready(turn))
+    }
+
+    /// The rate that is kept, and how many bytes were sent as the link counts them, if a rate is
+    /// declared.
+    pub fn paced(&self) -> Option<(Rate, u64)> {
+        self.pace.as_ref().map(|pace| (pace.rate(), pace.sent_bytes()))
     }
 
     /// The path MTU to a host in bytes, as far as the kernel knows, else the interface's MTU.
@@ -234,11 +288,18 @@ impl Underlay {
     ) {
         let place = wire::flow::place(flow, self.senders.len());
         let queue = &mut self.senders[place].queue;
+        let (Len::Exactly(bytes) | Len::AtLeast(bytes)) = len;
+        if let Some(pace) = &mut self.pace {
+            match (&self.exits.stt, self.transport) {
+                (Some(stt), _) => pace.charge(to, TCP, stt.packets(to, bytes), bytes),
+                (None, Transport::Udp(_)) => pace.charge_datagram(to, bytes),
+                (None, _) => pace.charge(to, 0, 1, bytes),
+            }
+        }
         match &mut self.exits.stt {
             None => queue.push(to, marking, len, write),
             Some(stt) => {
-                let (Len::Exactly(len) | Len::AtLeast(len)) = len;
-                let len = Len::Exactly(TCP + len);
+                let len = Len::Exactly(TCP + bytes);
                 queue.push(to, marking, len, |bytes| stt.write(to, flow, bytes, write));
             }
         }
@@ -246,13 +307,23 @@ impl Underlay {
 
     /// Whether [large](Self::send_large) datagrams reach a host, cut by a network card or whole.
     pub fn carries_large(&mut self, to: IpAddr) -> bool {
-        self.exits.larges.as_mut().is_some_and(|larges| !matches!(larges.fate(to), Fate::Lost(_)))
+        let takes = self.pace.as_ref().is_none_or(Pace::takes_large);
+        takes
+            && self
+                .exits
+                .larges
+                .as_mut()
+                .is_some_and(|larges| !matches!(larges.fate(to), Fate::Lost(_)))
     }
 
     /// The fate of [large](Self::send_large) datagrams to a host, as
     /// [`carries_large`](Self::carries_large) last found it.
     pub fn large_fate(&self, to: IpAddr) -> Option<Fate> {
-        self.exits.larges.as_ref()?.known(to).cloned()
+        let larges = self.exits.larges.as_ref()?;
+        match &self.pace {
+            Some(pace) if !pace.takes_large() => Some(Fate::Lost(TOO_SLOW.into())),
+            _ => larges.known(to).cloned(),
+        }
     }
 
     /// As [`send`](Self::send), for a datagram that the network card cuts: the concatenation of
@@ -270,11 +341,15 @@ impl Underlay {
         cut: Cut,
         parts: [&[u8]; 3],
     ) {
-        let Self { senders, exits, tells, .. } = self;
+        let Self { senders, exits, pace, tells, .. } = self;
         let place = wire::flow::place(flow, senders.len());
         let sender = &mut senders[place];
         let len = parts.iter().map(|part| part.len()).sum();
         assert!(len <= LONGEST, "a datagram of {len} bytes was to be sent");
+        if let Some(pace) = pace {
+            let (packets, bytes) = cut.packets(len);
+            pace.charge(to, udp::Header::LEN, packets, bytes);
+        }
         let is_cut =
             exits.larges.as_ref().is_some_and(|larges| larges.known(to) != Some(&Fate::Whole));
         if is_cut

@@ -44,6 +44,9 @@ const TRUSTED: Duration = Duration::from_secs(1);
 /// The interval between queries for an unknown next hop.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// The path MTU to a host to which nothing was sent yet, in bytes.
+const MTU: u16 = 1500;
+
 /// The most bytes before the TCP header: the virtio header, and the headers of Ethernet and IPv6.
 const AROUND: usize = packet::OFFLOAD + ethernet::Header::LEN + ipv6::Header::LEN;
 
@@ -54,6 +57,8 @@ pub struct Stt {
     local: IpAddr,
     ttl: u8,
     mtu: Option<u16>,
+    /// The send buffer of its sockets, in bytes as the kernel counts them.
+    send_buffer: usize,
     /// Listens at the port and receives nothing.
     _guard: OwnedFd,
     netlink: Netlink,
@@ -88,6 +93,7 @@ impl Stt {
             local,
             ttl,
             mtu,
+            send_buffer: SEND_BUFFER,
             _guard: guard(SocketAddr::new(local, PORT))?,
             netlink: Netlink::open().map_err(io::Error::other)?,
             routes: BTreeMap::new(),
@@ -95,6 +101,19 @@ impl Stt {
             id,
             cut: 0,
         })
+    }
+
+    /// Sets the size of its sockets' send buffers. Called before anything is sent.
+    pub fn set_send_buffer(&mut self, bytes: usize) {
+        self.send_buffer = bytes;
+    }
+
+    /// How many packets so many bytes of a datagram to this host become, a TCP header in each.
+    pub fn packets(&self, to: IpAddr, bytes: usize) -> usize {
+        let known = || Some(self.routes.get(&to)?.mtu);
+        let mtu = self.mtu.or_else(known).unwrap_or(MTU);
+        let ip = if to.is_ipv4() { ipv4::Header::LEN } else { ipv6::Header::LEN };
+        bytes.div_ceil(usize::from(mtu).saturating_sub(ip + tcp::Header::LEN).max(1))
     }
 
     /// Prepares a datagram of a flow behind a TCP header with a partial checksum. `write` writes
@@ -236,12 +255,12 @@ impl Stt {
     }
 
     fn hop(&mut self, to: IpAddr) -> Option<(u32, ethernet::Header)> {
-        let Self { local, netlink, links, .. } = self;
+        let Self { local, netlink, links, send_buffer, .. } = self;
         let hop = netlink.next_hop(*local, to).ok()??;
         let mac = netlink.neighbour(hop).ok()??;
         let source = netlink.link_at(hop.link).ok()?.mac?;
         if let Entry::Vacant(place) = links.entry(hop.link) {
-            place.insert((link(hop.link).ok()?, Marker::default()));
+            place.insert((link(hop.link, *send_buffer).ok()?, Marker::default()));
         }
         let kind = if to.is_ipv4() { ethertype::IPV4 } else { ethertype::IPV6 };
         Some((hop.link, ethernet::Header::new(mac, source, kind)))
@@ -274,10 +293,10 @@ fn guard(at: SocketAddr) -> io::Result<OwnedFd> {
 }
 
 /// Opens a socket that sends large packets through an interface.
-fn link(index: u32) -> io::Result<OwnedFd> {
+fn link(index: u32, send_buffer: usize) -> io::Result<OwnedFd> {
     let socket = packet::socket(index, 0)?;
     packet::set_offload(&socket)?;
-    options::set_sending(&socket, SEND_BUFFER)?;
+    options::set_sending(&socket, send_buffer)?;
     Ok(socket)
 }
 

@@ -21,6 +21,9 @@ pub enum UplinkError {
     /// The uplinks cannot be opened.
     #[error(transparent)]
     Open(#[from] overlay::OpenError),
+    /// An interface is slower than its declared rate: which, and what to do.
+    #[error("{0}")]
+    Slow(String),
     /// The keys cannot be used.
     #[error(transparent)]
     Keys(#[from] KeyFileError),

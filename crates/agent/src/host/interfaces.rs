@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use kernel::clock::timespec;
+use kernel::ethtool;
 use kernel::netlink::{Changes, Link, Netlink, NetlinkError};
 use model::{InterfaceState, InterfaceStatus, Uplink};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use units::Span;
+use units::{Rate, Span};
 
 use crate::bell::Bell;
 
@@ -29,6 +30,8 @@ pub(super) struct Interfaces {
     first_mtus: Vec<Option<u32>>,
     /// The longest packet of tunnels, if it is declared.
     declared_mtu: Option<u32>,
+    /// The rate of the links, if it is declared.
+    declared_rate: Option<Rate>,
 }
 
 #[derive(Debug)]
@@ -55,7 +58,12 @@ impl Interfaces {
         thread::Builder::new()
             .name("zovn-uplinks".into())
             .spawn(move || its.watch(netlink, changes, &addresses))?;
-        Ok(Self { shared, first_mtus, declared_mtu: uplink.mtu.map(u32::from) })
+        Ok(Self {
+            shared,
+            first_mtus,
+            declared_mtu: uplink.mtu.map(u32::from),
+            declared_rate: uplink.rate,
+        })
     }
 
     /// What the last look found, an entry for each address.
@@ -79,7 +87,13 @@ impl Interfaces {
             let carried = self.declared_mtu.or(*first)?;
             shortened(seen, carried)
         });
-        faults.chain(short).collect()
+        faults.chain(short).chain(self.slow()).collect()
+    }
+
+    /// That an interface is slower than is declared, and what to do.
+    pub(super) fn slow(&self) -> Option<String> {
+        let declared = self.declared_rate?;
+        self.seen().iter().find_map(|seen| slower(seen, declared))
     }
 }
 
@@ -147,7 +161,9 @@ fn status(vtep: IpAddr, link: Option<Link>) -> InterfaceStatus {
         Some(_) => InterfaceState::Up,
     };
     let mtu = link.as_ref().map(|link| link.mtu);
-    InterfaceStatus { vtep, interface: link.map(|link| link.name), state, mtu }
+    // A device that went in between has no speed any more.
+    let speed = link.as_ref().and_then(|link| ethtool::speed(&link.name).ok().flatten());
+    InterfaceStatus { vtep, interface: link.map(|link| link.name), state, mtu, speed }
 }
 
 /// What is wrong with an interface, and what to do.
@@ -179,6 +195,16 @@ pub(super) fn shortened(seen: &InterfaceStatus, carried: u32) -> Option<String> 
     ))
 }
 
+/// That an interface is slower than its declared rate, if it is, and what to do.
+fn slower(seen: &InterfaceStatus, declared: Rate) -> Option<String> {
+    let InterfaceStatus { vtep, interface, speed, .. } = seen;
+    let speed = speed.filter(|speed| *speed < declared)?;
+    let name = interface.as_deref().unwrap_or_default();
+    Some(format!(
+        "{name}, which has {vtep}, runs at {speed}, and `rate` of [uplink] is {declared}: lower it to what the link carries"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -192,8 +218,13 @@ mod tests {
             interface: (state != InterfaceState::NoAddress).then(|| "eth7".into()),
             state,
             mtu: (state != InterfaceState::NoAddress).then_some(mtu),
+            speed: (state == InterfaceState::Up).then(|| Rate::from_gbit(10)),
         };
         assert_eq!(fault(&seen(InterfaceState::Up, 1500)), None);
+        let slow = |state, gbit| slower(&seen(state, 1500), Rate::from_gbit(gbit));
+        let text = slow(InterfaceState::Up, 25).unwrap();
+        assert!(text.contains("eth7") && text.contains("at 10gbit"), "{text}");
+        assert_eq!([slow(InterfaceState::Up, 10), slow(InterfaceState::Down, 25)], [None, None]);
         for (state, words) in [
             (InterfaceState::Down, "ip link set eth7 up"),
             (InterfaceState::NoCarrier, "cable"),

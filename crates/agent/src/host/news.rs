@@ -90,7 +90,7 @@ impl Host {
         let Self { plane, news, interfaces, .. } = self;
         let seen = interfaces.iter().filter(|_| plane.uplink().is_some());
         for now in seen.flat_map(Interfaces::seen) {
-            let InterfaceStatus { vtep, interface, state, mtu } = &now;
+            let InterfaceStatus { vtep, interface, state, mtu, .. } = &now;
             let before = news.interfaces.get(vtep);
             let interface = interface.as_deref();
             match interfaces::fault(&now) {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use model::{
     BfdState, InterfaceState, LedgerStatus, PathStatus, PauseFramesStatus, PeerState, PeerStatus,
-    SessionStatus, UplinkStatus,
+    SessionStatus, ShapingStatus, UplinkStatus,
 };
 use overlay::REASONS;
 use prometheus_client::registry::Unit;
@@ -80,6 +80,15 @@ fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
     page.counter("uplink_received_pause_frames", help, None, pauses(|pauses| pauses.received))?;
     let help = "Pause frames sent to the link.";
     page.counter("uplink_sent_pause_frames", help, None, pauses(|pauses| pauses.sent))?;
+    let shaping = |value: fn(&ShapingStatus) -> u64| {
+        uplink.shaping.iter().map(move |shaping| (label(shaping.vtep), value(shaping)))
+    };
+    let rates = shaping(|shaping| shaping.rate.bits_per_sec());
+    let help = "The rate that the link is given at most, in bits a second, if it is declared.";
+    page.gauge("uplink_rate", help, None, rates.map(|(label, rate)| (label, rate as i64)))?;
+    let help = "Sent by a link whose rate is declared, with check sequence, preamble and gap.";
+    let sent = shaping(|shaping| shaping.sent_bytes);
+    page.counter("uplink_sent", help, Some(Unit::Bytes), sent)?;
     let help = "ARP, ND and path MTU replies that the switch gave.";
     page.counter("responder_replies", help, None, unlabelled(uplink.responder.replies))?;
     let help = "Replies that the rate limit suppressed.";
@@ -256,6 +265,7 @@ pub(super) mod tests {
                 interface: Some("eth0".into()),
                 state: InterfaceState::NoCarrier,
                 mtu: Some(1600),
+                speed: None,
             }],
             encapsulation: Encapsulation::Geneve,
             protection: None,
@@ -267,6 +277,11 @@ pub(super) mod tests {
                 vtep: [192, 0, 2, 1].into(),
                 received: 8,
                 sent: 9,
+            }],
+            shaping: vec![ShapingStatus {
+                vtep: [192, 0, 2, 1].into(),
+                rate: units::Rate::from_gbit(10),
+                sent_bytes: 10,
             }],
             responder: ResponderStatus { replies: 4, rate_limited: 5 },
             ingress: model::Ledgers::default(),
@@ -304,6 +319,8 @@ pub(super) mod tests {
             "zovn_uplink_send_errors_total 3",
             "zovn_uplink_received_pause_frames_total{vtep=\"192.0.2.1\"} 8",
             "zovn_uplink_sent_pause_frames_total{vtep=\"192.0.2.1\"} 9",
+            "zovn_uplink_rate{vtep=\"192.0.2.1\"} 10000000000",
+            "zovn_uplink_sent_bytes_total{vtep=\"192.0.2.1\"} 10",
             "zovn_responder_replies_total 4",
             "zovn_responder_rate_limited_total 5",
             "zovn_peers 2",

@@ -40,6 +40,9 @@ pub struct HostsSpec {
     /// same way.
     #[serde(default = "all", with = "model::all_or_some")]
     pub credit: ClassSet,
+    /// The rate that hosts keep their links to, as `rate` of [uplink] has it; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// Tunnels are protected by a key that the lab draws, and this is done with packets. Those of a
     /// kernel's bridge go over WireGuard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -247,6 +250,7 @@ impl HostsSpec {
             encapsulation,
             retransmit: all(),
             credit: all(),
+            rate: None,
             key: None,
             physical,
         }
@@ -287,6 +291,9 @@ impl HostsSpec {
                 "only `geneve` has a place for `key`: leave it out, or leave out `encapsulation` and `tunnels`"
                     .into(),
             );
+        }
+        if self.rate.is_some() && (is_kernel || !self.tunnels) {
+            return Some("only tunnels of zovn keep to a `rate` of [hosts]: leave it out".into());
         }
         if self.key == Some(TunnelMode::Integrity) && is_kernel {
             return Some("WireGuard encrypts: make `key` of [hosts] encrypt".into());

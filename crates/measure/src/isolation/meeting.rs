@@ -101,15 +101,13 @@ impl Meeting {
         let is_lossless = peer.switch() == SwitchKind::Zovn;
         let around = if is_lossless { AROUND } else { AROUND_PLAIN };
         let promise = if is_lossless { ClassKind::Lossless } else { ClassKind::Lossy };
+        let link = Set::of(1.0 + f64::from(around) / f64::from(FRAME), rate);
         spec.hosts = Some(HostsSpec {
             encapsulation,
+            rate: has_networks.then_some(link),
             retransmit: is_lossless.into(),
             credit: is_lossless.into(),
-            physical: PhysicalSpec {
-                promise,
-                rate: Set::of(1.0 + f64::from(around) / f64::from(FRAME), rate),
-                ..PhysicalSpec::default()
-            },
+            physical: PhysicalSpec { promise, rate: link, ..PhysicalSpec::default() },
             ..HostsSpec::new(hosts[3])
         });
         Ok(spec)

@@ -1,12 +1,15 @@
 //! What the plane asks of a trunk.
 
+use std::cell::RefCell;
 use std::ops::Bound;
+use std::rc::Rc;
 
 use lossless::{Flow, PortId, Reason, Refusal};
 use model::CONTROL;
 use plane::{Event, Leaving, Senders, Sent};
 use port::Slot;
 use tunnel::Session;
+use underlay::{Turn, Underlay};
 use units::{Instant, Span};
 use wire::geneve::Draft;
 
@@ -80,6 +83,10 @@ impl Trunk {
                 self.has_more = false;
                 self.stuck_since.get_or_insert(now);
             }
+            Err(Halt::Link) => {
+                self.waiting.insert(flow);
+                self.waits_for_link = true;
+            }
             Err(Halt::Kernel) => {
                 self.waiting.insert(flow);
                 self.is_tx_blocked = true;
@@ -100,6 +107,7 @@ impl Trunk {
         delivered: bool,
         senders: &impl Senders,
     ) -> bool {
+        self.rest_waits_for_link = false;
         let mut moved = self.retransmit_lost(now, shared, senders);
         moved |= self.resume_begun(now, shared, senders);
         self.transmit_handshake(now, &mut shared.pace);
@@ -177,6 +185,9 @@ impl Trunk {
         if self.is_tx_blocked && has_room {
             (self.is_tx_blocked, self.has_changed) = (false, true);
         }
+        if self.waits_for_link && self.is_link_ready() {
+            (self.waits_for_link, self.has_changed) = (false, true);
+        }
         if !(self.has_changed || self.has_more) || !has_room || !self.has_window() {
             return;
         }
@@ -215,6 +226,32 @@ impl Trunk {
         }
     }
 
+    /// Whether the rate of the link lets a frame to the far host go: of the session, or of any flow
+    /// where there is none.
+    pub(super) fn is_link_ready(&self) -> bool {
+        match self.session {
+            Some(_) => self.underlay.borrow().is_ready(Turn::New),
+            None => {
+                let mut underlays = self.paths.0.iter().map(|(path, _)| path.underlay.borrow());
+                underlays.all(|underlay| underlay.is_ready(Turn::New))
+            }
+        }
+    }
+
+    /// When links let go on what waits for them.
+    fn link_deadline(&self) -> Option<Instant> {
+        let ready_at = |underlay: &Rc<RefCell<Underlay>>, turn| underlay.borrow().ready_at(turn);
+        let new = self.waits_for_link.then(|| match self.session {
+            Some(_) => Some(ready_at(&self.underlay, Turn::New)),
+            None => {
+                let paths = self.paths.0.iter();
+                paths.map(|(path, _)| ready_at(&path.underlay, Turn::New)).max()
+            }
+        });
+        let rest = self.rest_waits_for_link.then(|| ready_at(&self.underlay, Turn::Rest));
+        new.flatten().into_iter().chain(rest).min()
+    }
+
     /// Sets the bit mask of classes of which nothing is sent (802.1Qbb). Replaces the previous
     /// mask. Returns whether flows may go on by that.
     pub fn pause(&mut self, classes: u8) -> bool {
@@ -246,7 +283,8 @@ impl Trunk {
     pub fn deadline(&self, patience: Span) -> Option<Instant> {
         let unanswered = self.session.as_ref().and_then(Session::unanswered_since);
         let silence = unanswered.filter(|_| !self.is_given_up).map(|since| since + patience);
-        self.protocol_deadline().into_iter().chain(silence).min()
+        let link = self.link_deadline();
+        self.protocol_deadline().into_iter().chain(silence).chain(link).min()
     }
 
     /// Before the switch ends: tells the far host how far each stream was consumed. The rest it

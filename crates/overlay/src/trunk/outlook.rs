@@ -91,6 +91,7 @@ impl Trunk {
             () if self.liveness == Liveness::Down => Some("no path to the other host works"),
             () if !self.is_channel_open() => Some("there are no keys for the other host yet"),
             () if self.waits_for_rest().is_some() => Some("the rest of a large segment goes first"),
+            () if !self.is_link_ready() => Some("the link has to send what it was given first"),
             () if !self.can_transmit() => Some("the kernel has no room"),
             () => None,
         };

@@ -6,6 +6,7 @@ use lossless::{Flow, PortId, Refusal};
 use plane::{Event, Leaving, Senders, Sent};
 use port::{FrameView, Slot};
 use tunnel::{Admission, MAX_FRAME_LEN, Session, Stream};
+use underlay::Turn;
 use units::Instant;
 use wire::Layout;
 
@@ -51,6 +52,7 @@ impl Trunk {
             Ok(()) => Ok(Sent::Gone),
             Err((0, waits)) => Err(waits),
             Err((sent, waits)) => {
+                self.rest_waits_for_link |= waits == Halt::Link;
                 self.begun.insert(flow, Begun { from: Some((port, slot)), sent, waits });
                 Ok(Sent::Underway)
             }
@@ -62,7 +64,7 @@ impl Trunk {
     pub(super) fn waits_for_rest(&self) -> Option<Halt> {
         let going = self.begun.iter().filter(|(flow, _)| !self.is_paused(**flow));
         let mut waiting = going.map(|(_, begun)| begun.waits);
-        waiting.find(|waits| matches!(waits, Halt::Window | Halt::Kernel))
+        waiting.find(|waits| matches!(waits, Halt::Window | Halt::Link | Halt::Kernel))
     }
 
     /// Sends a frame without a session.
@@ -87,6 +89,9 @@ impl Trunk {
         let mut out = Out { config, underlay: &mut underlay, vni, marking, sealer };
         if !out.underlay.has_room(flow) {
             return Err(Halt::Kernel);
+        }
+        if !out.underlay.is_ready(Turn::New) {
+            return Err(Halt::Link);
         }
         let longest = out.longest_plain();
         for piece in pieces {
@@ -138,6 +143,9 @@ impl Trunk {
         if !out.underlay.has_room(host_hash(config.far)) {
             return Err((first, Halt::Kernel));
         }
+        if !out.underlay.is_ready(if first == 0 { Turn::New } else { Turn::Rest }) {
+            return Err((first, Halt::Link));
+        }
         let handle =
             |begin, is_last| Piece { flow, from: Some((port, slot)), begin: Some(begin), is_last };
         let large = going.large().filter(|_| may_be_cut && config.is_reliable(stream.class));
@@ -159,6 +167,9 @@ impl Trunk {
         }
         let mut begin = first;
         while let Some((len, is_last)) = going.part(begin) {
+            if begin > first && !out.underlay.is_ready(Turn::Rest) {
+                return Err((begin, Halt::Link));
+            }
             may_send(session, stream, len, begin > 0).map_err(|waits| (begin, waits))?;
             let data = session.send(now, stream, len, handle(begin as u32, is_last));
             let report = out.may_piggyback(len).then(|| session.piggyback(stream.class)).flatten();
@@ -223,6 +234,7 @@ impl Trunk {
                 }
                 Err((now_sent, waits)) => {
                     moved |= now_sent > sent;
+                    self.rest_waits_for_link |= waits == Halt::Link;
                     self.begun.insert(flow, Begun { from, sent: now_sent, waits });
                 }
             }
@@ -267,10 +279,13 @@ impl Trunk {
         let Shared { networks, scratch, .. } = shared;
         let mut underlay = underlay.borrow_mut();
         let mut moved = false;
-        while underlay.has_room(host_hash(config.far))
-            && let Some((handle, data)) =
-                session.retransmit_divided(now, |piece, len| in_two(piece, len, config.most))
-        {
+        while underlay.has_room(host_hash(config.far)) {
+            if !underlay.is_ready(Turn::Rest) {
+                self.rest_waits_for_link = true;
+                break;
+            }
+            let divide = |piece, len| in_two(piece, len, config.most);
+            let Some((handle, data)) = session.retransmit_divided(now, divide) else { break };
             moved = true;
             let marking = config.marking(data.stream.class, 0);
             let sealer = Sealer::of(channel, now);

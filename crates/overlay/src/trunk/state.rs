@@ -48,6 +48,7 @@ pub(super) struct Begun {
 /// |---|---|---|
 /// | credit | [`held`](Trunk::held) | a grant for the stream, a HELLO, a new epoch, or the end of the large segment before it |
 /// | window, or a path that is down | [`waiting`](Trunk::waiting) | anything that may open the window: a report, a HELLO, a timeout, a path ([`has_changed`](Trunk::has_changed)) |
+/// | the link's rate | `waiting` | the link has sent what it was given ([`waits_for_link`](Trunk::waits_for_link)) |
 /// | kernel | `waiting` | there is room after a flush ([`is_tx_blocked`](Trunk::is_tx_blocked)) |
 /// | paused | `waiting` | the class goes on |
 ///
@@ -60,6 +61,8 @@ pub(super) enum Halt {
     Window,
     /// The link pauses its class.
     Paused,
+    /// The link has to send what it was given first.
+    Link,
     /// The kernel has no room.
     Kernel,
     /// It cannot be sent at all.
@@ -103,6 +106,10 @@ pub struct Trunk {
     pub(super) has_more: bool,
     /// A frame found no room in the kernel.
     pub(super) is_tx_blocked: bool,
+    /// A frame found the link busy.
+    pub(super) waits_for_link: bool,
+    /// So did the rest of one, or what is to be sent again.
+    pub(super) rest_waits_for_link: bool,
     /// The bit mask of paused classes.
     pub(super) paused: u8,
     /// The switch ends, and the far host was told how far streams were consumed.
@@ -168,6 +175,8 @@ impl Trunk {
             has_changed: false,
             has_more: false,
             is_tx_blocked: false,
+            waits_for_link: false,
+            rest_waits_for_link: false,
             paused: 0,
             has_left: false,
             refused: Refused::default(),

@@ -46,6 +46,7 @@ fn an_uplink_that_goes_and_comes_is_told_of_and_its_tunnels_lose_nothing() {
         interface: Some("eth0".into()),
         state: InterfaceState::Up,
         mtu: Some(1600),
+        speed: None,
     };
     assert_eq!(interface(&world), whole);
     assert!(metric(&world, "1"));
