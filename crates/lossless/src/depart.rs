@@ -102,6 +102,12 @@ impl<F: Copy> Switch<F> {
     pub fn flows(&self, to: PortId) -> impl ExactSizeIterator<Item = Flow> {
         self.port(to).egress.flows.keys()
     }
+
+    /// Each of these once, beginning with the first whose number is not below this.
+    pub fn flows_from(&self, to: PortId, first: Flow) -> impl Iterator<Item = Flow> {
+        let flows = &self.port(to).egress.flows;
+        flows.numbers(first..).chain(flows.numbers(..first))
+    }
 }
 
 impl<F: Copy> Switch<F> {

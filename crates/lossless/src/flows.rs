@@ -21,7 +21,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use core::ops::Bound;
+use core::ops::{Bound, RangeBounds};
 
 use units::{Class, ClassMap, Instant};
 
@@ -235,10 +235,11 @@ impl Flows {
         self.queues.keys().copied()
     }
 
-    pub(crate) fn range(
-        &self,
-        flows: impl core::ops::RangeBounds<Flow>,
-    ) -> impl Iterator<Item = Flow> {
+    pub(crate) fn numbers(&self, of: impl RangeBounds<Flow>) -> impl Iterator<Item = Flow> {
+        self.queues.range(of).map(|(flow, _)| *flow)
+    }
+
+    pub(crate) fn range(&self, flows: impl RangeBounds<Flow>) -> impl Iterator<Item = Flow> {
         self.queues.range(flows).map(|(flow, _)| *flow)
     }
 

@@ -1,7 +1,7 @@
 //! What a plane keeps of each port.
 
 use datapath::Network;
-use lossless::{PortId, PortSet, Reason, Released};
+use lossless::{Flow, PortId, PortSet, Reason, Released};
 use port::{FrameView, Like, Port, PortError, Slot};
 use units::Gcra;
 
@@ -19,6 +19,25 @@ pub struct Line<P, F> {
     pub pace: Option<Gcra>,
     /// Why its device no longer works.
     pub failed: Option<PortError>,
+    /// How far the flows that are set aside for its receiver were asked about.
+    pub round: Round,
+}
+
+/// A round of questions about flows that are set aside for one receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    /// Its number, the same for all receivers.
+    pub number: u64,
+    /// How many flows are left.
+    pub left: usize,
+    /// The next one, or whichever follows.
+    pub next: Flow,
+}
+
+impl Default for Round {
+    fn default() -> Self {
+        Self { number: 0, left: 0, next: Flow(0) }
+    }
 }
 
 /// What is behind a port of the switch.

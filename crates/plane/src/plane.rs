@@ -24,7 +24,7 @@ use units::{Gcra, Instant};
 
 use crate::audit::Audit;
 use crate::divert::Diversions;
-use crate::line::{End, Line, Lines};
+use crate::line::{End, Line, Lines, Round};
 use crate::peers::{NoPeers, Peers};
 use crate::retag::Retagged;
 use crate::stages::{Gate, NoGate, NoResponder, Responder};
@@ -74,6 +74,11 @@ pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate> {
     /// The same of frames from far hosts.
     pub(crate) turned_away: Vec<(Slot, Reason)>,
     pub(crate) diversions: Diversions,
+    /// The number of the round in which flows that are set aside are asked about. One begins when
+    /// something has moved, and when all were asked about.
+    pub(crate) round: u64,
+    /// Some flows were not asked about in this round.
+    pub(crate) is_asking: bool,
     audit: Audit,
     /// The frame whose tag was changed last.
     pub(crate) retagged: Retagged,
@@ -113,6 +118,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             refused: Vec::with_capacity(BURST as usize),
             turned_away: Vec::new(),
             diversions: Diversions::default(),
+            round: 1,
+            is_asking: false,
             audit: Audit::default(),
             retagged: Retagged::default(),
             taps: None,
@@ -143,7 +150,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         if id.index() == self.lines.len() {
             self.lines.push(None);
         }
-        let line = Line { id, end, network, muted: false, pace: None, failed: None };
+        let round = Round::default();
+        let line = Line { id, end, network, muted: false, pace: None, failed: None, round };
         self.lines[id.index()] = Some(Box::new(line));
         self.rx_ready.insert(id);
         self.needs_flush.insert(id);
@@ -411,7 +419,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         self.lines.iter().flatten().for_each(|line| self.rx_ready.insert(line.id));
     }
 
-    /// Visits every port that may have something to do. Returns whether a frame moved.
+    /// Visits every port that may have something to do. Returns whether a frame moved, or may move
+    /// in the next turn already.
     pub fn turn(&mut self, now: Instant) -> bool {
         match self.taps {
             None => self.turn_as::<false>(now),
@@ -422,6 +431,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// A turn that captures frames, or one that is compiled without captures.
     fn turn_as<const TAPPED: bool>(&mut self, now: Instant) -> bool {
         let mut moved = false;
+        self.is_asking = false;
         self.tx_blocked = PortSet::default();
         moved |= self.handle_peer_events(now);
         for id in self.rx_ready.iter() {
@@ -448,7 +458,10 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 self.flush(id);
             }
         }
-        moved
+        // Who was asked about before something moved, or before its owner slept, is asked about
+        // again before it sleeps.
+        self.round += u64::from(moved || !self.is_asking);
+        moved || self.is_asking
     }
 
     /// Does what is due by now: see [`Switch::tick`] and [`Datapath::tick`]. Audits a few

@@ -6,14 +6,14 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use datapath::{Fate, Network, StormLimits, Vlans};
-use lossless::{PortConfig, Reason, Settings, Shaping};
+use lossless::{Flow, Limits, PortConfig, PortId, Reason, Settings, Shaping};
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::{Instant, Mac, Rate, Span};
 use wire::ethernet::{self, Peek};
 use zerocopy::IntoBytes;
 
-use crate::Plane;
 use crate::plane::BURST;
+use crate::{Clearance, Gate, NoPeers, NoResponder, Plane};
 
 /// A sender of 64 frames that goes on only once it was seen empty and then flushed, as a container
 /// port does.
@@ -361,4 +361,104 @@ fn joins(group: Ipv4Addr) -> Vec<u8> {
     let to = wire::membership::group_mac_v4(group);
     let header = ethernet::Header::new(to, Mac([4; 6]), ethernet::ethertype::IPV4);
     [header.as_bytes(), ip.as_bytes(), &message].concat()
+}
+
+/// A sender of frames to one receiver, which are all there is.
+#[derive(Default)]
+struct Numbered {
+    frames: Vec<[u8; 60]>,
+    sent: usize,
+    taken: usize,
+}
+
+impl Port for Numbered {
+    fn receive(
+        &mut self,
+        most: usize,
+        mut arrived: impl FnMut(Slot, &FrameView<'_>),
+    ) -> Result<Left, PortError> {
+        for _ in 0..most {
+            let Some(frame) = self.frames.get(self.sent) else { return Ok(Left::Nothing) };
+            arrived(Slot(self.sent as u32), &FrameView::plain(frame));
+            self.sent += 1;
+        }
+        Ok(Left::More)
+    }
+
+    fn frame(&self, Slot(slot): Slot) -> FrameView<'_> {
+        FrameView::plain(&self.frames[slot as usize])
+    }
+
+    fn release(&mut self, _: Slot) {}
+
+    fn transmit(&mut self, _: &FrameView<'_>) -> Result<Taken, PortError> {
+        self.taken += 1;
+        Ok(Taken::Yes)
+    }
+
+    fn flush(&mut self) -> Result<bool, PortError> {
+        Ok(true)
+    }
+}
+
+/// Each frame is of the flow that its payload says. One flow may go.
+struct OneMayGo {
+    flow: u64,
+    asked: u32,
+}
+
+impl Gate for OneMayGo {
+    fn ask(&mut self, _: PortId, frame: &FrameView<'_>) -> Clearance {
+        self.asked += 1;
+        let number = u64::from(u16::from_be_bytes([frame.bytes[14], frame.bytes[15]]));
+        match number == self.flow {
+            true => Clearance::Go(Flow(number)),
+            false => Clearance::Hold(Flow(number), None),
+        }
+    }
+
+    fn passed(&mut self) {}
+
+    fn intercept(&mut self, _: PortId, _: &FrameView<'_>) -> bool {
+        false
+    }
+
+    fn poll_transmit(&mut self, _: impl FnMut(PortId, FrameView<'_>) -> bool) {}
+
+    fn each_late(&mut self, _: impl FnMut(PortId)) {}
+}
+
+#[test]
+fn a_visit_asks_about_few_of_many_flows_and_all_are_asked_about_before_anybody_sleeps() {
+    const FLOWS: u16 = 300;
+    let (now, gate) = (Instant::ZERO, OneMayGo { flow: u64::MAX, asked: 0 });
+    let mut plane: Plane<Numbered, NoPeers, _, _> =
+        Plane::with_stages(Settings::default(), datapath::Settings::default(), NoResponder, gate);
+    let frames = (0..FLOWS).map(|flow| {
+        let mut frame = FRAME;
+        frame[14..16].copy_from_slice(&flow.to_be_bytes());
+        frame
+    });
+    let sender = Numbered { frames: frames.collect(), ..Numbered::default() };
+    let [_, receiver] = [sender, Numbered::default()].map(|device| {
+        let config = PortConfig { ingress: Limits::frames(2048), ..PortConfig::default() };
+        let id = plane.attach(now, device, config, datapath::PortConfig::default()).unwrap();
+        plane.mark_all_rx_ready();
+        id
+    });
+    while plane.turn(now) {}
+    assert_eq!(plane.switch().flows(receiver).len(), usize::from(FLOWS), "all are set aside");
+    // Wherever the next round begins, the one that may go goes before the plane has nothing to do.
+    for flow in [299, 0, 150, 17, 16, 15] {
+        (plane.gate_mut().flow, plane.gate_mut().asked) = (flow, 0);
+        let mut turns = 0;
+        while plane.turn(now) {
+            turns += 1;
+            let asked = std::mem::take(&mut plane.gate_mut().asked);
+            assert!(asked <= 16 + 1, "{asked} in one turn");
+        }
+        assert!(turns >= u32::from(FLOWS) / 16, "{turns} turns");
+        assert!(!plane.switch().flows(receiver).any(|it| it == Flow(flow)), "{flow}");
+    }
+    assert_eq!(plane.device(receiver).taken, 6);
 }

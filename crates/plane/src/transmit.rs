@@ -15,6 +15,9 @@ use crate::taps::Direction;
 /// How many slots a guest gets back at once that owes an answer: enough for a few messages.
 const KEPT: usize = 8;
 
+/// The most flows that are set aside which a visit asks about.
+const MOST_ASKED: usize = 16;
+
 /// How long a flow has taken nothing before it is asked about for its verdict: less than a verdict
 /// takes.
 const A_WHILE: Span = Span::from_millis(20);
@@ -29,10 +32,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         let mut moved = false;
         if self.switch.flows(id).len() > 0 {
-            let flows: Vec<_> = self.switch.flows(id).collect();
-            for flow in flows {
-                moved |= self.transmit_to_device::<TAPPED>(now, id, &mut line, Some(flow));
-            }
+            moved |= self.transmit_aside::<TAPPED>(now, id, &mut line);
         }
         moved |= self.transmit_to_device::<TAPPED>(now, id, &mut line, None);
         // Before anybody's flush, and before a peer acknowledges: the sender of a frame may forget
@@ -45,6 +45,34 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         }
         self.switch.set_absent(id, line.is_absent());
         self.lines[id.index()] = Some(line);
+        moved
+    }
+
+    /// Transmits frames of flows that are set aside. A visit asks about some, and the next goes on
+    /// behind them: thousands of sockets that nobody reads are not to cost each visit as many
+    /// questions.
+    #[inline(never)]
+    fn transmit_aside<const TAPPED: bool>(
+        &mut self,
+        now: Instant,
+        id: PortId,
+        line: &mut Line<P, F>,
+    ) -> bool {
+        let count = self.switch.flows(id).len();
+        if line.round.number != self.round {
+            (line.round.number, line.round.left) = (self.round, count);
+        }
+        let mut flows = [Flow(0); MOST_ASKED];
+        let next = self.switch.flows_from(id, line.round.next);
+        flows.iter_mut().zip(next).for_each(|(place, flow)| *place = flow);
+        let asked = &flows[..count.min(MOST_ASKED)];
+        let mut moved = false;
+        for flow in asked {
+            moved |= self.transmit_to_device::<TAPPED>(now, id, line, Some(*flow));
+            line.round.next = Flow(flow.0.wrapping_add(1));
+        }
+        line.round.left = line.round.left.saturating_sub(asked.len());
+        self.is_asking |= line.round.left > 0;
         moved
     }
 
