@@ -561,6 +561,7 @@ impl Host {
             switch,
             datapath,
             self.plane.pace_deadline(),
+            self.plane.is_tick_urgent().then_some(self.tick_at),
             parting,
             self.news.deadline(),
             self.gate_due,

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::cmp::Reverse;
 
 use units::Class;
@@ -24,13 +25,16 @@ pub struct Waiting<F> {
 }
 
 impl<F: Copy> Switch<F> {
-    /// What these senders have waiting for each receiver, the most first. What is for several, and
-    /// what is set aside, is not in it. It takes as long as frames are at egresses.
-    pub fn waiting_of(&self, senders: PortSet) -> Vec<Waiting<F>> {
-        let mut found = Vec::new();
+    /// What these senders have waiting for each receiver, the most first, and how many frames and
+    /// queues were looked at to find that: all that wait at egresses, whoever sent them. What is for
+    /// several, and what is set aside, is not in it.
+    pub fn waiting_of(&self, senders: PortSet) -> (Vec<Waiting<F>>, u32) {
+        let (mut found, looked_at) = (Vec::new(), Cell::new(0u32));
         let mut count = |queues: &mut dyn Iterator<Item = &Queue>| {
             let mut here = BTreeMap::new();
+            let queues = queues.inspect(|_| looked_at.update(|looked_at| looked_at + 1));
             for node in queues.flat_map(|queue| self.cells.iter(queue)) {
+                looked_at.update(|looked_at| looked_at + 1);
                 let stamp = self.cells.label(node).stamp;
                 let from = PortId(stamp.ingress());
                 if stamp.is_alone() && senders.contains(from) {
@@ -52,6 +56,6 @@ impl<F: Copy> Switch<F> {
             port.egress.away.values().for_each(|queue| count(&mut core::iter::once(queue)));
         }
         found.sort_by_key(|waiting| Reverse(waiting.frames));
-        found
+        (found, looked_at.get())
     }
 }

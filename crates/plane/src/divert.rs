@@ -8,7 +8,7 @@ use units::Instant;
 use crate::line::Lines;
 use crate::peers::Peers;
 
-/// How many frames a tick may look at, on average.
+/// How many frames and queues a tick may look at, on average.
 const LOOKED_AT_IN_A_TICK: u32 = 4096;
 
 /// Which senders are looked at.
@@ -17,29 +17,34 @@ pub struct Diversions {
     /// Those that had used up half of what may be held of them, since the last tick and before it.
     crowded: PortSet,
     crowded_before: PortSet,
-    /// Those of whose frames some were diverted, until no more than usual is held of them.
-    opening: PortSet,
-    /// For so many ticks nobody's frames are looked at, as there are many.
+    /// Those of whose frames some are diverted, until none are and no more than usual is held.
+    diverting: PortSet,
+    /// For so many ticks nobody's frames are looked at, as there were many.
     rests: u32,
 }
 
 impl Diversions {
+    /// Whether the next tick is not to be late: somebody may be held up until then.
+    pub fn are_urgent(&self) -> bool {
+        !self.crowded.is_empty() || !self.crowded_before.is_empty()
+    }
+
     /// Half of what may be held of this sender is used up.
     #[inline]
     pub fn note_crowded(&mut self, id: PortId) {
         self.crowded.insert(id);
     }
 
-    /// Some of this sender's frames were diverted.
-    pub fn note_opening(&mut self, id: PortId) {
-        self.opening.insert(id);
+    /// Some of this sender's frames are diverted.
+    pub fn note_diverting(&mut self, id: PortId) {
+        self.diverting.insert(id);
     }
 
     /// A port goes, and its number may soon be another one's.
     pub fn forget(&mut self, id: PortId) {
         self.crowded.remove(id);
         self.crowded_before.remove(id);
-        self.opening.remove(id);
+        self.diverting.remove(id);
     }
 
     /// Where a sender has used up half of what may be held of it, at this tick as at the one
@@ -62,8 +67,9 @@ impl Diversions {
         if crowded.is_empty() || self.rests > 0 {
             return;
         }
-        for Waiting { from, frames, frame } in switch.waiting_of(crowded) {
-            self.rests += frames;
+        let (waiting, looked_at) = switch.waiting_of(crowded);
+        self.rests = looked_at / LOOKED_AT_IN_A_TICK;
+        for Waiting { from, frames, frame } in waiting {
             let least = switch.config(from).ingress.frames.min(1024) / 16;
             let Some(line) = lines[from.index()].as_mut() else { continue };
             // Large ones are few.
@@ -71,27 +77,28 @@ impl Diversions {
             if is_most && crowded.contains(from) && line.device().divert(frame, Like::Receiver) {
                 crowded.remove(from);
                 needs_flush.insert(from);
-                self.opening.insert(from);
+                self.diverting.insert(from);
             }
         }
-        self.rests /= LOOKED_AT_IN_A_TICK;
     }
 
-    /// Lets the switch hold more of a sender while frames may come that were sent before their
-    /// receiver was diverted: what is for others is behind them.
-    pub fn lend_room<P: Port, F: Peers>(
+    /// Has devices that divert look after it, and lets the switch hold more of a sender while frames
+    /// may come that were sent before their receiver was diverted: what is for others is behind them.
+    pub fn tend<P: Port, F: Peers>(
         &mut self,
         now: Instant,
         switch: &mut Switch<Slot>,
         lines: &mut Lines<P, F>,
+        needs_flush: &mut PortSet,
     ) {
-        for id in { self.opening }.iter() {
+        for id in { self.diverting }.iter() {
             let Some(line) = lines[id.index()].as_mut() else { continue };
-            let more = line.device().more();
-            let is_lent = switch.lend(now, id, more.unwrap_or(0));
-            if more.is_none() && !is_lent {
-                self.opening.remove(id);
+            let lent = line.device().lent();
+            let is_lent = switch.lend(now, id, lent.unwrap_or(0));
+            if lent.is_none() && !is_lent {
+                self.diverting.remove(id);
             }
+            needs_flush.insert(id);
         }
     }
 }

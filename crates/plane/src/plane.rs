@@ -319,6 +319,11 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         };
     }
 
+    /// Whether the next [tick](Self::tick) is not to be late, although nothing else happens.
+    pub fn is_tick_urgent(&self) -> bool {
+        self.diversions.are_urgent()
+    }
+
     /// When a sender may go on that has used up its rate for now.
     pub fn pace_deadline(&self) -> Option<Instant> {
         let ready = |id: PortId| self.line(id).pace.as_ref().map(Gcra::ready_at);
@@ -474,7 +479,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         self.release_all(now, gone);
         let Self { audit, switch, lines, needs_flush, diversions, .. } = self;
         diversions.divert_slow(switch, lines, needs_flush);
-        diversions.lend_room(now, switch, lines);
+        diversions.tend(now, switch, lines, needs_flush);
         audit.step(switch, lines.iter().map(|line| line.as_ref().map(|line| line.id)));
     }
 

@@ -57,7 +57,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             return false;
         }
         let room = switch.room(now, id);
-        if room < switch.config(id).ingress.frames / 2 || line.device().is_crowded() {
+        let is_crowded = room < switch.config(id).ingress.frames / 2 || line.device().is_crowded();
+        if is_crowded && line.device().may_divert() {
             diversions.note_crowded(id);
         }
         let mut most = room.min(BURST);

@@ -146,7 +146,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                     head.park(flow);
                     if source.end.divert(slot, Like::Socket) {
                         needs_flush.insert(ingress);
-                        diversions.note_opening(ingress);
+                        diversions.note_diverting(ingress);
                     }
                 }
                 Clearance::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),

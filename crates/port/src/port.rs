@@ -86,9 +86,10 @@ pub trait Port {
         false
     }
 
-    /// While something is being [diverted](Self::divert): for how many frames more than usual this
-    /// port's memory may be used now, because those that were sent before may still come.
-    fn more(&self) -> Option<u32> {
+    /// While something is [diverted](Self::divert): for how many frames more than usual this port's
+    /// memory may be used now, because those that were sent before may still come. Then the port is
+    /// to be [flushed](Self::flush) now and then, even if nothing comes by it.
+    fn lent(&self) -> Option<u32> {
         None
     }
 

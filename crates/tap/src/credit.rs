@@ -35,6 +35,7 @@
 //! are left, so the next frame is sent without a grant.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
@@ -139,9 +140,9 @@ impl Credit {
         self.account.seen_empty = true;
     }
 
-    /// The number of a frame of ours: 0 of a kick.
+    /// What a frame of ours says.
     #[inline]
-    pub fn own(&self, frame: &[u8]) -> Option<u8> {
+    pub fn own(&self, frame: &[u8]) -> Option<Own> {
         self.kick.read(frame)
     }
 
@@ -175,14 +176,35 @@ impl Credit {
             }
         }
         if self.kick_due {
-            self.kick_due = !self.kick.send(KICK)?;
+            self.kick_due = self.kick.send(Own::KICK)? == Sent::Later;
         }
         Ok(!self.kick_due)
     }
 }
 
-/// The number of a kick.
-const KICK: u8 = 0;
+/// What a frame of ours says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Own {
+    /// What it is, and for which lane; 0 of a kick.
+    pub number: u8,
+    /// The turn of its lane that it belongs to.
+    pub turn: u16,
+}
+
+impl Own {
+    const KICK: Self = Self { number: 0, turn: 0 };
+}
+
+/// What became of a frame of ours.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Sent {
+    /// It waits at the interface.
+    Yes,
+    /// The interface was down, or its queue full.
+    Lost,
+    /// It must be tried again.
+    Later,
+}
 
 /// Sends kicks: frames into the container's end that make the bucket check its tokens.
 ///
@@ -200,12 +222,16 @@ impl Kick {
     /// Where a frame's number is: the last byte of its destination.
     const NUMBER: usize = 5;
 
+    /// Where its turn is: at its end.
+    const TURN: usize = Self::LEN - 2;
+
     /// An EtherType for local experiments (IEEE 802 §9.2.3): bridges and hosts ignore it.
     const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
-    /// Kicks wait in the bucket behind the container's packets. Between two of them half a credit
-    /// was read, so a full bucket has at most 2 × [`LIMIT`] / [`BURST`] of them, each a socket
-    /// buffer of less than 1 KiB.
+    /// Kicks wait in the bucket behind the container's packets. Where something waits, half a credit
+    /// was read between two of them: of a grant by its rule, of a filled lane since the ring was
+    /// seen empty before it, although the bucket had tokens. So a full bucket has at most
+    /// 2 × [`LIMIT`] / [`BURST`] of them, each a socket buffer of less than 1 KiB.
     const SEND_BUFFER: usize = (2 * (LIMIT / BURST) * 1024) as usize;
 
     /// For a device in the calling thread's network namespace.
@@ -227,22 +253,26 @@ impl Kick {
         Mac([a, b, c, d, e, number])
     }
 
-    /// The number of a frame of ours.
+    /// What a frame of ours says.
     #[inline]
-    fn read(&self, frame: &[u8]) -> Option<u8> {
-        let (number, rest) = (*frame.get(Self::NUMBER)?, &frame[Self::NUMBER + 1..]);
-        (rest == &self.frame[Self::NUMBER + 1..]).then_some(number)
+    fn read(&self, frame: &[u8]) -> Option<Own> {
+        const COOKIE: Range<usize> = Kick::NUMBER + 1..Kick::TURN;
+        let is_own = frame.len() == Self::LEN && frame[COOKIE] == self.frame[COOKIE];
+        let turn = || u16::from_be_bytes([frame[Self::TURN], frame[Self::TURN + 1]]);
+        is_own.then(|| Own { number: frame[Self::NUMBER], turn: turn() })
     }
 
-    /// Sends a frame with a number. Returns `false` if it must be tried again.
-    pub fn send(&self, number: u8) -> io::Result<bool> {
+    /// Sends a frame that says this. A kick does its work even if it is lost: a full bucket that
+    /// drops it has checked its tokens, and a device that is down has lost everything it held, and
+    /// checks when it comes up.
+    pub fn send(&self, own: Own) -> io::Result<Sent> {
         let mut frame = self.frame;
-        frame[Self::NUMBER] = number;
+        frame[Self::NUMBER] = own.number;
+        frame[Self::TURN..].copy_from_slice(&own.turn.to_be_bytes());
         match rustix::net::send(&self.socket, &frame, SendFlags::DONTWAIT) {
-            // A full bucket has dropped the kick, but has checked its tokens. A device that is down
-            // has lost everything it held, and checks when it comes up.
-            Ok(_) | Err(Errno::NOBUFS | Errno::NETDOWN) => Ok(true),
-            Err(Errno::AGAIN) => Ok(false),
+            Ok(_) => Ok(Sent::Yes),
+            Err(Errno::NOBUFS | Errno::NETDOWN) => Ok(Sent::Lost),
+            Err(Errno::AGAIN) => Ok(Sent::Later),
             Err(error) => Err(error.into()),
         }
     }

@@ -21,9 +21,13 @@
 //! **Order.** When something is diverted, earlier frames of it may still wait in the common queue.
 //! So a lane *opens* behind a gate, a frame of ours that uses up the lane's tokens before anything
 //! diverted comes; and it is filled only when a mark has been read, a frame of ours that was sent
-//! into the common queue after the last of those. A lane *closes*, and what it was for is common
+//! into the common queue after the last of those. (After it: a millisecond later, in which whoever
+//! was sending at that moment has found its queue.) A lane *closes*, and what it was for is common
 //! again, when the switch has held little of it for a while. Frames may wait in it even then: its
-//! bucket lets all of them pass, and whatever a lane lets pass goes before what is common.
+//! bucket lets all of them pass, and whatever a lane lets pass goes before what is common. It is
+//! closed, and may open again, once an end has been read, a frame of ours behind the last of those.
+//! Marks and ends that are not read are sent again: an interface that goes down loses what waits at
+//! it.
 
 mod key;
 mod steering;
@@ -38,7 +42,7 @@ use port::Like;
 
 use self::key::Key;
 use self::steering::{Failure, Loading, Steering};
-use super::credit::{self, Kick};
+use super::credit::{self, Kick, Own, Sent};
 
 /// How many lanes there are at most. Where more receivers are slow, some share one. Each costs a
 /// look before each packet that is common.
@@ -58,8 +62,14 @@ const TRIES_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// How long the switch holds little of a lane before it closes.
 const CLOSES_AFTER: Duration = Duration::from_secs(1);
 
+/// What counts of that at most between two looks at it.
+const LOOKS_AFTER: Duration = Duration::from_millis(100);
+
 /// The least part of a lane, in small frames. Its receiver has buffers of its own.
 const LEAST_PART: u32 = 16;
+
+/// How long until a mark or an end is sent again that was not read. Any one of a lane's turn does.
+const SENT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A lane that is filled again sooner has a larger part the next time, one later a smaller part.
 const OFTEN: Duration = Duration::from_millis(1);
@@ -81,8 +91,10 @@ const CLASSES: Handle = Handle(0x7a70, 0);
 /// The class of what is in no lane. It is minor number 1; lane `n` is `n + 1`.
 const COMMON: Handle = Handle(CLASSES.0, 1);
 
-/// The number of a lane's gate, whose address is diverted to it, is `GATE + n`; its mark's is `n`.
+/// The numbers of a lane's gate and of its end, whose addresses are diverted to it, are `GATE | n`
+/// and `END | n`; its mark's is `n`.
 const GATE: u8 = 0x80;
+const END: u8 = 0x40;
 
 /// How many packets may wait where their bytes are not counted: those that fill the bucket.
 const PACKETS: u32 = credit::LIMIT / 64;
@@ -119,6 +131,8 @@ pub struct Lanes {
     /// What is to be diverted, and when again something may be.
     wanted: Vec<Key>,
     opens_at: Option<Instant>,
+    /// When lanes were looked at last.
+    settled_at: Instant,
     /// Whether the ring was seen empty, and nothing was read from it since.
     seen_empty: bool,
     /// Why nothing is diverted, if so.
@@ -152,6 +166,12 @@ pub struct Settled {
 #[derive(Debug)]
 struct Lane {
     state: State,
+    /// How often it has opened and closed: what its mark or end says that is waited for.
+    turn: u16,
+    /// When that is to be sent, or to be sent again.
+    sends_at: Instant,
+    /// Whether its class and queue are there, and its gate and end take them.
+    is_made: bool,
     /// What the switch holds of it, in small frames, and how much that may be for it to be filled.
     held: u32,
     part: u32,
@@ -164,14 +184,14 @@ struct Lane {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
-    /// Nothing is diverted to it.
+    /// Nothing is in it.
     Closed,
-    /// What was diverted to it may have frames in the common queue: its mark is to be sent there.
+    /// What was diverted to it may have frames in the common queue, until its mark is read.
     Opening,
-    /// The mark is sent.
-    Marked,
-    /// The mark was read: it is filled when it is due.
+    /// It is filled when it is due.
     Open,
+    /// Nothing is diverted to it any more, but it has frames until its end is read.
+    Closing,
 }
 
 /// Where lanes hang.
@@ -195,28 +215,22 @@ impl Lanes {
             program: Program::Absent,
             wanted: Vec::new(),
             opens_at: None,
+            settled_at: Instant::now(),
             seen_empty: false,
             fault: prepared.err().map(|error| Fault { why: error.to_string(), until: None }),
         }
     }
 
-    /// Whether nothing is diverted.
+    /// Whether nothing is diverted, or waits in a lane.
     #[inline]
     pub fn are_closed(&self) -> bool {
-        self.keys.is_empty() && self.wanted.is_empty()
+        self.wanted.is_empty() && self.lanes.iter().all(|lane| lane.state == State::Closed)
     }
 
-    /// Whether something is to be diverted.
-    pub fn are_wanted(&self) -> bool {
-        !self.wanted.is_empty()
-    }
-
-    /// Whether frames may still come that were sent before what they are for was diverted. They are
-    /// not more than the ring may have.
+    /// Whether frames may still come that were sent before what they are for was diverted.
     #[inline]
     pub fn are_opening(&self) -> bool {
-        let is_opening = |lane: &Lane| matches!(lane.state, State::Opening | State::Marked);
-        self.lanes.iter().any(is_opening)
+        self.lanes.iter().any(|lane| lane.state == State::Opening)
     }
 
     /// Why there are no lanes, if so.
@@ -267,15 +281,17 @@ impl Lanes {
         self.lanes[usize::from(number) - 1].held -= weight;
     }
 
-    /// A frame of ours was read, which may be a lane's mark or gate.
-    pub fn read_own(&mut self, number: u8) {
-        let Some(lane) = self.lanes.get_mut(usize::from(number & !GATE).wrapping_sub(1)) else {
-            return;
-        };
+    /// A frame of ours was read, which may be a lane's gate, mark or end.
+    pub fn read_own(&mut self, own: Own) {
+        let place = usize::from(own.number & !(GATE | END)).wrapping_sub(1);
+        let Some(lane) = self.lanes.get_mut(place) else { return };
         lane.is_spent = true;
-        if number & GATE == 0 && lane.state == State::Marked {
-            lane.state = State::Open;
-        }
+        let is_awaited = own.turn == lane.turn;
+        lane.state = match (lane.state, own.number & (GATE | END)) {
+            (State::Opening, 0) if is_awaited => State::Open,
+            (State::Closing, END) if is_awaited => State::Closed,
+            (state, _) => state,
+        };
     }
 
     /// A frame was read of which nobody knows by which lane it came.
@@ -315,17 +331,26 @@ impl Lanes {
             }
             self.fault = None;
         }
+        // Nobody has held anything while the switch did not run.
+        let unseen = now.saturating_duration_since(self.settled_at).saturating_sub(LOOKS_AFTER);
+        self.settled_at = now;
+        self.lanes.iter_mut().for_each(|lane| lane.busy_at += unseen);
         let open = self.lanes.iter().filter(|lane| lane.state != State::Closed).count() as u32;
         let most = self.room / open.max(1) / 2;
         for (place, number) in (0..self.lanes.len()).zip(1..) {
             let lane = &mut self.lanes[place];
-            if lane.held > lane.part {
+            // While it cannot be filled, nobody knows whether its receiver is still slow.
+            if lane.held > lane.part || lane.is_spent && !self.seen_empty {
                 lane.busy_at = now;
             }
+            let is_idle = lane.state == State::Open && lane.is_idle(now);
+            let closes = is_idle && !self.is_behind_another(number);
+            let lane = &mut self.lanes[place];
             match lane.state {
-                State::Opening if at.kick.send(number)? => lane.state = State::Marked,
-                State::Open if now.saturating_duration_since(lane.busy_at) >= CLOSES_AFTER => {
-                    self.close(at, number)?;
+                State::Opening => settled.is_unfinished |= !lane.send(at, number, now)?,
+                State::Closing => settled.is_unfinished |= !lane.send(at, number | END, now)?,
+                State::Open if closes => {
+                    self.close(at, number, now)?;
                     settled.is_filled = true;
                 }
                 State::Open if self.seen_empty && lane.is_spent && lane.held <= lane.part => {
@@ -333,8 +358,7 @@ impl Lanes {
                     settled.is_filled |= is_filled;
                     settled.is_unfinished |= !is_filled;
                 }
-                State::Opening => settled.is_unfinished = true,
-                State::Closed | State::Marked | State::Open => {}
+                State::Closed | State::Open => {}
             }
         }
         settled.is_unfinished |= !self.wanted.is_empty();
@@ -358,44 +382,51 @@ impl Lanes {
         Ok(false)
     }
 
-    /// Diverts what has this key from now on.
+    /// Diverts what has this key from now on, if that can be done now.
     fn open(&mut self, at: &mut Interface<'_>, key: Key, now: Instant) -> Result<(), Failure> {
-        let place = match self.lanes.iter().position(|lane| lane.state == State::Closed) {
+        let closed = self.lanes.iter().position(|lane| lane.state == State::Closed);
+        let place = match closed {
             Some(closed) => closed,
-            None if self.lanes.len() < LANES => self.make(at, now)?,
-            None => self.least_shared(),
+            None if self.lanes.len() < LANES => {
+                self.lanes.push(Lane::new(now));
+                self.lanes.len() - 1
+            }
+            None => match self.least_shared() {
+                Some(shared) => shared,
+                None => return Ok(()),
+            },
         };
         let number = place as u8 + 1;
-        // After what is in the lane already, the gate takes what tokens are left.
-        at.netlink.set_qdisc(at.link, lane_queue(number, BURST, DEAR))?;
-        if !at.kick.send(GATE | number)? {
-            return Ok(());
+        if !self.lanes[place].is_made {
+            self.make(at, number)?;
+        }
+        // While it opens for others already, it has no tokens, and must get none.
+        if self.lanes[place].state != State::Opening {
+            // After what is in the lane already, the gate takes what tokens are left.
+            at.netlink.set_qdisc(at.link, lane_queue(number, BURST, DEAR))?;
+            if at.kick.send(Own { number: GATE | number, turn: 0 })? != Sent::Yes {
+                return Ok(());
+            }
         }
         self.steering()?.insert(&key, class(number).handle)?;
         self.keys.insert(key, number);
         let lane = &mut self.lanes[place];
-        (lane.state, lane.busy_at) = (State::Opening, now);
+        lane.begin(State::Opening, now + PAUSE);
+        lane.busy_at = now;
         Ok(())
     }
 
-    /// Makes one more lane. Returns its place.
-    fn make(&mut self, at: &mut Interface<'_>, now: Instant) -> Result<usize, Failure> {
-        let place = self.lanes.len();
-        let number = place as u8 + 1;
+    /// Makes a lane's class and queue, where its gate and end go.
+    fn make(&mut self, at: &mut Interface<'_>, number: u8) -> Result<(), Failure> {
         at.netlink.set_class(at.link, class(number))?;
         at.netlink.set_qdisc(at.link, lane_queue(number, BURST, DEAR))?;
         let steering = self.steering()?;
-        let gate = key::receiver(&at.kick.address(GATE | number).0).ok_or("it is a group")?;
-        steering.insert(&gate, class(number).handle)?;
-        self.lanes.push(Lane {
-            state: State::Closed,
-            held: 0,
-            part: LEAST_PART,
-            is_spent: false,
-            filled_at: now,
-            busy_at: now,
-        });
-        Ok(place)
+        for own in [GATE | number, END | number] {
+            let key = key::receiver(&at.kick.address(own).0).ok_or("it is a group")?;
+            steering.insert(&key, class(number).handle)?;
+        }
+        self.lanes[usize::from(number) - 1].is_made = true;
+        Ok(())
     }
 
     fn steering(&mut self) -> Result<&mut Steering, Failure> {
@@ -405,38 +436,90 @@ impl Lanes {
         }
     }
 
-    /// The place of the lane that the fewest keys share.
-    fn least_shared(&self) -> usize {
-        let mut shared = [0; LANES];
-        self.keys.values().for_each(|number| shared[usize::from(*number) - 1] += 1);
-        (0..LANES).min_by_key(|place| shared[*place]).unwrap_or(0)
+    /// The place of the lane that the fewest keys share, of those that do not close.
+    fn least_shared(&self) -> Option<usize> {
+        let shared = |place: &usize| {
+            self.keys.values().filter(|number| usize::from(**number) == place + 1).count()
+        };
+        let places =
+            (0..self.lanes.len()).filter(|place| self.lanes[*place].state != State::Closing);
+        places.min_by_key(shared)
+    }
+
+    /// Whether what this lane is for would, once it closes, not be common but in another lane: it
+    /// could overtake what is still in this one.
+    fn is_behind_another(&self, number: u8) -> bool {
+        let mut sockets = self.keys.iter().filter(|(_, lane)| **lane == number);
+        sockets.any(|(key, _)| {
+            let receiver = self.keys.get(&key::receiver_of(key));
+            receiver.is_some_and(|lane| *lane != number)
+        })
     }
 
     /// Diverts nothing any more, and lets what waits in lanes pass.
     fn let_all_pass(&mut self, at: &mut Interface<'_>) {
-        self.program = Program::Absent;
-        self.keys.clear();
-        self.wanted.clear();
         for (lane, number) in self.lanes.iter_mut().zip(1..) {
-            lane.state = State::Closed;
+            // Nothing is diverted so soon that something could still be in it.
+            (lane.state, lane.is_made) = (State::Closed, false);
             // It fails where the lane is gone.
             let _ = at.netlink.set_qdisc(at.link, lane_queue(number, ALL, 0));
         }
+        // After that: what is sent now is common, and goes behind what waits.
+        self.program = Program::Absent;
+        self.keys.clear();
+        self.wanted.clear();
     }
 
     /// What a lane was for is common again.
-    fn close(&mut self, at: &mut Interface<'_>, number: u8) -> Result<(), Failure> {
+    fn close(&mut self, at: &mut Interface<'_>, number: u8, now: Instant) -> Result<(), Failure> {
         at.netlink.set_qdisc(at.link, lane_queue(number, ALL, 0))?;
         let gone: Vec<_> =
             self.keys.extract_if(|_, lane| *lane == number).map(|(key, _)| key).collect();
         let steering = self.steering()?;
         gone.iter().try_for_each(|key| steering.remove(key))?;
-        self.lanes[usize::from(number) - 1].state = State::Closed;
+        self.lanes[usize::from(number) - 1].begin(State::Closing, now + PAUSE);
         Ok(())
     }
 }
 
 impl Lane {
+    fn new(now: Instant) -> Self {
+        Self {
+            state: State::Closed,
+            turn: 0,
+            sends_at: now,
+            is_made: false,
+            held: 0,
+            part: LEAST_PART,
+            is_spent: false,
+            filled_at: now,
+            busy_at: now,
+        }
+    }
+
+    /// Begins a state that ends when a frame of ours has been read, which is to be sent then.
+    fn begin(&mut self, state: State, sends_at: Instant) {
+        (self.state, self.sends_at) = (state, sends_at);
+        self.turn = self.turn.wrapping_add(1);
+    }
+
+    /// Sends the frame that ends this state if it is due. Whether nothing of it is to be done soon.
+    fn send(&mut self, at: &Interface<'_>, number: u8, now: Instant) -> io::Result<bool> {
+        if now < self.sends_at {
+            return Ok(self.sends_at - now > PAUSE);
+        }
+        let is_sent = at.kick.send(Own { number, turn: self.turn })? != Sent::Later;
+        if is_sent {
+            self.sends_at = now + SENT_AGAIN_AFTER;
+        }
+        Ok(is_sent)
+    }
+
+    /// Whether the switch has held little of it for a while.
+    fn is_idle(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.busy_at) >= CLOSES_AFTER
+    }
+
     /// Fills the bucket for its part. `false`: the kernel had no memory.
     fn fill(
         &mut self,

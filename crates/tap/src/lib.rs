@@ -305,8 +305,8 @@ impl Port for TapPort {
                 Ok(Read::Frame { slot, charged }) => {
                     let frame = self.memory.frame(slot);
                     self.credit.read(charged);
-                    if let Some(number) = self.credit.own(frame.bytes) {
-                        self.lanes.read_own(number);
+                    if let Some(own) = self.credit.own(frame.bytes) {
+                        self.lanes.read_own(own);
                         continue;
                     }
                     if !self.lanes.are_closed() {
@@ -350,9 +350,9 @@ impl Port for TapPort {
         self.memory.is_crowded()
     }
 
-    fn more(&self) -> Option<u32> {
-        let more = if self.lanes.are_opening() { memory::MORE } else { 0 };
-        (more > 0 || self.lanes.are_wanted()).then_some(more)
+    fn lent(&self) -> Option<u32> {
+        let lent = if self.lanes.are_opening() { memory::MORE } else { 0 };
+        (!self.lanes.are_closed()).then_some(lent)
     }
 
     fn may_divert(&self) -> bool {

@@ -166,10 +166,10 @@ impl Port for Device {
         }
     }
 
-    fn more(&self) -> Option<u32> {
+    fn lent(&self) -> Option<u32> {
         match self {
-            Tap(port) => port.more(),
-            Vhost(port) => port.more(),
+            Tap(port) => port.lent(),
+            Vhost(port) => port.lent(),
             Away => None,
         }
     }

@@ -374,7 +374,8 @@ fn who_waits_for_whom_is_told_the_most_first() {
     assert!(offer(&mut switch, &ids, 7, 0, None, 0), "what is for all waits for nobody alone");
     let mut senders = lossless::PortSet::default();
     senders.insert(ids[0]);
-    let found = switch.waiting_of(senders);
+    let (found, looked_at) = switch.waiting_of(senders);
+    assert!(looked_at >= 8, "what others have waiting costs as much: {looked_at}");
     let found = found.iter().map(|it| (it.from, it.frames, it.frame.number));
     assert_eq!(found.collect::<Vec<_>>(), [(ids[0], 3, 3), (ids[0], 2, 5)]);
 }

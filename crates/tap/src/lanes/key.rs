@@ -44,6 +44,13 @@ pub fn socket(frame: &[u8]) -> Option<Key> {
     Some(key)
 }
 
+/// The key of all that goes to the Ethernet address that is part of a key.
+pub fn receiver_of(key: &Key) -> Key {
+    let mut receiver = Key::default();
+    receiver[..6].copy_from_slice(&key[..6]);
+    receiver
+}
+
 const UDP: u8 = wire::ip::protocol::UDP;
 
 #[cfg(test)]
