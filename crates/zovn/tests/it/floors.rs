@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("shares", 1),
     ("demand", 1),
     ("nlog", 2),
+    ("admission", 2),
     ("lossless", 2),
     ("placement", 2),
     ("tcp", 3),

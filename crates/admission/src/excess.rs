@@ -1,0 +1,163 @@
+//! What is too much, in sentences.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use model::NetworkName;
+use units::{Bytes, Rate, Span};
+
+/// Some networks with what each has of a sum, the largest first.
+pub type Most = Vec<(NetworkName, u64)>;
+
+/// Why a host cannot keep what networks are promised: each sum that is too large.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}", Sentences(.0))]
+pub struct NotAdmitted(pub Vec<Excess>);
+
+/// A sum of promises that is too large.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Excess {
+    /// The uplink's rate is promised, and not known.
+    NoRate {
+        /// In bits a second.
+        most: Most,
+    },
+    /// More of the uplink is promised than it may.
+    Rate {
+        /// In bits a second.
+        sum: u64,
+        /// In bits a second.
+        limit: u64,
+        /// The uplink's.
+        rate: Rate,
+        /// In bits a second.
+        most: Most,
+    },
+    /// All bursts at once take too long.
+    Burst {
+        /// How long.
+        wait: Span,
+        /// How long they may take.
+        latency: Span,
+        /// In bytes.
+        most: Most,
+    },
+    /// More frames are promised than one processor switches.
+    Packets {
+        /// How much of each second they take.
+        thread: Span,
+        /// How much they may.
+        limit: Span,
+        /// In frames a second.
+        most: Most,
+    },
+    /// More memory is promised than there is.
+    Memory {
+        /// The sum.
+        sum: Bytes,
+        /// What there is.
+        limit: Bytes,
+        /// In bytes.
+        most: Most,
+    },
+}
+
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = |bits: u64| Rate::from_bits_per_sec(bits).map(Amount::Rate);
+        match self {
+            Self::NoRate { most } => {
+                f.write_str("`min` of ")?;
+                list(f, most, |_| None)?;
+                f.write_str(" is of an uplink whose rate is not known: declare `rate` in [uplink]")
+            }
+            Self::Rate { sum, limit, rate, most } => {
+                let [sum, limit] = [*sum, *limit].map(|it| Percent(it, rate.bits_per_sec()));
+                write!(
+                    f,
+                    "`min` of all networks is {sum} of the uplink's {rate}, and may be {limit}; most have "
+                )?;
+                list(f, most, bits)?;
+                f.write_str(": lower one of these")
+            }
+            Self::Burst { wait, latency, most } => {
+                write!(
+                    f,
+                    "`burst` of all networks takes the uplink {wait}, and may take {latency} (`latency` of [uplink]); most have "
+                )?;
+                list(f, most, |bytes| Some(Amount::Bytes(Bytes(bytes))))?;
+                f.write_str(": lower one of these, or raise `latency`")
+            }
+            Self::Packets { thread, limit, most } => {
+                let [sum, limit] = [thread, limit].map(|it| Percent(it.as_nanos(), 1_000_000_000));
+                write!(
+                    f,
+                    "`min_packets` of all networks takes {sum} of a processor, and may take {limit}; most have "
+                )?;
+                list(f, most, |frames| Some(Amount::Frames(frames)))?;
+                f.write_str(": lower one of these")
+            }
+            Self::Memory { sum, limit, most } => {
+                write!(f, "`memory` of all networks is {sum}, and there is {limit}; most have ")?;
+                list(f, most, |bytes| Some(Amount::Bytes(Bytes(bytes))))?;
+                f.write_str(": lower one of these")
+            }
+        }
+    }
+}
+
+/// What somebody has of a sum.
+enum Amount {
+    Rate(Rate),
+    Bytes(Bytes),
+    Frames(u64),
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rate(rate) => rate.fmt(f),
+            Self::Bytes(bytes) => bytes.fmt(f),
+            Self::Frames(frames) => write!(f, "{frames}/s"),
+        }
+    }
+}
+
+/// A part of a whole, rounded up: what is too much never looks as if it were not.
+struct Percent(u64, u64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hundredths = (u128::from(self.0) * 10_000).div_ceil(u128::from(self.1));
+        write!(f, "{}.{:02} %", hundredths / 100, hundredths % 100)
+    }
+}
+
+/// All of them, one sentence each.
+struct Sentences<'a>(&'a [Excess]);
+
+impl fmt::Display for Sentences<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, excess) in self.0.iter().enumerate() {
+            f.write_str(if number > 0 { "; " } else { "" })?;
+            excess.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// The networks with what each has.
+fn list(
+    f: &mut fmt::Formatter<'_>,
+    most: &Most,
+    amount: impl Fn(u64) -> Option<Amount>,
+) -> fmt::Result {
+    for (number, (network, of)) in most.iter().enumerate() {
+        f.write_str(if number > 0 { ", " } else { "" })?;
+        write!(f, "`{network}`")?;
+        if let Some(amount) = amount(*of) {
+            write!(f, " ({amount})")?;
+        }
+    }
+    Ok(())
+}
