@@ -134,6 +134,7 @@ impl<F: Copy> Switch<F> {
         let side = &mut ports[egress].egress;
         let mut gone = side.flows.remove_sender(ingress, cells);
         Class::all().for_each(|class| side.note_ready(class));
+        side.note_all_first(now, cells);
         let away = &mut side.away;
         let is_its = |label: Label| label.stamp.ingress() == ingress.0;
         gone.extend(away.values_mut().map(|queue| cells.extract(queue, is_its)));

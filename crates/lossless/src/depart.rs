@@ -7,6 +7,7 @@ use crate::cells::{Cells, Label, Node, Queue, Seen, Stamp};
 use crate::config::Scheduling;
 use crate::flows::{Flow, Popped, State};
 use crate::id::PortId;
+use crate::link::Owner;
 use crate::port::{Egress, Port};
 use crate::switch::{Released, Switch};
 use crate::voqs::VoqId;
@@ -77,8 +78,14 @@ impl<F: Copy> Switch<F> {
     /// Of these classes, a bit each, the receiver at `to` takes nothing until this is called again
     /// (802.1Qbb). A receiver that takes nothing of anything for the stall time is stalled all the
     /// same.
+    ///
+    /// # Panics
+    ///
+    /// If its egress is [shared](Self::share).
     pub fn pause_classes(&mut self, to: PortId, classes: u8) {
-        self.port_mut(to).egress.paused = classes;
+        let egress = &mut self.port_mut(to).egress;
+        assert!(egress.link.is_none(), "where owners share, flows are blocked one by one");
+        egress.paused = classes;
     }
 
     /// The flows towards a port that are set aside.
@@ -113,11 +120,13 @@ impl<F: Copy> Switch<F> {
 impl<F: Copy> Switch<F> {
     /// A flow that was blocked takes turns again.
     pub fn unblock(&mut self, now: Instant, to: PortId, flow: Flow) {
-        let egress = &mut self.port_mut(to).egress;
-        if let Some(class) = egress.flows.unblock(flow) {
+        let Self { ports, cells, pending, .. } = self;
+        let egress = &mut ports[to].egress;
+        if let Some((class, owner)) = egress.flows.unblock(flow) {
             egress.begin_work(now);
             egress.note_ready(class);
-            self.pending.insert(to);
+            egress.note_first(now, owner, cells);
+            pending.insert(to);
         }
     }
 
@@ -125,9 +134,11 @@ impl<F: Copy> Switch<F> {
     fn leave_flow(&mut self, now: Instant, to: PortId, flow: Flow) {
         let Self { ports, cells, .. } = self;
         let egress = &mut ports[to].egress;
-        let Popped { ingress, frames, is_spare, state, class } = egress.flows.pop(now, flow, cells);
+        let Popped { ingress, frames, is_spare, state, class, owner } =
+            egress.flows.pop(now, flow, cells);
         if state != State::Aside {
             egress.note_ready(class);
+            egress.note_left(now, owner, cells);
         }
         let Port { config, ingress, .. } = &mut ports[ingress];
         if state == State::Aside {
@@ -263,8 +274,11 @@ impl<'a, F: Copy> Departures<'a, F> {
         if ready == 0 || egress.must_wait(*now) {
             return None;
         }
-        let class = Class::from_low_bits(7 - ready.leading_zeros() as u8);
-        let (flow, node) = egress.flows.choose(class)?;
+        let owner = match &mut egress.link {
+            Some(link) => link.next(*now)?,
+            None => Owner::default(),
+        };
+        let (flow, node) = egress.flows.first(owner, egress.paused)?;
         self.source = Source::Flow(flow);
         Some(self.at(node))
     }
@@ -311,17 +325,21 @@ impl<'a, F: Copy> Departures<'a, F> {
             self.run = Run { stamp, cells: Queue::of(node), frames: 1, bytes: bytes.into() };
             return Some(frame);
         }
-        self.charge(bytes);
+        self.charge(label);
         self.leave(node, |switch, now, to| switch.finish(now, to, node, End::Delivered))
             .map(|released| released.frame)
     }
 
     /// The receiver took the head's bytes, or has them underway.
-    fn charge(&mut self, bytes: u32) {
+    fn charge(&mut self, label: Label) {
+        let bytes = label.bytes;
         let Port { config, egress, .. } = &mut self.switch.ports[self.to];
         // A flow that was set aside is served out of turn.
         if let (Source::Class(class), Scheduling::Weighted(_)) = (self.source, config.scheduling) {
             egress.deficits[class] -= i64::from(bytes);
+        }
+        if let (Source::Flow(_), Some(link)) = (self.source, &mut egress.link) {
+            link.take(label.load());
         }
         egress.progressed(self.now, bytes.into());
     }
@@ -510,9 +528,11 @@ impl<F: Copy> Head<'_, '_, F> {
     /// time is refused.
     pub fn block(self) {
         if let Source::Flow(flow) = self.visit.source {
-            let egress = &mut self.visit.switch.ports[self.visit.to].egress;
-            egress.flows.block(self.visit.now, flow);
+            let Departures { switch: Switch { ports, cells, .. }, now, to, .. } = self.visit;
+            let egress = &mut ports[*to].egress;
+            let owner = egress.flows.block(*now, flow);
             egress.note_ready(self.seen.label.stamp.class());
+            owner.iter().for_each(|owner| egress.note_first(*now, *owner, cells));
         }
     }
 
@@ -522,15 +542,14 @@ impl<F: Copy> Head<'_, '_, F> {
     /// is for its owner to [say](Switch::abandon_flows). What was offered in a flow leaves under a
     /// number of the same [group](Flow::group).
     pub fn depart(self, flow: Flow) {
-        let bytes = self.bytes();
-        let Self { visit, seen: Seen { node, .. } } = self;
+        let Self { visit, seen: Seen { node, label, .. } } = self;
         let group = visit.switch.cells.group(node);
         assert!(
             group.is_none_or(|group| group == flow.group()),
             "{flow:?} is of another group than {group:?}, to which the frame was offered"
         );
         visit.settle();
-        visit.charge(bytes);
+        visit.charge(label);
         visit.leave(node, |switch, _, to| {
             let away = &mut switch.ports[to].egress.away;
             switch.cells.push(away.entry(flow).or_insert(Queue::EMPTY), node);

@@ -21,6 +21,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use core::ops::{Bound, RangeBounds};
 
 use units::{Class, ClassMap, Instant};
@@ -28,6 +29,7 @@ use units::{Class, ClassMap, Instant};
 use crate::account::Load;
 use crate::cells::{Cells, Node, Queue};
 use crate::id::PortId;
+use crate::link::Owner;
 
 /// Frames for one egress that share a fate: as a rule those for one socket, or for one port of a
 /// far host. The number is the caller's.
@@ -51,8 +53,8 @@ pub(crate) const QUANTUM: u32 = 1514;
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     queues: BTreeMap<Flow, FlowQueue>,
-    /// The turns of those that are ready; none before one was offered.
-    turns: Option<Box<ClassMap<Turns>>>,
+    /// The turns of those that are ready, by owner; none before one of its was offered.
+    turns: AllTurns,
     /// Flows whose sockets took nothing for too long, nor since.
     stalled: Option<Box<Stalled>>,
 }
@@ -78,7 +80,23 @@ pub(crate) struct Full {
 /// How many stalled flows an egress remembers for certain.
 const REMEMBERED: usize = 1024;
 
-/// The turns of one class's ready flows.
+/// The turns of all ready flows.
+#[derive(Debug, Default)]
+struct AllTurns {
+    owners: Vec<Option<Box<Owned>>>,
+    /// How many flows are ready in each class.
+    ready: ClassMap<u32>,
+}
+
+/// The turns of one owner's ready flows.
+#[derive(Debug, Default)]
+struct Owned {
+    /// The classes that have one, one bit each.
+    ready: u8,
+    classes: ClassMap<Turns>,
+}
+
+/// The turns of one class's ready flows of an owner.
 #[derive(Debug, Default)]
 struct Turns {
     /// By tag, and those of the same tag by number.
@@ -109,6 +127,8 @@ pub(crate) struct FlowQueue {
     has_room: bool,
     pub state: State,
     class: Class,
+    /// The owner of the frame that came first.
+    pub owner: Owner,
     /// The first frame's, in its class's virtual time; without meaning in a flow that is set aside.
     tag: u64,
 }
@@ -260,17 +280,18 @@ impl Flows {
         let queue = self
             .queues
             .entry(flow)
-            .or_insert_with(|| FlowQueue::new(now, ingress, class, State::Aside));
+            .or_insert_with(|| FlowQueue::new(now, ingress, class, Owner::default(), State::Aside));
         assert!(queue.state == State::Aside, "{flow:?} is offered, and cannot be set aside");
         queue.push(ingress, cells, node);
     }
 
     /// Puts a frame behind others of its flow and sender. How many frames its sender has there now,
-    /// and whether the flow is new, and ready by that.
+    /// and whether the flow is new, ready by that, and of this owner.
     pub(crate) fn offer<F: Copy>(
         &mut self,
         now: Instant,
         flow: Flow,
+        owner: Owner,
         cells: &mut Cells<F>,
         node: Node,
     ) -> (u32, bool) {
@@ -279,22 +300,25 @@ impl Flows {
         let mut is_new = false;
         let queue = self.queues.entry(flow).or_insert_with(|| {
             is_new = true;
-            FlowQueue::new(now, ingress, class, State::Ready)
+            FlowQueue::new(now, ingress, class, owner, State::Ready)
         });
         assert!(queue.state != State::Aside, "{flow:?} is set aside, and cannot be offered");
         assert!(queue.class == class, "{flow:?} is of one class");
         let frames = queue.push(ingress, cells, node);
         if is_new {
-            let Turns { ready, virtual_time } = &mut self.turns.get_or_insert_default()[class];
-            queue.tag = *virtual_time + u64::from(cells.label(node).bytes);
-            ready.insert((queue.tag, flow));
+            let bytes = u64::from(cells.label(node).bytes);
+            queue.tag = self.turns.virtual_time(owner, class) + bytes;
+            self.turns.insert(queue, flow);
         }
         (frames, is_new)
     }
 
-    /// The first frame of the flow whose turn it is in a class, if one is ready, and the flow.
-    pub(crate) fn choose(&self, class: Class) -> Option<(Flow, Node)> {
-        let (_, flow) = *self.turns.as_ref()?[class].ready.first()?;
+    /// The flow whose turn it is, of the highest class in which this owner has a ready one, but for
+    /// paused classes, one bit each; and its first frame.
+    pub(crate) fn first(&self, owner: Owner, paused: u8) -> Option<(Flow, Node)> {
+        let owned = self.turns.owners.get(usize::from(owner.0))?.as_deref()?;
+        let class = (owned.ready & !paused).checked_ilog2()?;
+        let (_, flow) = *owned.classes[Class::from_low_bits(class as u8)].ready.first()?;
         let node = self.queues[&flow].head().expect("a flow has a frame");
         Some((flow, node))
     }
@@ -304,7 +328,7 @@ impl Flows {
     pub(crate) fn pop<F: Copy>(&mut self, now: Instant, flow: Flow, cells: &Cells<F>) -> Popped {
         let Self { queues, turns, .. } = self;
         let queue = queues.get_mut(&flow).expect("who has a head has a flow");
-        let (state, class, tag) = (queue.state, queue.class, queue.tag);
+        let (state, class, owner, tag) = (queue.state, queue.class, queue.owner, queue.tag);
         let (ingress, frames, is_spare) = queue.pop(cells);
         let next = queue.head().map(|node| cells.label(node).bytes);
         if let Some(bytes) = next {
@@ -313,30 +337,23 @@ impl Flows {
             queue.tag += u64::from(bytes.max(1));
         }
         if state == State::Ready {
-            let Turns { ready, virtual_time } = turns_of(turns, class);
             // The next one comes in before this one goes: a set of one keeps its memory.
             if next.is_some() {
-                ready.insert((queue.tag, flow));
+                turns.insert(queue, flow);
             }
-            if ready.first() == Some(&(tag, flow)) {
-                ready.pop_first();
-                *virtual_time = tag;
-            } else {
-                // It was asked for by name, and is out of turn.
-                ready.remove(&(tag, flow));
-            }
+            turns.serve(owner, class, (tag, flow));
         }
         if next.is_none() {
             queues.remove(&flow);
         }
-        Popped { ingress, frames, is_spare, state, class }
+        Popped { ingress, frames, is_spare, state, class, owner }
     }
 
     /// Forgets a flow, and returns what it had.
     pub(crate) fn remove(&mut self, flow: Flow) -> Option<FlowQueue> {
         let queue = self.queues.remove(&flow)?;
         if queue.state == State::Ready {
-            turns_of(&mut self.turns, queue.class).ready.remove(&(queue.tag, flow));
+            self.turns.remove(&queue, flow);
         }
         Some(queue)
     }
@@ -355,56 +372,113 @@ impl Flows {
         gone
     }
 
-    /// A ready flow takes no turns from now on. It keeps its tag, and with it its claim.
-    pub(crate) fn block(&mut self, now: Instant, flow: Flow) {
-        let Some(queue) = self.queues.get_mut(&flow).filter(|queue| queue.state == State::Ready)
-        else {
-            return;
-        };
+    /// A ready flow takes no turns from now on. It keeps its tag, and with it its claim. Its owner,
+    /// if it was ready.
+    pub(crate) fn block(&mut self, now: Instant, flow: Flow) -> Option<Owner> {
+        let queue = self.queues.get_mut(&flow).filter(|queue| queue.state == State::Ready)?;
         queue.state = State::Blocked;
         // Who is blocked again and again, and sends nothing in between, is as stuck as before.
         if !queue.is_stuck {
             (queue.progress, queue.is_stuck) = (now, true);
         }
-        turns_of(&mut self.turns, queue.class).ready.remove(&(queue.tag, flow));
+        self.turns.remove(queue, flow);
+        Some(queue.owner)
     }
 
-    /// A blocked flow takes turns again. Its class, if it was blocked.
+    /// A blocked flow takes turns again. Its class and its owner, if it was blocked.
     ///
     /// If the turn of its first frame came while it was blocked, it is due now. It makes up for no
     /// more than this frame: what follows is tagged from now on.
-    pub(crate) fn unblock(&mut self, flow: Flow) -> Option<Class> {
+    pub(crate) fn unblock(&mut self, flow: Flow) -> Option<(Class, Owner)> {
         let queue = self.queues.get_mut(&flow).filter(|queue| queue.state == State::Blocked)?;
         queue.state = State::Ready;
-        let Turns { ready, virtual_time } = turns_of(&mut self.turns, queue.class);
-        queue.tag = queue.tag.max(*virtual_time);
-        ready.insert((queue.tag, flow));
-        Some(queue.class)
+        queue.tag = queue.tag.max(self.turns.virtual_time(queue.owner, queue.class));
+        self.turns.insert(queue, flow);
+        Some((queue.class, queue.owner))
     }
 
     /// Whether a class has a ready flow.
     pub(crate) fn is_ready(&self, class: Class) -> bool {
-        self.turns.as_ref().is_some_and(|turns| !turns[class].ready.is_empty())
+        self.turns.ready[class] > 0
     }
 
     /// Whether each ready flow has its turn, nobody else has, and none is overdue.
     pub(crate) fn turns_are_of_the_ready(&self) -> bool {
-        let Some(turns) = &self.turns else {
-            return self.queues.values().all(|queue| queue.state == State::Aside);
-        };
         let mut ready = self.iter().filter(|(_, queue)| queue.state == State::Ready);
         let count = ready.clone().count();
         let has_turn = |(flow, queue): (Flow, &FlowQueue)| {
-            let Turns { ready, virtual_time } = &turns[queue.class];
-            queue.tag >= *virtual_time && ready.contains(&(queue.tag, flow))
+            let owned = self.turns.owners.get(usize::from(queue.owner.0));
+            owned.and_then(Option::as_deref).is_some_and(|owned| {
+                let Turns { ready, virtual_time } = &owned.classes[queue.class];
+                queue.tag >= *virtual_time && ready.contains(&(queue.tag, flow))
+            })
         };
-        ready.all(has_turn) && turns.0.iter().map(|turns| turns.ready.len()).sum::<usize>() == count
+        ready.all(has_turn) && self.turns.are_counted(count)
     }
 }
 
-/// The turns of a class whose flows are offered.
-fn turns_of(turns: &mut Option<Box<ClassMap<Turns>>>, class: Class) -> &mut Turns {
-    &mut turns.as_mut().expect("an offered flow was ready once")[class]
+impl AllTurns {
+    fn of(&mut self, owner: Owner) -> &mut Owned {
+        let number = usize::from(owner.0);
+        if self.owners.len() <= number {
+            self.owners.resize_with(number + 1, || None);
+        }
+        self.owners[number].get_or_insert_default()
+    }
+
+    fn virtual_time(&mut self, owner: Owner, class: Class) -> u64 {
+        self.of(owner).classes[class].virtual_time
+    }
+
+    /// A flow takes turns.
+    fn insert(&mut self, queue: &FlowQueue, flow: Flow) {
+        let owned = self.of(queue.owner);
+        owned.ready |= 1 << queue.class.pcp();
+        owned.classes[queue.class].ready.insert((queue.tag, flow));
+        self.ready[queue.class] += 1;
+    }
+
+    /// A flow takes no more turns.
+    fn remove(&mut self, queue: &FlowQueue, flow: Flow) {
+        self.of(queue.owner).classes[queue.class].ready.remove(&(queue.tag, flow));
+        self.note_gone(queue.owner, queue.class);
+    }
+
+    /// The flow has had the turn with this tag; if another's was before, it was asked for by name.
+    fn serve(&mut self, owner: Owner, class: Class, turn: (u64, Flow)) {
+        let Turns { ready, virtual_time } = &mut self.of(owner).classes[class];
+        if ready.first() == Some(&turn) {
+            ready.pop_first();
+            *virtual_time = turn.0;
+        } else {
+            ready.remove(&turn);
+        }
+        self.note_gone(owner, class);
+    }
+
+    /// A turn of an owner is gone.
+    fn note_gone(&mut self, owner: Owner, class: Class) {
+        let owned = self.of(owner);
+        if owned.classes[class].ready.is_empty() {
+            owned.ready &= !(1 << class.pcp());
+        }
+        self.ready[class] -= 1;
+    }
+
+    /// Whether there are so many turns, as each owner and each class has it.
+    fn are_counted(&self, count: usize) -> bool {
+        let all = self.owners.iter().flatten();
+        let of_class = |class: Class| -> usize {
+            all.clone().map(|owned| owned.classes[class].ready.len()).sum()
+        };
+        let bits = |owned: &Owned| {
+            let has = |class: &Class| !owned.classes[*class].ready.is_empty();
+            Class::all().filter(has).fold(0, |bits, class| bits | 1 << class.pcp()) == owned.ready
+        };
+        Class::all().all(|class| of_class(class) == self.ready[class] as usize)
+            && Class::all().map(of_class).sum::<usize>() == count
+            && all.clone().all(|owned| bits(owned))
+    }
 }
 
 /// What [`Flows::pop`] has to tell.
@@ -416,11 +490,12 @@ pub(crate) struct Popped {
     pub is_spare: bool,
     pub state: State,
     pub class: Class,
+    pub owner: Owner,
 }
 
 impl FlowQueue {
     /// A flow without frames yet; the first is to come from `ingress`.
-    fn new(now: Instant, ingress: PortId, class: Class, state: State) -> Self {
+    fn new(now: Instant, ingress: PortId, class: Class, owner: Owner, state: State) -> Self {
         Self {
             lanes: BTreeMap::new(),
             load: Load::NONE,
@@ -431,6 +506,7 @@ impl FlowQueue {
             has_room: false,
             state,
             class,
+            owner,
             tag: 0,
         }
     }

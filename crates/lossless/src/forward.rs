@@ -73,12 +73,15 @@ impl<F: Copy> Switch<F> {
     fn join_flow(&mut self, now: Instant, from: PortId, to: PortId, flow: Flow, node: Node) {
         let Self { ports, cells, pending, .. } = self;
         let class = cells.label(node).stamp.class();
+        let owner = ports[from].ingress.owner;
         let egress = &mut ports[to].egress;
+        let owner = egress.owner_of(owner);
         egress.begin_work(now);
         egress.classes[class].account.accept(1);
-        let (frames, is_new) = egress.flows.offer(now, flow, cells, node);
+        let (frames, is_new) = egress.flows.offer(now, flow, owner, cells, node);
         if is_new {
             egress.ready_flows |= 1 << class.pcp();
+            egress.note_first(now, owner, cells);
         }
         pending.insert(to);
         let Port { config, ingress, .. } = &mut ports[from];

@@ -11,6 +11,7 @@ use crate::config::{Limits, PortConfig, Shaping};
 use crate::copies::Copies;
 use crate::flows::{Flow, Flows};
 use crate::groups::Groups;
+use crate::link::{Link, Owner};
 use crate::voqs::VoqId;
 
 /// A port. There may be many, and few of them in cache: what each frame that passes straight
@@ -35,6 +36,8 @@ pub(crate) struct Ingress {
     pub aside: u32,
     /// How many frames more than the limits say may be held, and set aside.
     pub lent: u32,
+    /// Whose its frames are, where an egress is shared.
+    pub owner: Owner,
     pub classes: ClassMap<IngressClass>,
     /// Since when the sender has been held back, if it is.
     pub paused_since: Option<Instant>,
@@ -115,6 +118,8 @@ pub(crate) struct Egress {
     pub groups: Groups,
     /// What all copies for bystanders here weigh.
     pub copies: u32,
+    /// The owners of flows share it.
+    pub link: Option<Box<Link>>,
 }
 
 /// What waits for a receiver in one class.
@@ -152,6 +157,7 @@ impl Port {
                 at_quota: 0,
                 aside: 0,
                 lent: 0,
+                owner: Owner::default(),
                 paused_since: None,
                 paused: Span::ZERO,
                 copies: None,
@@ -181,6 +187,7 @@ impl Egress {
             away: BTreeMap::new(),
             groups: Groups::default(),
             copies: 0,
+            link: None,
             progress: now,
             stalled: false,
             closed: false,

@@ -146,9 +146,11 @@ impl<F: Copy> Switch<F> {
         refusal: Refusal,
         released: &mut impl FnMut(Released<F>),
     ) {
-        let side = &mut self.port_mut(egress).egress;
+        let Self { ports, cells, .. } = self;
+        let side = &mut ports[egress].egress;
         let Some(gone) = side.flows.remove(flow) else { return };
         Class::all().for_each(|class| side.note_ready(class));
+        side.note_first(now, gone.owner, cells);
         for (sender, lane) in gone.lanes() {
             let Port { config, ingress, .. } = self.port_mut(sender);
             if gone.state == State::Aside {
@@ -182,8 +184,8 @@ impl<F: Copy> Switch<F> {
         let Port { config, egress, .. } = self.port_mut(egress);
         let accounts = egress.classes.0.map(|class| class.account);
         let (closed, absent, paused) = (egress.closed, egress.absent, egress.paused);
-        let groups = mem::take(&mut egress.groups);
+        let (groups, link) = (mem::take(&mut egress.groups), egress.link.take());
         let empty = Egress::new(config, now, ClassMap(accounts));
-        *egress = Egress { closed, absent, paused, groups, ..empty };
+        *egress = Egress { closed, absent, paused, groups, link, ..empty };
     }
 }

@@ -42,6 +42,8 @@ impl<F: Copy> Switch<F> {
                 .as_ref()
                 .map(|shaper| shaper.ready_at())
                 .filter(|at| !egress.is_idle() && *at > now);
+            let shared = egress.link.as_ref().filter(|_| egress.ready_flows != 0);
+            let shared = shared.and_then(|link| link.ready_at()).filter(|at| *at > now);
             let waits = egress.ready | egress.ready_flows != 0;
             let stall =
                 (waits && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
@@ -50,7 +52,7 @@ impl<F: Copy> Switch<F> {
                 Some(egress.idle_since(flow.progress) + self.patience(flow, &pressed)?.0)
             });
             let flows = flows.min();
-            [shaped, stall, flows].into_iter().flatten().min()
+            [shaped, shared, stall, flows].into_iter().flatten().min()
         };
         self.pending.iter().filter_map(|port| of_port(self.port(port))).min()
     }

@@ -19,6 +19,15 @@ impl Cost {
         Self { bytes, frames: 1 }
     }
 
+    /// Both together.
+    #[inline]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            frames: self.frames.saturating_add(other.frames),
+        }
+    }
+
     /// The smaller of each.
     #[inline]
     pub(crate) fn min(self, other: Self) -> Self {
@@ -33,7 +42,7 @@ impl Cost {
 
     /// Whether it is no more than the other in both.
     #[inline]
-    pub(crate) fn is_within(self, other: Self) -> bool {
+    pub fn is_within(self, other: Self) -> bool {
         self.bytes <= other.bytes && self.frames <= other.frames
     }
 }

@@ -9,6 +9,7 @@
 mod bystanders;
 mod examples;
 mod flows;
+mod links;
 mod outlook;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
