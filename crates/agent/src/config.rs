@@ -12,6 +12,8 @@ use model::{
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::networks::{capacity, promise};
+
 /// Why a file is not a valid host declaration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -102,10 +104,14 @@ impl HostFile {
         let agent = self.agent.map(Spanned::into_inner).unwrap_or_default();
         let uplink = self.uplink.map(Spanned::into_inner);
         let config = HostConfig { agent, uplink, networks, ports };
-        config.check().map_err(|error| {
+        let promised = || {
+            let capacity = capacity(config.uplink.as_ref());
+            promise(&config.networks, config.vtep(), &capacity)
+        };
+        config.check().and_then(|()| promised().map(drop)).map_err(|error| {
             let place = match &error {
                 InvalidConfig::Agent(_) => agent_place,
-                InvalidConfig::Uplink(_) => uplink_place,
+                InvalidConfig::Uplink(_) | InvalidConfig::Promises(_) => uplink_place,
                 InvalidConfig::NoUplink => network_places.first().cloned().unwrap_or_default(),
                 // Of two with the same name, the later one.
                 InvalidConfig::Network(InvalidNetwork { network: name, .. }) => {

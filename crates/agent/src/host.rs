@@ -15,6 +15,7 @@ mod porter;
 mod ports;
 mod report;
 mod responder;
+mod shares;
 mod told;
 mod trace;
 mod watch;
@@ -26,13 +27,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use admission::Promise;
 use datapath::{Behind, Directory, MacEntry, Network};
 use kernel::clock::{self, Watched};
 use kernel::random;
 use lossless::{Classes, Limits, PortConfig, PortId, Settings};
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, CaptureSpec, Deleted, Ledgers, PeerStatus, Polling,
-    PortName, PortSpec, PortStatus, ResponderStatus, Uplink, UplinkStatus,
+    AddressStatus, AgentSettings, AgentStatus, CaptureSpec, Deleted, Ledgers, NetworkName,
+    NetworkShare, PeerStatus, Polling, PortName, PortSpec, PortStatus, ResponderStatus, Uplink,
+    UplinkStatus,
 };
 use overlay::{Delta, Overlay};
 use plane::taps::Reader;
@@ -55,6 +58,7 @@ use numbers::Numbers;
 use paths::BfdMonitor;
 use porter::{Porter, Ticket};
 use responder::{HostResponder, Member};
+use shares::UplinkShares;
 use told::News;
 pub(crate) use trace::TraceError;
 use watch::Watcher;
@@ -144,6 +148,8 @@ pub struct Host {
     peer_due: Option<Instant>,
     /// The uplink that is declared.
     uplink: Option<Uplink>,
+    /// How networks share it, once it is there, if its rate is declared.
+    shares: Option<UplinkShares>,
     /// The interfaces that have its addresses.
     interfaces: Option<Interfaces>,
     /// What the log is told of.
@@ -224,6 +230,7 @@ impl Host {
             all_sent: true,
             peer_due: None,
             uplink: uplink.cloned(),
+            shares: None,
             interfaces,
             news: News::new(Instant::ZERO),
             new_records: Vec::new(),
@@ -270,7 +277,9 @@ impl Host {
                 wait(bell, PATHS | number, epoll::EventFlags::IN)?;
             }
         }
+        let around = overlay.around();
         self.plane.attach_uplink(self.now(), overlay, uplink_config())?;
+        self.shares = UplinkShares::begin(uplink, &mut self.plane, around);
         Ok(())
     }
 
@@ -325,6 +334,19 @@ impl Host {
         self.follow_directory();
     }
 
+    /// Gives networks these terms at the uplink; together they are promised so much.
+    pub fn set_shares<'a>(
+        &mut self,
+        shares: impl Iterator<Item = (&'a NetworkName, &'a NetworkShare)>,
+        promise: Promise,
+    ) {
+        let now = self.now();
+        let Self { plane, numbers, shares: own, .. } = self;
+        if let Some(own) = own {
+            own.set(now, plane, numbers, shares, promise);
+        }
+    }
+
     /// Has what the directory says of machines here hold: whose addresses are theirs, and who is
     /// answered.
     fn follow_directory(&mut self) {
@@ -366,6 +388,8 @@ impl Host {
             let ledgers = [plane.ingress_ledgers(port).0, plane.egress_ledgers(port).0];
             let mut status = plane.peers()?.status(ledgers, responder);
             status.notes.extend(self.interfaces.iter().flat_map(Interfaces::notes));
+            let shares = self.shares.as_ref();
+            status.sharing = shares.map(|shares| shares.status(plane, &self.numbers));
             Some(status)
         };
         let mut uplink =
@@ -688,6 +712,7 @@ fn waiting(uplink: &Uplink) -> UplinkStatus {
         last_send_error: None,
         pause_frames: Vec::new(),
         shaping: Vec::new(),
+        sharing: None,
         responder: ResponderStatus::default(),
         ingress: Ledgers::default(),
         egress: Ledgers::default(),

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use admission::{Claim, Host, Promise};
 use datapath::{Directory, Place};
 use model::{
-    Generation, InvalidConfig, NetworkName, NetworkSpec, NetworksStatus, PortSpec, VtepList,
-    check_networks,
+    Generation, InvalidConfig, NetworkName, NetworkShare, NetworkSpec, NetworksStatus, PortSpec,
+    Uplink, VtepList, check_networks,
 };
+use units::{Bytes, Span};
 
 /// Networks that are valid on this host.
 #[derive(Debug)]
@@ -14,6 +16,44 @@ pub struct Networks {
     specs: Vec<Arc<NetworkSpec>>,
     vtep: Option<VtepList>,
     directory: Arc<Directory>,
+    /// What this host has for them.
+    capacity: Host,
+    /// What they are promised together.
+    promise: Promise,
+}
+
+/// What a host has for networks.
+pub fn capacity(uplink: Option<&Uplink>) -> Host {
+    Host {
+        rate: uplink.and_then(|uplink| uplink.rate),
+        latency: uplink.map_or(Span::ZERO, |uplink| uplink.latency),
+        memory: Bytes(u64::MAX),
+    }
+}
+
+/// What all networks together are promised of this host: those that have a machine here.
+///
+/// # Errors
+///
+/// [`InvalidConfig::Promises`] if it has less.
+pub fn promise<'a>(
+    specs: impl IntoIterator<Item = &'a NetworkSpec>,
+    vtep: Option<&VtepList>,
+    capacity: &Host,
+) -> Result<Promise, InvalidConfig> {
+    let is_here =
+        |spec: &&NetworkSpec| spec.members.iter().any(|member| Some(&member.vtep) == vtep);
+    let claim = |spec: &'a NetworkSpec| Claim {
+        network: &spec.name,
+        min: spec.share.min,
+        burst: spec.share.burst(),
+        min_packets: 0,
+        frame: Span::ZERO,
+        memory: Bytes(0),
+    };
+    let has_min = specs.into_iter().filter(|spec| spec.share.min.is_some());
+    admission::admit(capacity, has_min.filter(is_here).map(claim))
+        .map_err(|error| InvalidConfig::Promises(error.to_string()))
 }
 
 impl Networks {
@@ -24,14 +64,19 @@ impl Networks {
     ///
     /// [`InvalidConfig`] if they are invalid, or if there are any and the host has no tunnel
     /// address.
-    pub fn new(specs: Vec<NetworkSpec>, vtep: Option<VtepList>) -> Result<Self, InvalidConfig> {
+    pub fn new(
+        specs: Vec<NetworkSpec>,
+        vtep: Option<VtepList>,
+        capacity: Host,
+    ) -> Result<Self, InvalidConfig> {
         let directory = match &vtep {
             Some(vtep) => Directory::new(&specs, vtep)?,
             None if specs.is_empty() => Directory::default(),
             None => return Err(InvalidConfig::NoUplink),
         };
+        let promise = promise(&specs, vtep.as_ref(), &capacity)?;
         let specs = specs.into_iter().map(Arc::new).collect();
-        Ok(Self { specs, vtep, directory: directory.into() })
+        Ok(Self { specs, vtep, directory: directory.into(), capacity, promise })
     }
 
     /// Checks a network by itself: whatever others there are, it cannot stand if this fails.
@@ -78,7 +123,10 @@ impl Networks {
         let vtep = self.vtep.as_ref().ok_or(InvalidConfig::NoUplink)?;
         let all = specs.iter().map(|spec| &**spec);
         let directory = self.directory.with_change(name, all, vtep)?;
-        Ok(Self { specs, vtep: self.vtep.clone(), directory: directory.into() })
+        let capacity = self.capacity;
+        let promise = promise(specs.iter().map(|spec| &**spec), Some(vtep), &capacity)?;
+        let vtep = self.vtep.clone();
+        Ok(Self { specs, vtep, directory: directory.into(), capacity, promise })
     }
 
     /// Checks whether a port may be attached with these networks.
@@ -109,6 +157,16 @@ impl Networks {
     /// The directory of all members.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
+    }
+
+    /// What each has of what networks share.
+    pub fn shares(&self) -> impl Iterator<Item = (&NetworkName, &NetworkShare)> {
+        self.specs.iter().map(|spec| (&spec.name, &spec.share))
+    }
+
+    /// What they are promised of this host together.
+    pub fn promise(&self) -> Promise {
+        self.promise
     }
 
     /// Their status.

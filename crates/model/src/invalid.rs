@@ -85,6 +85,9 @@ pub enum InvalidConfig {
     /// A virtual network cannot stand.
     #[error(transparent)]
     Network(#[from] InvalidNetwork),
+    /// Networks are promised more than this host has, all together: which sum, and whose.
+    #[error("networks: {0}")]
+    Promises(String),
     /// A port is in a network that there is not.
     #[error(
         "port `{port}`: network `{network}` is not declared: declare it first, or name another"

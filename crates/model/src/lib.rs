@@ -47,12 +47,12 @@ pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use name::PortName;
 pub use network::{
     Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkShare,
-    NetworkSpec, VNIS, check_networks,
+    NetworkSpec, ShareFault, VNIS, check_networks,
 };
 pub use overlay::{
-    BfdState, BfdStatus, ChannelStatus, InterfaceState, InterfaceStatus, LargeSegments, PathStatus,
-    PauseFramesStatus, PeerState, PeerStatus, ProtectionStatus, ResponderStatus, SessionStatus,
-    ShapingStatus, UplinkStatus,
+    BfdState, BfdStatus, ChannelStatus, InterfaceState, InterfaceStatus, LargeSegments,
+    NetworkShareStatus, PathStatus, PauseFramesStatus, PeerState, PeerStatus, ProtectionStatus,
+    ResponderStatus, SessionStatus, ShapingStatus, SharingStatus, UplinkStatus,
 };
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec,

@@ -9,7 +9,7 @@ use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
-use units::{ClassSet, Mac};
+use units::{Bytes, ClassSet, Mac, Rate};
 
 use crate::VtepList;
 use crate::address::is_host;
@@ -66,6 +66,23 @@ impl NetworkSpec {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, expecting = "a network's share")]
 pub struct NetworkShare {
+    /// The least rate at which they can send by each host's uplink, together. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "500mbit"))]
+    pub min: Option<Rate>,
+    /// The highest. Absent: the link's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "2gbit"))]
+    pub max: Option<Rate>,
+    /// Their part of what guarantees leave of an uplink, in proportion to other networks' weights.
+    /// Absent: one for each hundredth of the uplink that `min` is, and at least one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 65_535))]
+    pub weight: Option<u16>,
+    /// How much of `min` may go at once after a rest. Absent: one frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1514b"))]
+    pub burst: Option<Bytes>,
     /// The classes that they may choose by their frames' tags, on the host and between hosts; other
     /// frames are of their port's class, which is one of these. Absent: all, but between hosts
     /// frames are of their port's class.
@@ -79,11 +96,99 @@ impl NetworkShare {
         *self == Self::default()
     }
 
+    /// What `min` lets go at once after a rest.
+    pub fn burst(&self) -> Bytes {
+        self.burst.unwrap_or(LEAST_BURST)
+    }
+
     fn check(&self) -> Result<(), NetworkFault> {
-        match self.classes {
-            Some(ClassSet::NONE) => Err(NetworkFault::NoClasses),
-            _ => Ok(()),
+        if self.classes == Some(ClassSet::NONE) {
+            return Err(NetworkFault::NoClasses);
         }
+        let faults = self.faults();
+        if faults.is_empty() { Ok(()) } else { Err(NetworkFault::Share(faults)) }
+    }
+
+    /// What is wrong with the terms, all of it.
+    fn faults(&self) -> Vec<ShareFault> {
+        let Self { min, max, weight, burst, .. } = *self;
+        let mut faults = Vec::new();
+        if let (Some(min), Some(max)) = (min, max)
+            && min > max
+        {
+            faults.push(ShareFault::MinAboveMax { min, max });
+        }
+        for (field, rate) in [("min", min), ("max", max)] {
+            faults.extend(
+                rate.filter(|rate| *rate < LEAST_RATE).map(|rate| ShareFault::Slow { field, rate }),
+            );
+        }
+        if weight == Some(0) {
+            faults.push(ShareFault::NoWeight);
+        }
+        if burst.is_some() && min.is_none() {
+            faults.push(ShareFault::BurstOfNothing);
+        }
+        if let Some(burst) = burst
+            && !(LEAST_BURST..=MOST_BURST).contains(&burst)
+        {
+            faults.push(ShareFault::Burst(burst));
+        }
+        faults
+    }
+}
+
+/// The lowest rate that can be promised, or be a maximum: a frame takes 120 ms.
+const LEAST_RATE: Rate = Rate::from_bits_per_sec(100_000).unwrap();
+
+/// The least burst: a full frame.
+const LEAST_BURST: Bytes = Bytes(1514);
+
+/// The largest.
+const MOST_BURST: Bytes = Bytes(u32::MAX as u64);
+
+/// What is wrong with a network's share, and what to write instead.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ShareFault {
+    /// More is guaranteed than may go.
+    #[error("`min` {min} is above `max` {max}: lower the one, or raise the other")]
+    MinAboveMax {
+        /// The least rate.
+        min: Rate,
+        /// The highest.
+        max: Rate,
+    },
+    /// A rate that no network has.
+    #[error("`{field}` {rate} is below 100kbit: write it in mbit or gbit")]
+    Slow {
+        /// Which.
+        field: &'static str,
+        /// The rate.
+        rate: Rate,
+    },
+    /// It would never have its turn.
+    #[error("`weight` is 0: make it 1 to 65535")]
+    NoWeight,
+    /// A burst without a guarantee.
+    #[error("`burst` is a part of `min`: declare that, or leave it out")]
+    BurstOfNothing,
+    /// A burst that no frame fits into, or without end.
+    #[error(
+        "`burst` {0} is less than a frame or more than 4gib: make it 1514b or some times as much"
+    )]
+    Burst(Bytes),
+}
+
+/// Some faults, one sentence each.
+struct Sentences<'a>(&'a [ShareFault]);
+
+impl fmt::Display for Sentences<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, fault) in self.0.iter().enumerate() {
+            f.write_str(if number > 0 { "; " } else { "" })?;
+            fault.fmt(f)?;
+        }
+        Ok(())
     }
 }
 
@@ -168,6 +273,9 @@ pub enum NetworkFault {
         /// What is wrong, and what to write instead.
         what: &'static str,
     },
+    /// Its terms contradict themselves, in each of these.
+    #[error("`share`: {}", Sentences(.0))]
+    Share(Vec<ShareFault>),
     /// Two machines of a network share an Ethernet address.
     #[error("member {0} is declared twice: give each machine its own `mac`")]
     DuplicateMac(Mac),

@@ -37,6 +37,9 @@ pub struct UplinkStatus {
     pub pause_frames: Vec<PauseFramesStatus>,
     /// What each uplink is given at most, if `rate` is declared.
     pub shaping: Vec<ShapingStatus>,
+    /// How networks share the uplinks, if `rate` is declared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<SharingStatus>,
     /// What the switch's own ARP, ND and path MTU responder did.
     pub responder: ResponderStatus,
     /// The ledgers of frames received from all peers.
@@ -108,6 +111,45 @@ pub struct PauseFramesStatus {
     pub received: u64,
     /// Pause frames sent.
     pub sent: u64,
+}
+
+/// How networks share this host's uplinks.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SharingStatus {
+    /// What is promised to all networks together, in bits a second.
+    pub promised_bits: u64,
+    /// The longest that a frame within its network's guarantee waits for other networks' frames,
+    /// but for the one that is being sent.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "120us"))]
+    pub promised_wait: Span,
+    /// How long guarantees did not hold, because the link sent less than they add up to.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "0s"))]
+    pub short: Span,
+    /// The networks that have sent something or have terms, by name.
+    pub networks: Vec<NetworkShareStatus>,
+}
+
+/// What a network has of this host's uplinks: the terms that are enforced.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NetworkShareStatus {
+    /// The network.
+    pub network: NetworkName,
+    /// The least rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "500mbit"))]
+    pub min: Option<Rate>,
+    /// The highest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "2gbit"))]
+    pub max: Option<Rate>,
+    /// Its part of what guarantees leave.
+    pub weight: u16,
+    /// Bytes sent, with what tunnels and the link put around frames; without what is sent again.
+    pub sent_bytes: u64,
+    /// The part of these that was sent within `min`.
+    pub guaranteed_bytes: u64,
 }
 
 /// What an uplink's link is given at most, so that nothing waits below the switch.

@@ -51,6 +51,10 @@ pub struct Uplink {
     /// chosen. Absent: it waits in the kernel and the network card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// How long a frame within its network's guarantee may wait for other networks' bursts: what is
+    /// promised to all networks together has to allow it.
+    #[serde(default = "default_latency", skip_serializing_if = "is_default_latency")]
+    pub latency: Span,
     /// The limit of the congestion window to one peer.
     #[serde(default = "default_in_flight")]
     pub in_flight: Bytes,
@@ -146,6 +150,7 @@ impl Uplink {
             mtu: None,
             pfc: None,
             rate: None,
+            latency: default_latency(),
             window: default_window(),
             unsolicited: default_unsolicited(),
             in_flight: default_in_flight(),
@@ -236,6 +241,14 @@ fn default_window() -> Bytes {
 
 fn default_unsolicited() -> Bytes {
     Bytes(64 << 10)
+}
+
+fn default_latency() -> Span {
+    Span::from_millis(5)
+}
+
+fn is_default_latency(latency: &Span) -> bool {
+    *latency == default_latency()
 }
 
 fn default_in_flight() -> Bytes {

@@ -211,6 +211,20 @@ impl Overlay {
         self.inner_mtus.values().copied().min().unwrap_or(u16::MAX)
     }
 
+    /// How many more bytes a frame takes on an uplink's link than in the switch: what tunnels put
+    /// around it, and the link's check sequence, preamble and gap.
+    pub fn around(&self) -> u32 {
+        let (tunnel, transport) = match self.encapsulation {
+            Encapsulation::Geneve if self.uplink.wants_session() => (trunk::DATA_LEN, 8),
+            Encapsulation::Geneve | Encapsulation::Vxlan => (geneve::Header::LEN, 8),
+            Encapsulation::Nvgre => (8, 0),
+            Encapsulation::Stt => (wire::stt::Header::LEN, 20),
+        };
+        let sealed = if self.protection.is_some() { seal::OVERHEAD } else { 0 };
+        let ip = if self.uplink.vtep.first().is_ipv4() { 20 } else { 40 };
+        (underlay::AROUND + 14 + ip + transport + tunnel + sealed) as u32
+    }
+
     /// Whether far hosts join frames that go in parts.
     pub fn joins_parts(&self) -> bool {
         self.uplink.wants_session()
@@ -573,6 +587,7 @@ impl Overlay {
             last_send_error: counters.into_iter().rev().find_map(|counters| counters.last_error),
             pause_frames: self.links.iter().filter_map(Link::pauses_status).collect(),
             shaping: self.links.iter().filter_map(Link::shaping).collect(),
+            sharing: None,
             responder,
             ingress,
             egress,

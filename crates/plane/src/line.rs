@@ -1,7 +1,7 @@
 //! What a plane keeps of each port.
 
 use datapath::Network;
-use lossless::{Flow, PortId, PortSet, Reason, Released};
+use lossless::{Flow, Owner, PortId, PortSet, Reason, Released};
 use port::{FrameView, Like, Port, PortError, Slot};
 use units::Gcra;
 
@@ -38,6 +38,11 @@ impl Default for Round {
     fn default() -> Self {
         Self { number: 0, left: 0, next: Flow(0) }
     }
+}
+
+/// Whose frames those of a network are, where networks share a link.
+pub fn owner_of(network: Network) -> Owner {
+    Owner(network.number())
 }
 
 /// What is behind a port of the switch.

@@ -24,7 +24,7 @@ use units::{Gcra, Instant};
 
 use crate::audit::Audit;
 use crate::divert::Diversions;
-use crate::line::{End, Line, Lines, Round};
+use crate::line::{End, Line, Lines, Round, owner_of};
 use crate::peers::{NoPeers, Peers};
 use crate::retag::Retagged;
 use crate::stages::{Gate, NoGate, NoResponder, Responder};
@@ -150,6 +150,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         if id.index() == self.lines.len() {
             self.lines.push(None);
         }
+        self.switch.set_owner(id, owner_of(network));
         let round = Round::default();
         let line = Line { id, end, network, muted: false, pace: None, failed: None, round };
         self.lines[id.index()] = Some(Box::new(line));

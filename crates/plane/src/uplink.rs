@@ -8,14 +8,16 @@
 
 use datapath::{Decision, Verdict};
 use lossless::{
-    Destination, Offered, PortConfig, PortId, Reason, Refusal, Released, Size, TooManyPorts,
+    Destination, LinkConfig, LinkUse, Offered, PortConfig, PortId, Reason, Refusal, Released, Size,
+    TooManyPorts,
 };
 use port::Port;
+use shares::Terms;
 use units::{Class, Instant};
 use wire::ethernet::Tag;
 
 use crate::captures::show_refused;
-use crate::line::{End, Line, Others};
+use crate::line::{End, Line, Others, owner_of};
 use crate::peers::{Event, Leaving, Peers, Sent};
 use crate::plane::{BURST, HAS_ROOM, Plane};
 use crate::receive::overhear;
@@ -48,6 +50,29 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         self.put_line(id, End::Uplink(peers), datapath::Network::default());
         self.uplink = Some(id);
         Ok(id)
+    }
+
+    /// Has networks share the uplink, each on [terms](Self::set_terms) of its own, before anything
+    /// is sent.
+    ///
+    /// # Panics
+    ///
+    /// If there is no uplink.
+    pub fn share_uplink(&mut self, link: LinkConfig) {
+        let id = self.uplink.expect("there is an uplink");
+        self.switch.share(id, link);
+    }
+
+    /// Gives a network terms at the uplink, if networks [share](Self::share_uplink) it.
+    pub fn set_terms(&mut self, now: Instant, network: datapath::Network, terms: Terms) {
+        if let Some(id) = self.uplink {
+            self.switch.set_terms(now, id, owner_of(network), terms);
+        }
+    }
+
+    /// What a network was sent by the uplink. `None` if it has had nothing there, and no terms.
+    pub fn link_use(&self, network: datapath::Network) -> Option<LinkUse> {
+        self.switch.link_use(self.uplink?, owner_of(network))
     }
 
     /// The port that far hosts are behind, if there is one.

@@ -34,6 +34,6 @@ mod transport;
 pub use batch::{LONGEST, Len};
 pub use large::{Cut, Fate};
 pub use marking::Marking;
-pub use pace::Turn;
+pub use pace::{AROUND, Turn};
 pub use sockets::{AT_ONCE, Counters, OpenError, Received, Sent, Underlay};
 pub use transport::Transport;

@@ -17,7 +17,7 @@ const USED: u64 = 99;
 
 /// What the link spends on a packet besides its bytes: check sequence, preamble and gap (802.3
 /// §3.1.1, §4.4.2).
-const AROUND: usize = 4 + 8 + 12;
+pub const AROUND: usize = 4 + 8 + 12;
 
 /// The shortest frame without its check sequence (802.3 §4.4.2).
 const SHORTEST: usize = 60;

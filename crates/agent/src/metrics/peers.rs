@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::IpAddr;
 
 use model::{
-    BfdState, InterfaceState, LedgerStatus, PathStatus, PauseFramesStatus, PeerState, PeerStatus,
-    SessionStatus, ShapingStatus, UplinkStatus,
+    BfdState, InterfaceState, LedgerStatus, NetworkShareStatus, PathStatus, PauseFramesStatus,
+    PeerState, PeerStatus, SessionStatus, ShapingStatus, SharingStatus, UplinkStatus,
 };
 use overlay::REASONS;
 use prometheus_client::registry::Unit;
@@ -89,6 +89,9 @@ fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
     let help = "Sent by a link whose rate is declared, with check sequence, preamble and gap.";
     let sent = shaping(|shaping| shaping.sent_bytes);
     page.counter("uplink_sent", help, Some(Unit::Bytes), sent)?;
+    if let Some(sharing) = &uplink.sharing {
+        encode_sharing(sharing, page)?;
+    }
     let help = "ARP, ND and path MTU replies that the switch gave.";
     page.counter("responder_replies", help, None, unlabelled(uplink.responder.replies))?;
     let help = "Replies that the rate limit suppressed.";
@@ -96,6 +99,26 @@ fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
     let help = "1: packets between hosts are sealed by a key. 0: whoever is in the underlay can forge them.";
     page.gauge("uplink_protected", help, None, [(vec![], i64::from(uplink.protection.is_some()))])?;
     page.gauge("peers", "Peers.", None, [(vec![], uplink.peers.len() as i64)])
+}
+
+/// What networks are promised of the uplink, and have had.
+fn encode_sharing(sharing: &SharingStatus, page: &mut Page<'_>) -> fmt::Result {
+    let help = "What is promised to all networks together, in bits a second.";
+    let promised = [(vec![], i64::try_from(sharing.promised_bits).unwrap_or(i64::MAX))];
+    page.gauge("uplink_promised_rate", help, None, promised)?;
+    let help = "How long guarantees did not hold: the link sent less than they add up to.";
+    let short = [(vec![], sharing.short.as_secs_f64())];
+    page.counter("uplink_short", help, Some(Unit::Seconds), short)?;
+    let networks = |value: fn(&NetworkShareStatus) -> u64| {
+        let networks = sharing.networks.iter();
+        networks.map(move |it| (vec![("network", it.network.to_string())], value(it)))
+    };
+    let help = "Sent of a network, with what is put around frames; without what is sent again.";
+    let sent = networks(|it| it.sent_bytes);
+    page.counter("uplink_network_sent", help, Some(Unit::Bytes), sent)?;
+    let help = "The part of that which was sent within the network's guarantee.";
+    let guaranteed = networks(|it| it.guaranteed_bytes);
+    page.counter("uplink_network_guaranteed", help, Some(Unit::Bytes), guaranteed)
 }
 
 fn encode_peers(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
@@ -283,6 +306,19 @@ pub(super) mod tests {
                 rate: units::Rate::from_gbit(10),
                 sent_bytes: 10,
             }],
+            sharing: Some(SharingStatus {
+                promised_bits: 11,
+                promised_wait: units::Span::from_micros(12),
+                short: units::Span::from_millis(1500),
+                networks: vec![NetworkShareStatus {
+                    network: model::NetworkName("blue".into()),
+                    min: None,
+                    max: None,
+                    weight: 1,
+                    sent_bytes: 14,
+                    guaranteed_bytes: 13,
+                }],
+            }),
             responder: ResponderStatus { replies: 4, rate_limited: 5 },
             ingress: model::Ledgers::default(),
             egress: model::Ledgers::default(),
@@ -321,6 +357,10 @@ pub(super) mod tests {
             "zovn_uplink_sent_pause_frames_total{vtep=\"192.0.2.1\"} 9",
             "zovn_uplink_rate{vtep=\"192.0.2.1\"} 10000000000",
             "zovn_uplink_sent_bytes_total{vtep=\"192.0.2.1\"} 10",
+            "zovn_uplink_promised_rate 11",
+            "zovn_uplink_short_seconds_total 1.5",
+            "zovn_uplink_network_sent_bytes_total{network=\"blue\"} 14",
+            "zovn_uplink_network_guaranteed_bytes_total{network=\"blue\"} 13",
             "zovn_responder_replies_total 4",
             "zovn_responder_rate_limited_total 5",
             "zovn_peers 2",

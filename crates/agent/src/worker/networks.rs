@@ -60,7 +60,8 @@ impl Handle {
         networks: Vec<NetworkSpec>,
     ) -> Result<Result<Generation, ReplaceError>, Stopped> {
         // What is wrong by itself is so in every generation: it is told before any is asked for.
-        let networks = match Networks::new(networks, self.shared.vtep.clone()) {
+        let networks = match Networks::new(networks, self.shared.vtep.clone(), self.shared.capacity)
+        {
             Ok(networks) => networks,
             Err(error) => return Ok(Err(error.into())),
         };

@@ -25,6 +25,8 @@ pub struct Shared {
     pub bell: Bell,
     /// The host's own address in the underlay.
     pub vtep: Option<VtepList>,
+    /// What the host has for networks.
+    pub capacity: admission::Host,
     /// How many turns the thread has taken.
     pub turns: AtomicU64,
     /// The far hosts that the thread knows, and what it was told of networks.

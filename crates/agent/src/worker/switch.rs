@@ -115,7 +115,8 @@ impl Switch {
         orders: mpsc::Receiver<Order>,
         shared: Arc<Shared>,
     ) -> Result<Self, StartError> {
-        let networks = Networks::new(config.networks.clone(), config.vtep().cloned())?;
+        let networks =
+            Networks::new(config.networks.clone(), config.vtep().cloned(), shared.capacity)?;
         let journal = shared.journal.clone();
         let mut host = Host::new(&config.agent, config.uplink.as_ref(), store, journal)?;
         // What the file says of a port counts.
@@ -130,6 +131,7 @@ impl Switch {
         }
         let delta = shared.topology.blocking_lock().advance(networks.directory());
         host.set_directory(networks.directory().clone(), delta);
+        host.set_shares(networks.shares(), networks.promise());
         // A guest's largest packet may be what tunnels carry.
         host.inherit(&[&config.ports[..], &kept].concat());
         let fit = config.ports.iter().try_for_each(|spec| {
@@ -313,6 +315,7 @@ impl Switch {
                 let connected = self.host.connect();
                 if connected.is_ok() {
                     self.host.set_directory(self.networks.directory().clone(), delta);
+                    self.host.set_shares(self.networks.shares(), self.networks.promise());
                 }
                 let _ = reply.send(connected);
             }
@@ -346,6 +349,7 @@ impl Switch {
     ) -> Result<(Generation, Arc<Networks>), InvalidConfig> {
         self.host.specs().try_for_each(|port| networks.check(port))?;
         self.host.set_directory(networks.directory().clone(), delta);
+        self.host.set_shares(networks.shares(), networks.promise());
         self.generation.0 += 1;
         Ok((self.generation, mem::replace(&mut self.networks, networks)))
     }

@@ -37,7 +37,7 @@ mod tests;
 
 pub use self::config::TrunkConfig;
 pub use self::liveness::Liveness;
-pub use self::out::OPTIONS_LEN;
+pub use self::out::{DATA_LEN, OPTIONS_LEN};
 pub use self::outlook::{Form, Outlook, SessionOutlook};
 pub use self::paths::{Path, pair};
 pub use self::report::REASONS;

@@ -370,3 +370,56 @@ fn a_large_site_fits_into_one_request() {
     assert_eq!(client.set_networks(&networks).unwrap().generation, Generation(2));
     assert!(client.networks().unwrap().networks == networks);
 }
+
+#[test]
+fn what_networks_are_promised_together_is_what_the_uplink_has_or_nothing_changes() {
+    let world = World::new(&format!("{UPLINK}rate = '1gbit'\n"));
+    let share = |name: &str, vni, share: &str| {
+        let machine = BLUE.replace("'blue'", &format!("'{name}'"));
+        let machine = machine.replace("vni = 7", &format!("vni = {vni}"));
+        let machine = machine.replace("label = 1", &format!("label = {vni}"));
+        machine.replace("[[network.member]]", &format!("share = {share}\n[[network.member]]"))
+    };
+    let said = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let (blue, red) =
+        (share("blue", 7, "{ min = '500mbit' }"), share("red", 8, "{ min = '440mbit' }"));
+    assert!(world.apply(&format!("{blue}{red}")).status.success());
+    let before = world.client().networks().unwrap();
+    // One network more, one that wants more, and both at once.
+    let green = share("green", 9, "{ min = '1mbit' }");
+    let text = said(world.apply(&format!("{blue}{red}{green}")));
+    assert!(
+        text.contains(
+            "`min` of all networks is 94.10 % of the uplink's 1gbit, and may be 94.05 %; most have `blue` (500mbit), `red` \
+             (440mbit), `green` (1mbit): lower one of these"
+        ),
+        "{text}"
+    );
+    let mut more = before.networks[0].clone();
+    more.share.min = "501mbit".parse().ok();
+    assert!(refusal(world.client().set_network(&more)).contains("94.10 %"));
+    more.share.min = "400mbit".parse().ok();
+    more.share.burst = "700kb".parse().ok();
+    let problem = refusal(world.client().set_network(&more));
+    assert!(problem.contains("`latency`") && problem.contains("`blue` (700kb)"), "{problem}");
+    // Terms that contradict themselves: all of it is said at once.
+    let text = said(world.apply(&share("blue", 7, "{ min = '2gbit', max = '1gbit', weight = 0 }")));
+    assert!(
+        text.contains("`min` 2gbit is above `max` 1gbit") && text.contains("`weight` is 0"),
+        "{text}"
+    );
+    for (wrong, words) in [
+        ("{ min = nan }", "expected a string"),
+        ("{ min = '0mbit' }", "rate"),
+        ("{ min = '1gb' }", "rate"),
+        ("{ max = 5 }", "expected a string"),
+    ] {
+        let text = said(world.apply(&share("blue", 7, wrong)));
+        assert!(text.contains(words) && text.trim().lines().count() <= 2, "{text}");
+    }
+    assert_eq!(world.client().networks().unwrap(), before);
+    // Of an uplink without a rate nothing can be promised.
+    let world = World::new(UPLINK);
+    let text = said(world.apply(&blue));
+    assert!(text.contains("`blue`") && text.contains("declare `rate` in [uplink]"), "{text}");
+}

@@ -13,6 +13,7 @@ pub mod numbered;
 mod rate;
 mod reach;
 mod repeated;
+mod sharing;
 mod silence;
 mod stt;
 mod uplinks;

@@ -150,7 +150,7 @@ fn of_a_fabric_that_drops_one_class_is_repaired_and_another_is_not() {
 /// What networks may use class 0 and these.
 fn may_use(classes: &[Class]) -> NetworkShare {
     let classes = classes.iter().copied().chain([Class::default()]).collect();
-    NetworkShare { classes: Some(classes) }
+    NetworkShare { classes: Some(classes), ..NetworkShare::default() }
 }
 
 /// The numbers of datagrams that come, until none has for a second. Behind one that is missing,

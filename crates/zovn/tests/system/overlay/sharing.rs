@@ -1,0 +1,110 @@
+//! Networks that share an uplink of a declared rate, on terms that are changed while frames flow.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use model::{NetworkShare, NetworkShareStatus, SharingStatus};
+
+use super::world::{Machine, Plan, World};
+use crate::common::until;
+
+/// Two networks: of one a machine sends, of the other three do.
+const BLUE: [Machine; 2] = [Machine::new(0, "blue", 1), Machine::new(1, "blue", 2)];
+const RED: [Machine; 4] = [
+    Machine::new(0, "red", 3),
+    Machine::new(0, "red", 4),
+    Machine::new(0, "red", 5),
+    Machine::new(1, "red", 6),
+];
+
+/// A datagram, which takes a hundred microseconds at the uplink's rate.
+const LEN: usize = 1100;
+
+/// Gives a network of both hosts other terms.
+fn set(world: &World, network: &str, share: NetworkShare) {
+    for host in 0..2 {
+        let networks = world.client(host).networks().unwrap().networks;
+        let mut spec = networks.into_iter().find(|spec| spec.name.0 == network).unwrap();
+        spec.share = share;
+        world.client(host).set_network(&spec).unwrap();
+    }
+}
+
+fn sharing(world: &World) -> SharingStatus {
+    world.status(0).uplink.unwrap().sharing.expect("the uplink has a rate")
+}
+
+/// What a network has had of the first host's uplink.
+fn had(world: &World, network: &str) -> NetworkShareStatus {
+    let networks = sharing(world).networks;
+    networks.into_iter().find(|it| it.network.0 == network).expect("it is declared")
+}
+
+/// Takes whatever comes until the end.
+fn take(socket: &UdpSocket, is_over: &AtomicBool) {
+    let mut datagram = [0; LEN];
+    while !is_over.load(Ordering::Relaxed) {
+        let _ = socket.recv(&mut datagram);
+    }
+}
+
+/// The part of the uplink that `blue` has while all send as much as they can.
+fn part_of_blue(world: &World) -> f64 {
+    let sent = || ["blue", "red"].map(|network| had(world, network).sent_bytes);
+    let before = sent();
+    let mut after = before;
+    // A fifth of a second.
+    until(|| {
+        after = sent();
+        after.iter().sum::<u64>() > before.iter().sum::<u64>() + 2_500_000
+    });
+    let [blue, red] = [0, 1].map(|at| (after[at] - before[at]) as f64);
+    blue / (blue + red)
+}
+
+#[test]
+fn networks_share_an_uplink_as_their_terms_say_from_when_they_are_changed() {
+    let mut plan = Plan::new(&[&BLUE[..], &RED].concat());
+    plan.uplink.rate = "100mbit".parse().ok();
+    let world = World::new(plan);
+    world.ping(BLUE[0], BLUE[1].v4());
+    world.ping(RED[0], RED[3].v4());
+    let receivers = [world.udp(BLUE[1], 7), world.udp(RED[3], 7)];
+    let is_over = AtomicBool::new(false);
+    let flood = |from: Machine, to: Machine| {
+        let socket = world.udp(from, 0);
+        let datagram = [from.number; LEN];
+        while !is_over.load(Ordering::Relaxed) {
+            socket.send_to(&datagram, to.at(7)).unwrap();
+        }
+    };
+    thread::scope(|scope| {
+        receivers.iter().for_each(|socket| drop(scope.spawn(|| take(socket, &is_over))));
+        scope.spawn(|| flood(BLUE[0], BLUE[1]));
+        RED[..3].iter().for_each(|from| drop(scope.spawn(|| flood(*from, RED[3]))));
+        until(|| ["blue", "red"].iter().all(|network| had(&world, network).sent_bytes > 1_000_000));
+
+        let part = part_of_blue(&world);
+        assert!((0.45..0.55).contains(&part), "with a half each, {part}");
+        let share =
+            NetworkShare { min: "60mbit".parse().ok(), weight: Some(1), ..NetworkShare::default() };
+        set(&world, "blue", share);
+        let part = part_of_blue(&world);
+        assert!((0.75..0.85).contains(&part), "with 60 of 99 and half of the rest, {part}");
+        set(&world, "blue", NetworkShare { max: "20mbit".parse().ok(), ..NetworkShare::default() });
+        let part = part_of_blue(&world);
+        assert!((0.17..0.23).contains(&part), "with 20 of 99 at most, {part}");
+        is_over.store(true, Ordering::Relaxed);
+        // Who waits for a datagram gets one more.
+        until(|| (0..2).all(|host| world.status(host).ledger.held == 0));
+        for (from, to) in [(BLUE[0], BLUE[1]), (RED[0], RED[3])] {
+            world.udp(from, 0).send_to(&[0], to.at(7)).unwrap();
+        }
+    });
+    let SharingStatus { promised_bits, networks, .. } = sharing(&world);
+    assert_eq!((promised_bits, networks.len()), (0, 2));
+    assert!(had(&world, "blue").guaranteed_bytes > 1_000_000);
+    assert_eq!(had(&world, "red").guaranteed_bytes, 0);
+    world.assert_balanced();
+}
