@@ -66,6 +66,9 @@ use watch::Watcher;
 /// How often the switch looks at its clock for verdicts and ageing.
 const TICK: Span = Span::from_millis(1);
 
+/// How long after that it may be where nothing else happens, as long as something is diverted.
+const NOW_AND_THEN: Span = Span::from_millis(100);
+
 /// How long after they were armed devices are looked at once more: [`plane::Plane::check_armed`].
 const LOOK_AGAIN: Span = Span::from_millis(1);
 
@@ -586,6 +589,7 @@ impl Host {
             datapath,
             self.plane.pace_deadline(),
             self.plane.is_tick_urgent().then_some(self.tick_at),
+            self.plane.needs_ticks().then_some(self.tick_at + NOW_AND_THEN),
             parting,
             self.news.deadline(),
             self.gate_due,

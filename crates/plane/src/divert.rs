@@ -29,6 +29,11 @@ impl Diversions {
         !self.crowded.is_empty() || !self.crowded_before.is_empty()
     }
 
+    /// Whether devices that divert are to be [tended](Self::tend) now and then.
+    pub fn are_there(&self) -> bool {
+        !self.diverting.is_empty()
+    }
+
     /// Half of what may be held of this sender is used up.
     #[inline]
     pub fn note_crowded(&mut self, id: PortId) {

@@ -325,6 +325,11 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         self.diversions.are_urgent()
     }
 
+    /// Whether there are to be [ticks](Self::tick) now and then, although nothing else happens.
+    pub fn needs_ticks(&self) -> bool {
+        self.diversions.are_there()
+    }
+
     /// When a sender may go on that has used up its rate for now.
     pub fn pace_deadline(&self) -> Option<Instant> {
         let ready = |id: PortId| self.line(id).pace.as_ref().map(Gcra::ready_at);

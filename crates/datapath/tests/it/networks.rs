@@ -75,7 +75,7 @@ fn declared_with(
         label: *label,
     };
     let name = NetworkName(format!("n{number}"));
-    let share = NetworkShare { classes };
+    let share = NetworkShare { classes, ..NetworkShare::default() };
     let members = machines.iter().map(member).collect();
     let spec = NetworkSpec { share, ..NetworkSpec::new(name, vni, members) };
     let directory = Directory::new(&[spec], &vtep(99).into()).unwrap();

@@ -43,6 +43,7 @@ fn every_shipped_scenario_can_be_simulated() {
         ("testbed2", 264),
         ("zovn-fig12", 36),
         ("zovn-fig12-queues", 30),
+        ("isolation-queues", 16),
     ];
     assert_eq!(found, expected.map(|(name, cells)| (name.to_owned(), cells)).into());
 }
