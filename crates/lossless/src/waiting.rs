@@ -26,8 +26,8 @@ pub struct Waiting<F> {
 
 impl<F: Copy> Switch<F> {
     /// What these senders have waiting for each receiver, the most first, and how many frames and
-    /// queues were looked at to find that: all that wait at egresses, whoever sent them. What is for
-    /// several, and what is set aside, is not in it.
+    /// queues were looked at to find that: all that wait at egresses, whoever sent them. What is
+    /// for several, and what is set aside, is not in it.
     pub fn waiting_of(&self, senders: PortSet) -> (Vec<Waiting<F>>, u32) {
         let (mut found, looked_at) = (Vec::new(), Cell::new(0u32));
         let mut count = |queues: &mut dyn Iterator<Item = &Queue>| {

@@ -87,8 +87,9 @@ impl Diversions {
         }
     }
 
-    /// Has devices that divert look after it, and lets the switch hold more of a sender while frames
-    /// may come that were sent before their receiver was diverted: what is for others is behind them.
+    /// Has devices that divert look after it, and lets the switch hold more of a sender while
+    /// frames may come that were sent before their receiver was diverted: what is for others is
+    /// behind them.
     pub fn tend<P: Port, F: Peers>(
         &mut self,
         now: Instant,

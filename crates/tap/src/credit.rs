@@ -228,9 +228,9 @@ impl Kick {
     /// An EtherType for local experiments (IEEE 802 §9.2.3): bridges and hosts ignore it.
     const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
-    /// Kicks wait in the bucket behind the container's packets. Where something waits, half a credit
-    /// was read between two of them: of a grant by its rule, of a filled lane since the ring was
-    /// seen empty before it, although the bucket had tokens. So a full bucket has at most
+    /// Kicks wait in the bucket behind the container's packets. Where something waits, half a
+    /// credit was read between two of them: of a grant by its rule, of a filled lane since the ring
+    /// was seen empty before it, although the bucket had tokens. So a full bucket has at most
     /// 2 × [`LIMIT`] / [`BURST`] of them, each a socket buffer of less than 1 KiB.
     const SEND_BUFFER: usize = (2 * (LIMIT / BURST) * 1024) as usize;
 
