@@ -334,7 +334,7 @@ impl Lanes {
         // Nobody has held anything while the switch did not run.
         let unseen = now.saturating_duration_since(self.settled_at).saturating_sub(LOOKS_AFTER);
         self.settled_at = now;
-        self.lanes.iter_mut().for_each(|lane| lane.busy_at += unseen);
+        self.lanes.iter_mut().for_each(|lane| lane.forgive(unseen, now));
         let open = self.lanes.iter().filter(|lane| lane.state != State::Closed).count() as u32;
         let most = self.room / open.max(1) / 2;
         for (place, number) in (0..self.lanes.len()).zip(1..) {
@@ -515,6 +515,11 @@ impl Lane {
         Ok(is_sent)
     }
 
+    /// For so long nobody has looked at it: that does not count.
+    fn forgive(&mut self, unseen: Duration, now: Instant) {
+        self.busy_at = (self.busy_at + unseen).min(now);
+    }
+
     /// Whether the switch has held little of it for a while.
     fn is_idle(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.busy_at) >= CLOSES_AFTER
@@ -566,4 +571,25 @@ fn queue(number: u8) -> Handle {
 fn lane_queue(number: u8, burst: u32, least: u16) -> Qdisc {
     let bucket = credit::bucket(burst, least);
     Qdisc { parent: class(number).handle, handle: queue(number), kind: bucket }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_nobody_looked_is_no_idle_time() {
+        let begun = Instant::now();
+        let later = begun + Duration::from_secs(3600);
+        // It was idle for 900 ms, then nobody looked for an hour.
+        let mut lane = Lane::new(begun);
+        let unseen = later - begun - Duration::from_millis(900);
+        lane.forgive(unseen, later);
+        assert!(!lane.is_idle(later));
+        assert!(lane.is_idle(later + Duration::from_millis(100)));
+        // Before this one opened, there was nothing to look at.
+        let mut lane = Lane::new(later);
+        lane.forgive(unseen, later);
+        assert!(lane.is_idle(later + CLOSES_AFTER));
+    }
 }
