@@ -40,7 +40,7 @@ pub struct HostsSpec {
     /// same way.
     #[serde(default = "all", with = "model::all_or_some")]
     pub credit: ClassSet,
-    /// The rate that hosts keep their links to, as `rate` of [uplink] has it; none if absent.
+    /// The rate that hosts keep their links to, as `[uplink] rate` has it; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Tunnels are protected by a key that the lab draws, and this is done with packets. Those of a
