@@ -5,7 +5,8 @@
 //                lanes[]     what userspace has diverted: a socket's datagrams, or all for an Ethernet address
 //
 // The layouts and the rules below are those of crates/tap/src/lanes/key.rs: userspace tells by them by which lane a
-// frame came. What takes no lane has no class, and waits in the common one.
+// frame came. What takes no lane has no class, and waits in the common one, whatever class its socket names
+// (SO_PRIORITY).
 
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -16,6 +17,9 @@
 #define ETHERTYPE_IPV4 0x0800
 #define ETHERTYPE_IPV6 0x86dd
 #define IPPROTO_UDP 17
+
+// The major number of our classes, as in crates/tap/src/lanes.rs.
+#define CLASSES 0x7a70
 
 // More than userspace diverts.
 #define KEYS 2048
@@ -84,5 +88,7 @@ int lane_of(struct __sk_buff *skb)
 		class = bpf_map_lookup_elem(&lanes, &receiver);
 	if (class)
 		skb->priority = *class;
+	else if (skb->priority >> 16 == CLASSES)
+		skb->priority = 0;
 	return TC_ACT_UNSPEC;
 }

@@ -1,6 +1,6 @@
 //! Kernel counters of a container port, for events that the switch does not see.
 
-use super::{TapPort, credit};
+use super::{TapPort, credit, lanes};
 use kernel::netlink::{Handle, Netlink, NetlinkError, OpenError, QdiscStatus};
 use kernel::netns::Namespace;
 use kernel::steering::Steering;
@@ -17,6 +17,8 @@ pub struct Inspector {
     link: u32,
     /// `None` if it cannot be looked at.
     steering: Option<Steering>,
+    /// Whether its bucket has our queues in it.
+    has_lanes: bool,
 }
 
 /// What a look at an interface found.
@@ -57,6 +59,7 @@ impl TapPort {
             interface: self.interface.clone(),
             link: self.link,
             steering: Steering::open_in(&self.namespace).ok(),
+            has_lanes: self.without_lanes().is_none(),
         })
     }
 }
@@ -115,10 +118,10 @@ impl Inspector {
         let is_ours = |queue: &QdiscStatus| {
             queue.parent == Handle::ROOT && queue.handle == credit::BUCKET && queue.kind == "tbf"
         };
-        if !queues.iter().any(is_ours) {
+        if !queues.iter().any(is_ours) || self.has_lanes && !lanes::are_there(&queues) {
             notes.push(
-                "the interface's queue was replaced inside the container: its frames may be dropped before the \
-                 switch sees them; detach the port and attach it again"
+                "the interface's queue was replaced inside the container, or a queue in it: its frames may be \
+                 dropped before the switch sees them; detach the port and attach it again"
                     .into(),
             );
         }

@@ -36,7 +36,9 @@ use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use kernel::netlink::{Handle, Netlink, POSTED, Qdisc, QdiscClass, QdiscKind, encode, set_request};
+use kernel::netlink::{
+    Handle, Netlink, POSTED, Qdisc, QdiscClass, QdiscKind, QdiscStatus, encode, set_request,
+};
 use kernel::netns::Namespace;
 use port::Like;
 
@@ -85,6 +87,9 @@ const _: () = assert!(BURST < 2 * DEAR as u32);
 /// What the bucket of a lane that closes is filled to: all that may wait in it passes.
 const ALL: u32 = credit::LIMIT;
 
+/// Where a discipline hangs that is inside the bucket.
+const INSIDE: Handle = Handle(credit::BUCKET.0, 1);
+
 /// The handle of the discipline that has lanes as its classes, inside the bucket.
 const CLASSES: Handle = Handle(0x7a70, 0);
 
@@ -95,6 +100,16 @@ const COMMON: Handle = Handle(CLASSES.0, 1);
 /// and `END | n`; its mark's is `n`.
 const GATE: u8 = 0x80;
 const END: u8 = 0x40;
+
+/// Whether our queues hang in the bucket as [`Lanes::new`] has left them.
+pub fn are_there(queues: &[QdiscStatus]) -> bool {
+    let is_there = |parent, handle, kind| {
+        queues
+            .iter()
+            .any(|queue| (queue.parent, queue.handle, &*queue.kind) == (parent, handle, kind))
+    };
+    is_there(INSIDE, CLASSES, "htb") && is_there(COMMON, queue(0), "pfifo")
+}
 
 /// How many packets may wait where their bytes are not counted: those that fill the bucket.
 const PACKETS: u32 = credit::LIMIT / 64;
@@ -113,8 +128,7 @@ fn install(netlink: &mut Netlink, link: u32, is_adopted: bool) -> Result<(), Fai
         return Err("the interface was left by an agent that had none".into());
     }
     let kind = QdiscKind::Classes { default: COMMON.1, packets: PACKETS };
-    let parent = Handle(credit::BUCKET.0, 1);
-    netlink.set_qdisc(link, Qdisc { parent, handle: CLASSES, kind })?;
+    netlink.set_qdisc(link, Qdisc { parent: INSIDE, handle: CLASSES, kind })?;
     netlink.set_class(link, class(0))?;
     let kind = QdiscKind::Fifo { packets: PACKETS };
     Ok(netlink.set_qdisc(link, Qdisc { parent: COMMON, handle: queue(0), kind })?)

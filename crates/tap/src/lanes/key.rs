@@ -54,11 +54,11 @@ pub fn receiver_of(key: &Key) -> Key {
 const UDP: u8 = wire::ip::protocol::UDP;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A datagram for 10.0.0.2:53 or [fd00::2]:53.
-    fn datagram(is_v6: bool) -> Vec<u8> {
+    pub fn datagram(is_v6: bool) -> Vec<u8> {
         let ethernet = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
         let udp = [0x10, 0, 0, 53, 0, 8, 0, 0];
         let mut ip = vec![0; if is_v6 { 40 } else { 20 }];

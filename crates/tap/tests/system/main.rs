@@ -370,6 +370,12 @@ fn changes_to_a_containers_interface_are_reported() {
     assert_eq!(port.inspector().unwrap().look(), Seen::default());
     let mut netlink = Netlink::open_in(&a.namespace).unwrap();
     let link = netlink.index("eth0").unwrap();
+    // With what is in its bucket, a container loses all that it sends.
+    let mut tc = Command::new("ip");
+    tc.args(["netns", "exec", &a.name, "tc", "qdisc", "del", "dev", "eth0", "parent", "7a6f:1"]);
+    assert!(tc.status().unwrap().success());
+    let notes = port.inspector().unwrap().look().notes.join("\n");
+    assert!(notes.contains("queue was replaced"), "{notes}");
     let queue =
         Qdisc { parent: Handle::ROOT, handle: Handle(1, 0), kind: QdiscKind::Fifo { packets: 10 } };
     netlink.set_qdisc(link, queue).unwrap();
