@@ -2,15 +2,15 @@
 
 use std::error::Error;
 use std::fmt;
-use std::sync::LazyLock;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
-use aya::Ebpf;
 use aya::maps::{HashMap, MapData};
 use aya::programs::tc::SchedClassifierLink;
 use aya::programs::{SchedClassifier, TcAttachType};
 use aya::util::KernelVersion;
+use aya::{Ebpf, EbpfLoader};
 use kernel::netlink::Handle;
 use kernel::netns::Namespace;
 
@@ -40,7 +40,7 @@ pub fn check() -> Result<(), Failure> {
 
 impl Steering {
     /// Loads the program and attaches it to an interface of a namespace, on a thread of its own:
-    /// that takes tens of milliseconds, for which the switch must not wait.
+    /// that takes some 15 ms, for which the switch must not wait.
     pub fn load(namespace: &Namespace, interface: &str) -> Result<Loading, Failure> {
         let (namespace, interface) = (namespace.try_clone()?, interface.to_owned());
         let (sender, receiver) = mpsc::channel();
@@ -85,13 +85,21 @@ impl Loading {
     }
 }
 
+/// Made once, as making one takes 20 ms: it reads the types of the kernel. It forgets them, since
+/// the program needs none of them, and to look for some in vain takes as long with each load.
+static LOADER: LazyLock<Mutex<EbpfLoader<'static>>> = LazyLock::new(|| {
+    let mut loader = EbpfLoader::new();
+    loader.btf(None);
+    Mutex::new(loader)
+});
+
 /// Loads the program into the kernel. It takes descriptors as long as it is kept.
 fn load() -> Result<Ebpf, Failure> {
     // Before, a program at an interface stays when its agent is killed.
     if KernelVersion::current()? < KernelVersion::new(6, 6, 0) {
         return Err("that takes Linux 6.6".into());
     }
-    let mut programs = Ebpf::load(PROGRAM)?;
+    let mut programs = LOADER.lock().unwrap_or_else(PoisonError::into_inner).load(PROGRAM)?;
     program(&mut programs)?.load()?;
     Ok(programs)
 }
