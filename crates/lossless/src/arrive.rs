@@ -274,10 +274,10 @@ impl<F: Copy> Arrivals<'_, F> {
                 None => unreachable!("no other egress wants the frame"),
             };
         }
-        let Port { config, egress, .. } = switch.port(to);
+        let Port { places, egress, .. } = switch.port(to);
         let waits = matches!(step, Step::Waits);
-        let permits =
-            if waits { Load::ANY } else { left(&config.egress, egress.classes[class].load) };
+        let places = &places[usize::from(switch.settings.classes.lossy(class).is_some())];
+        let permits = if waits { Load::ANY } else { left(places, egress.classes[class].load) };
         let permitted = permits.frames.checked_div(stamp.frames().into()).unwrap_or(most);
         self.run = Run {
             stamp,

@@ -37,7 +37,7 @@ impl<F: Copy> Switch<F> {
         if port.config.shaping != config.shaping {
             port.egress.shaper = config.shaping.map(Shaping::bucket);
         }
-        port.config = config;
+        (port.config, port.places) = (config, config.places());
         let at_quota = self.voqs.set_quota(id, config.quota.get());
         let flows = self.ports.iter().flat_map(|(_, port)| port.egress.flows.iter());
         let lanes =

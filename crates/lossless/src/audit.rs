@@ -121,7 +121,9 @@ impl<F: Copy> Switch<F> {
             compare(id, class, "ingress", ingress, ingress.held)?;
             compare(id, class, "egress", &port.egress.classes[class].account, meant[class])?;
             let next = self.waiting(id, class).next().and_then(|voq| voq.queue.head());
-            if next.is_some_and(|node| port.permits(class, self.cells.label(node).load())) {
+            let places = &port.places[usize::from(self.settings.classes.lossy(class).is_some())];
+            let side = &port.egress.classes[class];
+            if next.is_some_and(|node| side.permits(places, self.cells.label(node).load())) {
                 return Err(Defect::Idle { port: index, class });
             }
         }

@@ -42,7 +42,17 @@ impl Shaping {
     pub(crate) fn bucket(self) -> Box<Gcra> {
         Box::new(Gcra::of_bytes(self.rate, self.burst))
     }
+
+    /// How much may be [switched ahead](PortConfig::permits) where this is the rate: what leaves in
+    /// 20 µs, and at least four frames, so that the receiver never waits for a turn.
+    pub fn permits(&self) -> Limits {
+        let frames = self.rate.bits_per_sec() / 8 * 20 / 1_000_000 / u64::from(FRAME);
+        Limits::frames((frames as u32).clamp(4, 128))
+    }
 }
+
+/// The longest ordinary frame, in bytes from the Ethernet header on.
+const FRAME: u32 = 1514;
 
 /// What a port is told when it is attached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -56,6 +66,10 @@ pub struct PortConfig {
     /// How much may wait for this port's receiver in each class, once switched; and, of a lossy
     /// class, in each flow that is offered behind it.
     pub egress: Limits,
+    /// How much of that, in a lossless class, may be switched ahead of its senders' turns. The rest
+    /// waits with its senders, and is taken from each in turn: so a sender that has little to send
+    /// does not wait behind all that another has.
+    pub permits: Limits,
     /// The egress's token bucket; unshaped if absent.
     pub shaping: Option<Shaping>,
     /// How the egress chooses among its classes.
@@ -68,6 +82,13 @@ impl PortConfig {
     pub fn aside(&self) -> u32 {
         (self.ingress.frames / 2).max(1)
     }
+
+    /// How much may wait for the receiver in a class that is not lossy, and in one that is.
+    pub(crate) fn places(&self) -> [Limits; 2] {
+        let Self { egress, permits, .. } = self;
+        let (frames, bytes) = (egress.frames.min(permits.frames), egress.bytes.min(permits.bytes));
+        [Limits { frames, bytes }, *egress]
+    }
 }
 
 impl Default for PortConfig {
@@ -76,6 +97,7 @@ impl Default for PortConfig {
             ingress: Limits::frames(1024),
             quota: NonZeroU32::MAX,
             egress: Limits::frames(1024),
+            permits: Limits::frames(u32::MAX),
             shaping: None,
             scheduling: Scheduling::Strict,
         }

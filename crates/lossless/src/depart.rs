@@ -169,7 +169,7 @@ impl Egress {
     /// Whether a frame that comes now would be the next to be handed out, now.
     #[inline]
     pub(crate) fn is_free(&self, now: Instant, class: Class) -> bool {
-        let nobody = self.is_idle() && self.classes[class].waiting == VoqId::NONE;
+        let nobody = self.is_idle() && self.classes[class].waiting.first == VoqId::NONE;
         nobody && !self.stalled && !self.closed && !self.pauses(class) && !self.must_wait(now)
     }
 

@@ -1,18 +1,16 @@
 //! From a sender to an egress: the forwarder of Algorithm 1 in both directions. A frame is pushed
 //! as far as there is room, and pulled when there is.
 
-use alloc::vec::Vec;
-
 use units::{Class, Instant};
 
 use crate::account::{Load, Reason, Refusal};
 use crate::cells::{Cells, Node, Queue};
 use crate::config::Limits;
-use crate::flows::{Flow, QUANTUM};
+use crate::flows::Flow;
 use crate::id::PortId;
-use crate::port::{EgressClass, Port};
+use crate::port::{Egress, EgressClass, Port};
 use crate::switch::Switch;
-use crate::voqs::{Voq, VoqId, Voqs};
+use crate::voqs::{Voq, VoqId};
 
 /// Where a frame goes that has a destination.
 pub(crate) enum Step {
@@ -94,10 +92,14 @@ impl<F: Copy> Switch<F> {
     pub(crate) fn step(&self, to: PortId, class: Class, load: Load) -> Step {
         let port = self.port(to);
         if port.egress.stalled {
-            Step::Refused(Refusal::STALLED)
-        } else if port.egress.classes[class].waiting == VoqId::NONE && port.permits(class, load) {
+            return Step::Refused(Refusal::STALLED);
+        }
+        let lossy = self.settings.classes.lossy(class);
+        let side = &port.egress.classes[class];
+        let places = &port.places[usize::from(lossy.is_some())];
+        if side.waiting.first == VoqId::NONE && side.permits(places, load) {
             Step::Switched
-        } else if let Some(lossy) = self.settings.classes.lossy(class) {
+        } else if let Some(lossy) = lossy {
             Step::Refused(Refusal::full(lossy))
         } else {
             Step::Waits
@@ -155,30 +157,35 @@ impl<F: Copy> Switch<F> {
         voq.frames += frames;
         ingress.at_quota += u32::from(before < voq.quota && voq.frames >= voq.quota);
         if is_new {
-            self.ports[to].egress.classes[class].join_round(&mut self.voqs, id);
+            let load = self.cells.label(self.voqs[id].first()).load();
+            let kind = usize::from(self.settings.classes.lossy(class).is_some());
+            let Port { egress, places, .. } = &mut self.ports[to];
+            let side = &mut egress.classes[class];
+            // Who is first may wait for more room than this one needs, and is not to wait for ever.
+            let may_pass = !side.permits(&places[kind], load);
+            egress.rounds[class].join(&mut side.waiting, &mut self.voqs, id, may_pass);
         }
     }
 
-    /// Pulls into (`to`, `class`) from everybody who waits for it, while there are permits: deficit
-    /// round robin in bytes (Shreedhar and Varghese, SIGCOMM 1995).
+    /// Pulls into (`to`, `class`) from everybody who waits for it, while there are permits: in
+    /// turn, as the round has it.
     pub(crate) fn pull(&mut self, now: Instant, to: PortId, class: Class) {
+        let kind = usize::from(self.settings.classes.lossy(class).is_some());
         loop {
             let Self { ports, voqs, cells, pending, .. } = self;
-            let Port { config, egress, .. } = &mut ports[to];
+            let Port { egress, places, .. } = &mut ports[to];
             let side = &mut egress.classes[class];
-            let (first, alone) = (side.waiting, side.waiting == side.last_waiting);
-            if first == VoqId::NONE || !side.permits(&config.egress, Load { frames: 1, bytes: 0 }) {
+            let (first, alone) = (side.waiting.first, side.waiting.first == side.waiting.last);
+            if first == VoqId::NONE {
                 return;
             }
             let voq = &mut voqs[first];
             let label = cells.label(voq.first());
-            if !side.permits(&config.egress, label.load()) {
+            if !side.permits(&places[kind], label.load()) {
                 return;
             }
             if !alone && voq.deficit < label.bytes {
-                voq.deficit += QUANTUM;
-                side.leave_round(voqs);
-                side.join_round(voqs, first);
+                egress.rounds[class].rotate(&mut side.waiting, voqs);
                 continue;
             }
             let node = voq.take(cells);
@@ -192,7 +199,7 @@ impl<F: Copy> Switch<F> {
 
     /// Takes the first frame of the first ingress that waits for (`to`, `class`).
     pub(crate) fn pop_waiting(&mut self, now: Instant, to: PortId, class: Class) -> Option<Node> {
-        let first = self.port(to).egress.classes[class].waiting;
+        let first = self.port(to).egress.classes[class].waiting.first;
         if first == VoqId::NONE {
             return None;
         }
@@ -213,7 +220,8 @@ impl<F: Copy> Switch<F> {
             ingress.resume(now, config);
         }
         if voq.queue.is_empty() {
-            ports[to].egress.classes[class].leave_round(voqs);
+            let Egress { classes, rounds, .. } = &mut ports[to].egress;
+            rounds[class].leave(&mut classes[class].waiting, voqs);
             voqs.remove(first);
         }
     }
@@ -223,14 +231,8 @@ impl<F: Copy> Switch<F> {
     pub(crate) fn leave_waiting(&mut self, from: PortId, to: PortId, class: Class) -> Queue {
         let Self { ports, voqs, .. } = self;
         let Some(id) = voqs.find(from, to, class) else { return Queue::EMPTY };
-        let side = &mut ports[to].egress.classes[class];
-        let mut others = Vec::new();
-        while let Some(other) = side.leave_round(voqs) {
-            others.push(other);
-        }
-        for other in others.into_iter().filter(|other| *other != id) {
-            side.join_round(voqs, other);
-        }
+        let Egress { classes, rounds, .. } = &mut ports[to].egress;
+        rounds[class].withdraw(&mut classes[class].waiting, voqs, id);
         let gone = voqs.remove(id);
         ports[from].ingress.at_quota -= u32::from(gone.frames >= gone.quota);
         gone.queue
@@ -276,31 +278,5 @@ impl EgressClass {
     #[inline]
     pub(crate) fn permits(&self, limits: &Limits, load: Load) -> bool {
         permits(limits, self.load, load)
-    }
-
-    /// Puts a VOQ at the end of the round of those that wait for room here.
-    #[inline]
-    fn join_round(&mut self, voqs: &mut Voqs, id: VoqId) {
-        voqs[id].next = VoqId::NONE;
-        let last = core::mem::replace(&mut self.last_waiting, id);
-        if last == VoqId::NONE {
-            self.waiting = id;
-        } else {
-            voqs[last].next = id;
-        }
-    }
-
-    /// Takes the first of the round out of it.
-    #[inline]
-    fn leave_round(&mut self, voqs: &Voqs) -> Option<VoqId> {
-        let first = self.waiting;
-        if first == VoqId::NONE {
-            return None;
-        }
-        self.waiting = voqs[first].next;
-        if self.waiting == VoqId::NONE {
-            self.last_waiting = VoqId::NONE;
-        }
-        Some(first)
     }
 }

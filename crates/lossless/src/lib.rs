@@ -50,6 +50,7 @@ mod outlook;
 mod port;
 mod ports;
 mod refuse;
+mod round;
 mod set;
 mod sharing;
 mod stall;

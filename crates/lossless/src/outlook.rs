@@ -116,13 +116,13 @@ impl<F: Copy> Switch<F> {
 
     /// What is the same for all frames of a class; the rest is empty.
     fn outlook_of_port(&self, to: PortId, class: Class) -> EgressOutlook {
-        let Port { config, egress, .. } = self.port(to);
+        let Port { places, egress, .. } = self.port(to);
         EgressOutlook {
             port: to,
             class,
             fate: Fate::Waits,
             load: Load::NONE,
-            limits: config.egress,
+            limits: places[usize::from(self.settings.classes.lossy(class).is_some())],
             waiting: 0,
             underway: 0,
             stalled: egress.stalled,

@@ -12,7 +12,7 @@ use crate::copies::Copies;
 use crate::flows::{Flow, Flows};
 use crate::groups::Groups;
 use crate::link::{Link, Owner};
-use crate::voqs::VoqId;
+use crate::round::{Round, Waiting};
 
 /// A port. There may be many, and few of them in cache: what each frame that passes straight
 /// through looks at, of its sender and of its receiver, is a line of the port and a line of the
@@ -23,6 +23,8 @@ pub(crate) struct Port {
     pub ingress: Ingress,
     pub egress: Egress,
     pub config: PortConfig,
+    /// The configuration's [`places`](PortConfig::places).
+    pub places: [Limits; 2],
 }
 
 #[derive(Debug)]
@@ -111,6 +113,8 @@ pub(crate) struct Egress {
     pub shaper: Option<Box<Gcra>>,
     pub classes: ClassMap<EgressClass>,
     pub deficits: ClassMap<i64>,
+    /// Who waits for room in each class has its turn by these.
+    pub rounds: ClassMap<Round>,
     /// Frames that have left for a receiver far away, and are not known to have arrived. None is
     /// empty.
     pub away: BTreeMap<Flow, Queue>,
@@ -129,8 +133,7 @@ pub(crate) struct EgressClass {
     pub queue: Queue,
     /// The first and the last ingress that waits for room here: the active list of deficit round
     /// robin.
-    pub waiting: VoqId,
-    pub last_waiting: VoqId,
+    pub waiting: Waiting,
     pub load: Load,
     pub account: Account,
 }
@@ -138,13 +141,7 @@ pub(crate) struct EgressClass {
 impl EgressClass {
     /// Nothing waits, and the books are as they were.
     pub(crate) const fn empty(account: Account) -> Self {
-        Self {
-            account,
-            queue: Queue::EMPTY,
-            load: Load::NONE,
-            waiting: VoqId::NONE,
-            last_waiting: VoqId::NONE,
-        }
+        Self { account, queue: Queue::EMPTY, load: Load::NONE, waiting: Waiting::NOBODY }
     }
 }
 
@@ -152,6 +149,7 @@ impl Port {
     pub(crate) fn new(config: PortConfig, now: Instant) -> Self {
         Self {
             config,
+            places: config.places(),
             ingress: Ingress {
                 classes: ClassMap::default(),
                 at_quota: 0,
@@ -165,11 +163,6 @@ impl Port {
             egress: Egress::new(&config, now, ClassMap::default()),
         }
     }
-
-    /// Whether the egress has room for so much.
-    pub(crate) fn permits(&self, class: Class, load: Load) -> bool {
-        self.egress.classes[class].permits(&self.config.egress, load)
-    }
 }
 
 impl Egress {
@@ -181,6 +174,7 @@ impl Egress {
             paused: 0,
             shaper: config.shaping.map(Shaping::bucket),
             deficits: ClassMap::default(),
+            rounds: ClassMap::default(),
             turn: 0,
             ready_flows: 0,
             flows: Flows::default(),

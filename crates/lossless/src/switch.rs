@@ -225,9 +225,10 @@ impl<F: Copy> Switch<F> {
     /// The VOQs in which frames wait for an egress, in the order of its round.
     pub(crate) fn waiting(&self, egress: PortId, class: Class) -> impl Iterator<Item = &Voq> {
         let voq = |id: VoqId| (id != VoqId::NONE).then(|| &self.voqs[id]);
-        core::iter::successors(voq(self.port(egress).egress.classes[class].waiting), move |last| {
-            voq(last.next)
-        })
+        core::iter::successors(
+            voq(self.port(egress).egress.classes[class].waiting.first),
+            move |last| voq(last.next),
+        )
     }
 
     #[inline]

@@ -30,6 +30,8 @@ pub(crate) struct Voq {
     pub quota: u32,
     /// Bytes that this ingress may still send before the next one's turn.
     pub deficit: u32,
+    /// It joined the round at its front: its first turn was an advance.
+    pub is_advanced: bool,
     /// Who waits behind this VOQ for the same egress and class; in a vacant place, the next vacant
     /// one.
     pub next: VoqId,
@@ -105,7 +107,15 @@ impl Voqs {
         if self.index[place] != VoqId::NONE {
             return (self.index[place], false);
         }
-        let voq = Voq { queue: Queue::EMPTY, frames: 0, quota, deficit: 0, next: VoqId::NONE, key };
+        let voq = Voq {
+            queue: Queue::EMPTY,
+            frames: 0,
+            quota,
+            deficit: 0,
+            is_advanced: false,
+            next: VoqId::NONE,
+            key,
+        };
         let id = match self.slab.get_mut(self.vacant.0 as usize) {
             Some(vacant) => {
                 let id = core::mem::replace(&mut self.vacant, vacant.next);

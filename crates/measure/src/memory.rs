@@ -166,11 +166,12 @@ impl World {
         }
         let switch = Settings { classes: Classes::all(kind), ..Settings::default() };
         let mut plane = Plane::new(switch, datapath::Settings::default());
+        let served = PortConfig { permits: plane::PERMITS, ..PortConfig::default() };
         let mut attach = |number: u32| {
             let config = MemoryConfig { slots: SLOTS, slot_size: size.max(SLOT_SIZE) };
             let (port, end) = pair(config);
             let id = plane
-                .attach(Instant::ZERO, port, PortConfig::default(), datapath::PortConfig::default())
+                .attach(Instant::ZERO, port, served, datapath::PortConfig::default())
                 .expect("the number was checked");
             plane.datapath_mut().pin(id, Mac::local(number), 0);
             end

@@ -34,5 +34,5 @@ mod uplink;
 
 pub use ledgers::ledger;
 pub use peers::{Arrival, Event, Leaving, NoPeers, Peers, Senders, Sent};
-pub use plane::Plane;
+pub use plane::{PERMITS, Plane};
 pub use stages::{Clearance, Gate, Intercepted, NoGate, NoResponder, Responder};

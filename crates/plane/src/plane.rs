@@ -17,7 +17,7 @@
 
 use datapath::{Datapath, Network};
 use lossless::{
-    Defect, PortConfig, PortId, PortSet, Reason, Settings, Shaping, Switch, TooManyPorts,
+    Defect, Limits, PortConfig, PortId, PortSet, Reason, Settings, Shaping, Switch, TooManyPorts,
 };
 use port::{Port, PortError, Slot};
 use units::{Gcra, Instant};
@@ -32,6 +32,10 @@ use crate::taps::Taps;
 
 /// The most frames of one port in one visit.
 pub const BURST: u32 = port::BURST as u32;
+
+/// How much of a lossless class a port without a rate has [switched
+/// ahead](lossless::PortConfig::permits): what it is handed in one visit.
+pub const PERMITS: Limits = Limits::frames(BURST);
 
 /// What a visit to a sender relies on.
 pub const HAS_ROOM: &str = "no more is received than there is room for";

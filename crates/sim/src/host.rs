@@ -778,6 +778,7 @@ impl Bridge {
                 scenario::Scheduling::Strict => Scheduling::Strict,
                 scenario::Scheduling::Weighted => Scheduling::Weighted(weights),
             },
+            permits: Limits::frames(u32::MAX),
         };
         let uplink = PortConfig { shaping: None, ..config };
         let machines = network.vms_per_server() as usize;

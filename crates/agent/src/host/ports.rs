@@ -555,10 +555,12 @@ fn pace(spec: &PortSpec, mtu: u32) -> Option<Shaping> {
 /// How a port with this largest packet is served.
 fn port_config(spec: &PortSpec, mtu: u32) -> PortConfig {
     let shaping = |rate: Rate| Shaping { rate, burst: rate.bucket_bytes(mtu) };
+    let shaping = spec.rate.map(shaping);
     PortConfig {
         ingress: spec.ingress,
         egress: spec.egress,
-        shaping: spec.rate.map(shaping),
+        permits: shaping.map_or(plane::PERMITS, |shaping| shaping.permits()),
+        shaping,
         scheduling: spec.scheduling,
         quota: spec.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
     }

@@ -237,6 +237,7 @@ fn port() -> impl Strategy<Value = PortConfig> {
             egress: Limits { frames: egress, bytes: Bytes(bytes) },
             scheduling,
             shaping: gbit.map(|gbit| Shaping { rate: Rate::from_gbit(gbit), burst: 3028 }),
+            permits: Limits::frames(1 + bytes as u32 % 3),
         },
     )
 }
@@ -543,6 +544,7 @@ fn ten_million_visits_keep_the_law() {
         ingress: Limits::frames(1 + rng.below(40) as u32),
         quota: quota(1 + rng.below(20) as u32),
         egress: Limits::frames(1 + rng.below(20) as u32),
+        permits: Limits::frames(1 + rng.below(8) as u32),
         shaping: (rng.below(2) == 0).then(|| Shaping {
             rate: Rate::from_gbit(1 + rng.below(40)),
             burst: rng.below(5000) as u32,

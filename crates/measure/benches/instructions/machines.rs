@@ -67,8 +67,9 @@ impl Machines {
             // Its last request wants no answer.
             port.wake();
             assert_eq!(port.link(), Link::Up);
+            let served = PortConfig { permits: plane::PERMITS, ..PortConfig::default() };
             let id = plane
-                .attach(Instant::ZERO, port, PortConfig::default(), datapath::PortConfig::default())
+                .attach(Instant::ZERO, port, served, datapath::PortConfig::default())
                 .expect("few ports");
             plane.datapath_mut().pin(id, Mac::local(number), 0);
             nic
