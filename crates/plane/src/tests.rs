@@ -366,9 +366,11 @@ fn joins(group: Ipv4Addr) -> Vec<u8> {
 /// A sender of frames to one receiver, which are all there is.
 #[derive(Default)]
 struct Numbered {
-    frames: Vec<[u8; 60]>,
+    frames: Vec<Vec<u8>>,
     sent: usize,
     taken: usize,
+    /// By how many bytes a frame takes more of a burst, if that is bounded.
+    shift: Option<u32>,
 }
 
 impl Port for Numbered {
@@ -390,6 +392,10 @@ impl Port for Numbered {
     }
 
     fn release(&mut self, _: Slot) {}
+
+    fn burst_shift(&self) -> u32 {
+        self.shift.unwrap_or(31)
+    }
 
     fn transmit(&mut self, _: &FrameView<'_>) -> Result<Taken, PortError> {
         self.taken += 1;
@@ -435,7 +441,7 @@ fn a_visit_asks_about_few_of_many_flows_and_all_are_asked_about_before_anybody_s
     let mut plane: Plane<Numbered, NoPeers, _, _> =
         Plane::with_stages(Settings::default(), datapath::Settings::default(), NoResponder, gate);
     let frames = (0..FLOWS).map(|flow| {
-        let mut frame = FRAME;
+        let mut frame = FRAME.to_vec();
         frame[14..16].copy_from_slice(&flow.to_be_bytes());
         frame
     });
@@ -461,4 +467,24 @@ fn a_visit_asks_about_few_of_many_flows_and_all_are_asked_about_before_anybody_s
         assert!(!plane.switch().flows(receiver).any(|it| it == Flow(flow)), "{flow}");
     }
     assert_eq!(plane.device(receiver).taken, 6);
+}
+
+#[test]
+fn a_visit_ends_when_it_has_moved_as_many_bytes_as_others_wait_for() {
+    let now = Instant::ZERO;
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
+    let mut large = FRAME.to_vec();
+    large.resize(5000, 0);
+    let sender = Numbered { frames: vec![large; 60], ..Numbered::default() };
+    let receiver = Numbered { shift: Some(9), ..Numbered::default() };
+    let [_, receiver] = [sender, receiver].map(|device| {
+        plane.attach(now, device, PortConfig::default(), datapath::PortConfig::default()).unwrap()
+    });
+    plane.datapath_mut().pin(receiver, Mac([2; 6]), 0);
+    plane.mark_all_rx_ready();
+    for expected in [13, 26, 39, 52, 60] {
+        assert!(plane.turn(now));
+        assert_eq!(plane.device(receiver).taken, expected);
+    }
+    assert!(!plane.turn(now));
 }

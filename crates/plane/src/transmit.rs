@@ -105,6 +105,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         // Copies for bystanders do not count: they hold no sender back, so what many senders bring
         // in one turn is to go in it.
         let (mut done, mut copies) = (0, 0);
+        let shift = line.device().burst_shift();
         let mut last = id;
         while done < BURST {
             let head = match parked {
@@ -113,6 +114,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             };
             let Some(mut head) = head else { break };
             let is_copy = head.is_spare();
+            let cost = 1 + (head.bytes() >> shift);
             let ingress = head.ingress();
             let source = lines[ingress.index()].as_deref_mut();
             let source =
@@ -126,7 +128,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 if let Some(released) = head.refuse(Refusal::WITHDRAWN) {
                     release(lines, needs_flush, released);
                 }
-                *if is_copy { &mut copies } else { &mut done } += 1;
+                *if is_copy { &mut copies } else { &mut done } += cost;
                 continue;
             }
             let clearance = gate.ask(id, &frame);
@@ -194,7 +196,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                     }
                 }
             }
-            *if is_copy { &mut copies } else { &mut done } += 1;
+            *if is_copy { &mut copies } else { &mut done } += cost;
         }
         let moved = done + copies > 0;
         if moved {

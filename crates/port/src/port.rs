@@ -81,6 +81,14 @@ pub trait Port {
     /// memory has nothing to do.
     fn keep(&mut self, _most: usize) {}
 
+    /// How much of a burst a frame takes that is handed to this device: as much as one frame, and
+    /// one more for each so many bytes, of which this is the binary logarithm. So a visit ends when
+    /// it has moved as many bytes as others may wait for.
+    #[inline]
+    fn burst_shift(&self) -> u32 {
+        u32::BITS - 1
+    }
+
     /// Whether so much of this port's memory is used up that its sender may soon be held back.
     fn is_crowded(&self) -> bool {
         false

@@ -96,6 +96,10 @@ impl TapConfig {
     }
 }
 
+/// The most bytes that are read, or written, in one visit, but for the frame that crosses the
+/// bound: some tens of microseconds of the kernel's work.
+const BURST_BYTES: usize = 64 << 10;
+
 /// The alias of the interfaces that switches make.
 const ALIAS: &str = "zovn";
 
@@ -297,13 +301,18 @@ impl Port for TapPort {
         // It may be up again: the next frame that is written to it tells.
         self.down = false;
         self.memory.lend(self.lanes.are_opening());
+        let mut bytes = 0;
         for _ in 0..most {
             if !self.memory.has_room() {
                 return Ok(Left::Full);
             }
+            if bytes >= BURST_BYTES {
+                break;
+            }
             match self.memory.read(self.device.as_fd()) {
                 Ok(Read::Frame { slot, charged }) => {
                     let frame = self.memory.frame(slot);
+                    bytes += frame.len();
                     self.credit.read(charged);
                     if let Some(own) = self.credit.own(frame.bytes) {
                         self.lanes.read_own(own);
@@ -343,6 +352,11 @@ impl Port for TapPort {
             self.lanes.released(lane, self.memory.weight(slot));
         }
         self.memory.release(slot);
+    }
+
+    #[inline]
+    fn burst_shift(&self) -> u32 {
+        (BURST_BYTES / port::BURST).ilog2()
     }
 
     #[inline]

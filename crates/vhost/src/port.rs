@@ -36,6 +36,10 @@ use crate::virtio::Corrupt;
 use port::cut::Cutter;
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
 
+/// The most bytes that are copied into the guest's memory in one visit, but for the frame that
+/// crosses the bound: a full burst of ordinary frames, and some tens of microseconds.
+const BURST_BYTES: usize = 256 << 10;
+
 /// How often a guest is looked at in vain before it is asked to tell of what it sends.
 const LOOKS: u32 = 256;
 
@@ -488,6 +492,11 @@ impl VhostPort {
 }
 
 impl Port for VhostPort {
+    #[inline]
+    fn burst_shift(&self) -> u32 {
+        (BURST_BYTES / port::BURST).ilog2()
+    }
+
     #[inline(always)]
     fn receive(
         &mut self,

@@ -150,6 +150,15 @@ impl Port for Device {
     }
 
     #[inline]
+    fn burst_shift(&self) -> u32 {
+        match self {
+            Tap(port) => port.burst_shift(),
+            Vhost(port) => port.burst_shift(),
+            Away => u32::BITS - 1,
+        }
+    }
+
+    #[inline]
     fn is_crowded(&self) -> bool {
         match self {
             Tap(port) => port.is_crowded(),
