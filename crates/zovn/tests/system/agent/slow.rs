@@ -197,40 +197,39 @@ fn flood(world: &World, over: &AtomicBool) {
     }
 }
 
-/// How many datagrams of a flood are read, in order, while others make one round trip, once there
-/// was time to have the flood wait apart: half of those that are read then are read in round trips
-/// with no more.
+/// How many datagrams of a flood are read, in order, while others make one round trip, once the
+/// flood waits apart from them: half of 1,500 are read in round trips with no more.
 fn read_in_a_round_trip(world: &World, read: impl Fn(&UdpSocket, &mut [u8]) + Sync) -> u32 {
-    const DATAGRAMS: u32 = 3000;
     let (reader, over, done) = (world.udp(1), AtomicBool::new(false), AtomicU32::new(0));
     let echo = Echo::start(world, 0, 2);
+    let so_far = || done.load(Ordering::Relaxed);
     thread::scope(|scope| {
         scope.spawn(|| flood(world, &over));
         scope.spawn(|| {
-            for number in 0..DATAGRAMS {
+            while !over.load(Ordering::Relaxed) {
                 let mut datagram = [0; 4];
                 read(&reader, &mut datagram);
-                assert_eq!(u32::from_be_bytes(datagram), number);
-                done.store(number + 1, Ordering::Relaxed);
+                assert_eq!(u32::from_be_bytes(datagram), done.fetch_add(1, Ordering::Relaxed));
             }
         });
-        let (mut meanwhile, mut before) = (Vec::new(), 0);
-        echo.longest_until(|| {
-            let now = done.load(Ordering::Relaxed);
-            if before >= DATAGRAMS / 2 {
-                meanwhile.push(now - before);
-            }
-            before = now;
-            now == DATAGRAMS
-        });
+        let round_trip = || {
+            let before = so_far();
+            echo.round_trip();
+            so_far() - before
+        };
+        // In one queue, each would wait for hundreds of datagrams.
+        until(|| round_trip() < 250 && so_far() > 600);
+        let end = so_far() + 1500;
+        let rounds = std::iter::from_fn(|| (so_far() < end).then(round_trip));
+        let mut rounds: Vec<_> = rounds.collect();
         over.store(true, Ordering::Relaxed);
-        meanwhile.sort_unstable();
-        let (all, mut passed) = (meanwhile.iter().sum::<u32>(), 0);
+        rounds.sort_unstable();
+        let (all, mut passed) = (rounds.iter().sum::<u32>(), 0);
         let is_half = |read: &u32| {
             passed += read;
             passed >= all / 2
         };
-        meanwhile.into_iter().find(is_half).expect("others make round trips")
+        rounds.into_iter().find(is_half).expect("others make round trips")
     })
 }
 
@@ -244,7 +243,6 @@ fn a_socket_that_is_read_slowly_holds_up_its_senders_alone() {
         thread::sleep(Duration::from_micros(500));
         reader.recv(datagram).unwrap();
     });
-    // In one queue, each would wait for hundreds of datagrams.
     assert!(read < 250, "in a round trip of others, {read} datagrams are read");
     assert_eq!(refused(&client, 1), 0);
     assert!(client.port(&name(0)).unwrap().notes.is_empty());
