@@ -55,4 +55,4 @@ pub use hosts::{
 pub use hugepages::{HUGEPAGE_BYTES, Hugepages};
 pub use lab::Lab;
 pub use program::find;
-pub use spec::{Endpoint, EndpointSpec, LabSpec, ParseSwitchError, SwitchKind};
+pub use spec::{Endpoint, EndpointSpec, LabSpec, NetworkTerms, ParseSwitchError, SwitchKind};

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::str::FromStr;
 
-use model::{AgentSettings, NetworkName, Position};
+use model::{AgentSettings, NetworkName, NetworkShare, Position};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Prefix, Rate};
@@ -57,9 +57,22 @@ pub struct LabSpec {
     /// endpoints if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<HostsSpec>,
+    /// What virtual networks have of what they share; one that is not named here has no terms.
+    #[serde(default, rename = "network", skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<NetworkTerms>,
     /// The endpoints, in the order in which they are numbered.
     #[serde(rename = "endpoint")]
     pub endpoints: Vec<EndpointSpec>,
+}
+
+/// What a virtual network has of what networks share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkTerms {
+    /// The network's name, as endpoints have it.
+    pub name: NetworkName,
+    /// Its terms, as a host's `[network.share]` has them.
+    pub share: NetworkShare,
 }
 
 /// An endpoint, or several alike.
@@ -158,6 +171,7 @@ impl LabSpec {
             static_addresses: true,
             agent: AgentSettings::default(),
             hosts: None,
+            networks: Vec::new(),
             endpoints: Vec::new(),
         }
     }
@@ -304,6 +318,20 @@ impl LabSpec {
                 return Err(self.wrong(format!(
                     "endpoint `{name}`: only zovn's tunnels have networks: leave out `network`, or \
                      add [hosts] and make `switch` zovn or zovn-lossy"
+                )));
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for NetworkTerms { name, .. } in &self.networks {
+            if !endpoints.iter().any(|endpoint| endpoint.network.as_ref() == Some(name)) {
+                return Err(self.wrong(format!(
+                    "network `{name}`: no endpoint is in it: name it as `network` of one, or leave \
+                     out its [[network]]"
+                )));
+            }
+            if !seen.insert(name) {
+                return Err(self.wrong(format!(
+                    "network `{name}` is declared twice: keep one [[network]] of it"
                 )));
             }
         }
@@ -560,6 +588,27 @@ mod tests {
             ("bridge", two, "network = \"blue\"", "leave out `network`"),
         ] {
             let error = parsed(switch, hosts, rest).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn terms_are_those_of_a_network_that_an_endpoint_is_in() {
+        let read = |terms: &str| {
+            parse(&format!(
+                "name = \"a\"\nswitch = \"zovn\"\n[hosts]\ncount = 2\nrate = \"1gbit\"\n{terms}\
+                 [[endpoint]]\nname = \"x\"\nnetwork = \"blue\"\n[[endpoint]]\nname = \"y\"\n"
+            ))
+        };
+        let blue = "[[network]]\nname = \"blue\"\nshare = { min = \"500mbit\" }\n";
+        let spec = read(blue);
+        assert_eq!(spec.networks[0].share.min, Rate::from_bits_per_sec(500_000_000));
+        spec.resolve("zovn-7").unwrap();
+        for (terms, named) in [
+            (blue.replace("blue", "green"), "no endpoint is in it"),
+            (blue.repeat(2), "declared twice"),
+        ] {
+            let error = read(&terms).resolve("zovn-7").unwrap_err().to_string();
             assert!(error.contains(named), "{error}");
         }
     }

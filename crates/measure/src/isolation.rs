@@ -94,6 +94,8 @@ pub struct Isolation {
     pub bucket_ms: f64,
     /// β₁ʳ and β₂ʳ: what came of both networks in bursts, in bits a second.
     pub received: [f64; 2],
+    /// What came of both in bursts, of c.
+    pub utilization: f64,
     /// The share of the second network's frames that were sent in bursts and lost.
     pub p2: f64,
     /// How long the first network's frames took when it was alone.
@@ -145,7 +147,7 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
             found.add(one_run(bench, &config, *case)?);
         }
     }
-    let results = cases.into_iter().map(|(case, found)| found.conclude(case)).collect();
+    let results = cases.into_iter().map(|(case, found)| found.conclude(case, config.rate)).collect();
     Ok(Measurement::new("isolation", environment, config, results))
 }
 
@@ -239,7 +241,7 @@ fn one_run(
     config: &Config,
     Case { at, set, burst, peer }: Case,
 ) -> Result<Made, MeasureError> {
-    let lab = raise(bench, &at.lab(peer, config.rate, config.buffer)?)?;
+    let lab = raise(bench, &at.lab(peer, set, config.rate, config.buffer)?)?;
     if at == Meeting::Port {
         peer.isolate(&lab, set, config.rate, config.buffer)?;
     }
@@ -320,7 +322,7 @@ impl Found {
         }
     }
 
-    fn conclude(mut self, Case { at, set, burst, peer }: Case) -> Isolation {
+    fn conclude(mut self, Case { at, set, burst, peer }: Case, rate: Rate) -> Isolation {
         let sum = |of: fn(&Spell) -> u64| self.spells.iter().map(of).sum::<u64>();
         let mean = |of: fn(&Spell) -> u64| sum(of) as f64 / self.spells.len().max(1) as f64;
         let seconds = burst.as_secs_f64() * self.spells.len().max(1) as f64;
@@ -328,6 +330,7 @@ impl Found {
         let share = |lost: u64, sent: u64| lost as f64 / sent.max(1) as f64;
         let (sent1, lost1) = (sum(|spell| spell.sent[0]), sum(|spell| spell.lost[0]));
         let (sent2, lost2) = (sum(|spell| spell.sent[1]), sum(|spell| spell.lost[1]));
+        let received = [bits(sent1 - lost1), bits(sent2 - lost2)];
         Isolation {
             at,
             peer,
@@ -343,7 +346,8 @@ impl Found {
                 delay_ms: mean(|spell| spell.delay_ms),
             },
             bucket_ms: set.bucket_lasts(burst) * 1e3,
-            received: [bits(sent1 - lost1), bits(sent2 - lost2)],
+            received,
+            utilization: received.iter().sum::<f64>() / rate.bits_per_sec() as f64,
             p2: share(lost2, sent2),
             alone: self.alone.times_us(),
             in_bursts: self.in_bursts.times_us(),

@@ -193,15 +193,18 @@ struct IsolationArgs {
     #[command(flatten)]
     output: Output,
     /// The switches to compare: bridge, bridge-htb, bridge-bucket, bridge-sender, ovs-meter,
-    /// ovs-htb, zovn-lossy, zovn.
+    /// ovs-htb, zovn-lossy-unshared, zovn-lossy, zovn-unshared, zovn-max, zovn. At an uplink zovn is
+    /// told the link's rate and what each network may send, as its minimum; zovn-max the second
+    /// one's maximum as well, the unshared nothing.
     #[arg(long = "switch", value_name = "SWITCH", value_delimiter = ',', default_values_t = Peer::ALL)]
     peers: Vec<Peer>,
     /// The parameter sets: what the second network sends and may send.
     #[arg(long, value_name = "SET", value_delimiter = ',', default_values_t = Set::ALL)]
     sets: Vec<Set>,
     /// Where the networks meet: at one port; at the uplink of the host that both send from; at the
-    /// downlink of the host that both send to. Switches that join no hosts are left out there:
-    /// zovn-lossy and zovn do, and bridge at an uplink.
+    /// downlink of the host that both send to. Switches that join no hosts are left out there: all
+    /// of zovn do, and bridge at an uplink. At a port, where networks have no terms, zovn-lossy and
+    /// zovn are all of zovn.
     #[arg(long, value_name = "PLACE", value_delimiter = ',', default_value = "port")]
     at: Vec<Meeting>,
     /// The rate of the link where both networks meet, in bits of L2 frame without tunnels' headers.

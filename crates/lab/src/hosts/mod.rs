@@ -214,7 +214,9 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
     let network = |(vni, name): (u32, NetworkName)| {
         let members = labelled().filter(|(_, endpoint)| network_of(endpoint) == name);
         let members = members.map(member).collect();
-        NetworkSpec::new(name, vni, members)
+        let terms = site.spec.networks.iter().find(|terms| terms.name == name);
+        let share = terms.map(|terms| terms.share).unwrap_or_default();
+        NetworkSpec { share, ..NetworkSpec::new(name, vni, members) }
     };
     let networks = (NETWORK_NUMBER..).zip(names).map(network).collect();
     HostConfig {

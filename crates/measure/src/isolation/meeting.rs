@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lab::{EndpointSpec, HostsSpec, LabSpec, PhysicalSpec, SwitchKind};
-use model::{ClassKind, Encapsulation, NetworkName};
+use lab::{EndpointSpec, HostsSpec, LabSpec, NetworkTerms, PhysicalSpec, SwitchKind};
+use model::{ClassKind, Encapsulation, NetworkName, NetworkShare};
 use serde::{Deserialize, Serialize};
 use units::Rate;
 
-use super::peer::{FIRST, FRAME, Peer, RECEIVER, SECOND};
+use super::peer::{FIRST, FRAME, Peer, RECEIVER, SECOND, Terms};
 use super::set::Set;
 use crate::MeasureError;
 use crate::site::quiet_endpoint;
@@ -32,12 +32,12 @@ pub enum Meeting {
     Downlink,
 }
 
-/// What a tunnel with a session puts around a frame, in bytes: Ethernet, IPv4, UDP, and Geneve with
-/// our option.
-const AROUND: u32 = 14 + 20 + 8 + 36;
+/// What a tunnel with a session and a link put around a frame, in bytes: check sequence, preamble
+/// and gap; Ethernet, IPv4, UDP, and Geneve with our option.
+const AROUND: u32 = 24 + 14 + 20 + 8 + 36;
 
 /// The same without a session, whose frames carry no option.
-const AROUND_PLAIN: u32 = 14 + 20 + 8 + 8;
+const AROUND_PLAIN: u32 = 24 + 14 + 20 + 8 + 8;
 
 impl Meeting {
     /// All there are, in the order in which tables show them.
@@ -53,10 +53,12 @@ impl Meeting {
 
     /// Whether this switch can be between two networks that meet here.
     pub const fn has(self, peer: Peer) -> bool {
+        let is_zovn = matches!(peer.switch(), SwitchKind::ZovnLossy | SwitchKind::Zovn);
         match self {
-            Self::Port => true,
-            Self::Uplink => matches!(peer, Peer::Bridge | Peer::ZovnLossy | Peer::Zovn),
-            Self::Downlink => matches!(peer, Peer::ZovnLossy | Peer::Zovn),
+            // Both send in one network there, which has no terms.
+            Self::Port => !is_zovn || matches!(peer, Peer::ZovnLossy | Peer::Zovn),
+            Self::Uplink => is_zovn || matches!(peer, Peer::Bridge),
+            Self::Downlink => is_zovn,
         }
     }
 
@@ -70,7 +72,13 @@ impl Meeting {
 
     /// The lab of a switch, in which both networks meet at a link of `rate`, in bits of the frames
     /// that endpoints send. At a port `buffer` frames wait for it.
-    pub(super) fn lab(self, peer: Peer, rate: Rate, buffer: u32) -> Result<LabSpec, MeasureError> {
+    pub(super) fn lab(
+        self,
+        peer: Peer,
+        set: Set,
+        rate: Rate,
+        buffer: u32,
+    ) -> Result<LabSpec, MeasureError> {
         let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), peer.switch());
         spec.offload = false;
         let names = [FIRST, SECOND].iter().chain(self.receivers());
@@ -102,15 +110,35 @@ impl Meeting {
         let around = if is_lossless { AROUND } else { AROUND_PLAIN };
         let promise = if is_lossless { ClassKind::Lossless } else { ClassKind::Lossy };
         let link = Set::of(1.0 + f64::from(around) / f64::from(FRAME), rate);
+        let terms = peer.terms();
+        spec.networks = terms.of(set, link);
         spec.hosts = Some(HostsSpec {
             encapsulation,
-            rate: has_networks.then_some(link),
+            rate: (terms != Terms::None).then_some(link),
             retransmit: is_lossless.into(),
             credit: is_lossless.into(),
             physical: PhysicalSpec { promise, rate: link, ..PhysicalSpec::default() },
             ..HostsSpec::new(hosts[3])
         });
         Ok(spec)
+    }
+}
+
+impl Terms {
+    /// The terms of both networks at a link of this rate.
+    fn of(self, set: Set, link: Rate) -> Vec<NetworkTerms> {
+        let [first, second] = [Set::BETA1, set.beta2_limit()].map(|share| Set::of(share, link));
+        let max = (self == Self::MinAndMax).then_some(second);
+        let of = |name: &str, min, max| NetworkTerms {
+            name: NetworkName(name.into()),
+            share: NetworkShare { min: Some(min), max, ..NetworkShare::default() },
+        };
+        match self {
+            Self::None => Vec::new(),
+            Self::Min | Self::MinAndMax => {
+                vec![of(FIRST, first, None), of(SECOND, second, max)]
+            }
+        }
     }
 }
 

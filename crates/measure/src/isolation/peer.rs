@@ -28,10 +28,27 @@ pub enum Peer {
     OvsMeter,
     /// Open vSwitch's userspace datapath, with HTB at the port.
     OvsHtb,
-    /// zovn with every class lossy: nobody is told to wait.
+    /// zovn with every class lossy, so that nobody is told to wait, and without [`Terms`].
+    ZovnLossyUnshared,
+    /// The same with terms.
     ZovnLossy,
-    /// zovn.
+    /// zovn without [`Terms`].
+    ZovnUnshared,
+    /// zovn; the second network may not send more than its minimum.
+    ZovnMax,
+    /// zovn; what the first network leaves is the second one's.
     Zovn,
+}
+
+/// What zovn is told of both networks where it schedules them: at an uplink.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Terms {
+    /// Nothing, nor the link's rate: networks are not told apart.
+    None,
+    /// What each may send as its minimum.
+    Min,
+    /// The same, and the second one's as its maximum as well.
+    MinAndMax,
 }
 
 /// The endpoint at the port where both networks meet.
@@ -49,14 +66,17 @@ const BURST: u32 = 2 * 1518;
 
 impl Peer {
     /// All there are, in the order in which tables show them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Bridge,
         Self::BridgeHtb,
         Self::BridgeBucket,
         Self::BridgeSender,
         Self::OvsMeter,
         Self::OvsHtb,
+        Self::ZovnLossyUnshared,
         Self::ZovnLossy,
+        Self::ZovnUnshared,
+        Self::ZovnMax,
         Self::Zovn,
     ];
 
@@ -68,7 +88,10 @@ impl Peer {
             Self::BridgeSender => "bridge-sender",
             Self::OvsMeter => "ovs-meter",
             Self::OvsHtb => "ovs-htb",
+            Self::ZovnLossyUnshared => "zovn-lossy-unshared",
             Self::ZovnLossy => "zovn-lossy",
+            Self::ZovnUnshared => "zovn-unshared",
+            Self::ZovnMax => "zovn-max",
             Self::Zovn => "zovn",
         }
     }
@@ -80,8 +103,17 @@ impl Peer {
                 SwitchKind::Bridge
             }
             Self::OvsMeter | Self::OvsHtb => SwitchKind::Ovs,
-            Self::ZovnLossy => SwitchKind::ZovnLossy,
-            Self::Zovn => SwitchKind::Zovn,
+            Self::ZovnLossyUnshared | Self::ZovnLossy => SwitchKind::ZovnLossy,
+            Self::ZovnUnshared | Self::ZovnMax | Self::Zovn => SwitchKind::Zovn,
+        }
+    }
+
+    /// What it is told at an uplink.
+    pub(super) const fn terms(self) -> Terms {
+        match self {
+            Self::ZovnLossy | Self::Zovn => Terms::Min,
+            Self::ZovnMax => Terms::MinAndMax,
+            _ => Terms::None,
         }
     }
 
@@ -96,7 +128,12 @@ impl Peer {
     ) -> Result<(), MeasureError> {
         let [first, second] = [Set::BETA1, set.beta2_limit()].map(|share| Set::of(share, rate));
         match self {
-            Self::Bridge | Self::ZovnLossy | Self::Zovn => Ok(()),
+            Self::Bridge
+            | Self::ZovnLossyUnshared
+            | Self::ZovnLossy
+            | Self::ZovnUnshared
+            | Self::ZovnMax
+            | Self::Zovn => Ok(()),
             Self::BridgeHtb | Self::OvsHtb => {
                 let first = Class { rate: first, most: rate, first: true, burst: BURST, buffer };
                 let second =

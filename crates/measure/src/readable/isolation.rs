@@ -49,9 +49,13 @@ impl Readable for Report {
             "ti delay",
             "β1 came",
             "β2 came",
+            "of c",
             "p2",
             "alone p99",
+            "alone p99.9",
+            "in bursts p50",
             "in bursts p99",
+            "in bursts p99.9",
         ]);
         for one in &self.results {
             let ms = |ms: f64| us(ms * 1e3);
@@ -69,9 +73,13 @@ impl Readable for Report {
                 ms(one.ti.delay_ms),
                 bits(one.received[0]),
                 bits(one.received[1]),
+                percent(one.utilization),
                 percent(one.p2),
                 us(one.alone.p99),
+                us(one.alone.p999),
+                us(one.in_bursts.p50),
                 us(one.in_bursts.p99),
+                us(one.in_bursts.p999),
             ]);
         }
         rows
