@@ -92,9 +92,9 @@ pub struct Isolation {
     pub ti: Ti,
     /// How long a bucket of one second of β_l2 would let it, in milliseconds.
     pub bucket_ms: f64,
-    /// β₁ʳ and β₂ʳ: what came of both networks in bursts, in bits a second.
+    /// β₁ʳ and β₂ʳ: what came of both networks while bursts lasted, in bits a second.
     pub received: [f64; 2],
-    /// What came of both in bursts, of c.
+    /// Both together, of c.
     pub utilization: f64,
     /// The share of the second network's frames that were sent in bursts and lost.
     pub p2: f64,
@@ -147,7 +147,8 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
             found.add(one_run(bench, &config, *case)?);
         }
     }
-    let results = cases.into_iter().map(|(case, found)| found.conclude(case, config.rate)).collect();
+    let results =
+        cases.into_iter().map(|(case, found)| found.conclude(case, config.rate)).collect();
     Ok(Measurement::new("isolation", environment, config, results))
 }
 
@@ -330,7 +331,7 @@ impl Found {
         let share = |lost: u64, sent: u64| lost as f64 / sent.max(1) as f64;
         let (sent1, lost1) = (sum(|spell| spell.sent[0]), sum(|spell| spell.lost[0]));
         let (sent2, lost2) = (sum(|spell| spell.sent[1]), sum(|spell| spell.lost[1]));
-        let received = [bits(sent1 - lost1), bits(sent2 - lost2)];
+        let received = [bits(sum(|spell| spell.came[0])), bits(sum(|spell| spell.came[1]))];
         Isolation {
             at,
             peer,

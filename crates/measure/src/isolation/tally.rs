@@ -30,6 +30,8 @@ pub struct Spell {
     pub sent: [u64; 2],
     /// How many of them were lost.
     pub lost: [u64; 2],
+    /// Frames of each network that came during the burst, whenever they were sent.
+    pub came: [u64; 2],
     /// How long frames of the first network were lost, until the next burst, in milliseconds.
     pub loss_ms: u64,
     /// How long too few of them came, in milliseconds.
@@ -120,7 +122,8 @@ pub fn tally(
 
     let spells = bursts.iter().enumerate().map(|(number, burst)| {
         let until = bursts.get(number + 1).map_or(end, |next| next.start);
-        let mut spell = Spell::default();
+        let came = |network: &Network| network.came_in(burst.clone());
+        let mut spell = Spell { came: [came(first), came(second)], ..Spell::default() };
         for (network, parts) in parts.iter().enumerate() {
             for part in within(parts, burst) {
                 spell.sent[network] += part.sent;
@@ -162,6 +165,15 @@ impl Network<'_> {
     /// When frame `number` was due.
     fn due(&self, number: usize) -> u64 {
         self.begin + self.timetable.due(number as u64).as_nanos()
+    }
+
+    /// How many frames came in `time`.
+    fn came_in(&self, time: Range<u64>) -> u64 {
+        let came = |(number, fate): (usize, &Fate)| match fate {
+            Fate::Came(ns) => time.contains(&(self.due(number) + u64::from(*ns))),
+            _ => false,
+        };
+        self.fates.iter().enumerate().filter(|frame| came(*frame)).count() as u64
     }
 
     /// From when to when each burst lasted.
@@ -268,7 +280,7 @@ mod tests {
     #[test]
     fn where_nothing_is_lost_nothing_is_breached() {
         let run = run(|_, _| {});
-        let calm = Spell { sent: [100, 100], ..Spell::default() };
+        let calm = Spell { sent: [100, 100], came: [100, 100], ..Spell::default() };
         assert_eq!((run.spells, run.sent, run.lost, run.marked), (vec![calm; 2], 800, 0, 0));
         assert_eq!((run.alone_ns.len(), run.in_bursts_ns.len()), (200 + 50, 200));
         let moment = run.course[3];
@@ -293,6 +305,16 @@ mod tests {
         assert_eq!((first.loss_ms, first.rate_ms, first.delay_ms), (30, 30, 0));
         assert_eq!((second.loss_ms, second.rate_ms, second.delay_ms), (0, 0, 10));
         assert_eq!(run.lost, 3);
+    }
+
+    #[test]
+    fn what_comes_late_has_not_come_in_the_burst() {
+        let run = run(|_, received| {
+            received.delays_ns[1][98..100].fill(Some(5_000_000));
+            received.delays_ns[0][299] = Some(2_000_000);
+        });
+        assert_eq!((run.spells[0].came, run.spells[0].lost), ([101, 98], [0, 0]));
+        assert_eq!(run.spells[1].came, [100, 100]);
     }
 
     #[test]
