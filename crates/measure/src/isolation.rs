@@ -10,6 +10,7 @@
 //! Each frame is due at a known moment and tells when it was sent, so that what is lost and how
 //! long the rest took is known frame by frame, before, in and behind every burst.
 
+pub mod adversary;
 mod meeting;
 mod peer;
 mod set;

@@ -5,6 +5,7 @@ mod pa;
 
 use clap::{Subcommand, ValueEnum};
 use lab::Cable;
+use measure::isolation::adversary::{self, Adversary};
 use measure::isolation::{self, Meeting, Peer, Set};
 use measure::throughput::Ports;
 use measure::tunnel::{self, Tunnel};
@@ -228,6 +229,15 @@ struct IsolationArgs {
     /// How often each switch has its turn.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
+    /// Beside a network that keeps to its minimum, others do this instead, at an uplink and for the
+    /// first --tb, each round: bytes, packets (short frames), flows (many senders in one network),
+    /// onoff (5 ms of 20), gso (TCP in large segments), tcp. --rate 100mbit leaves two processors
+    /// time. Neither --sets, --at, --buffer nor --bursts applies.
+    #[arg(long = "adversary", value_name = "WHAT", value_delimiter = ',')]
+    adversaries: Vec<Adversary>,
+    /// How many networks are adversaries.
+    #[arg(long, default_value_t = 8, requires = "adversaries")]
+    tenants: u32,
     /// About twenty minutes instead of hours: --tb 1s,2s --gap 1500ms --bursts 3 --lead 1s --rounds
     /// 1.
     #[arg(long, conflicts_with_all = ["bursts_last", "gap", "bursts", "lead", "rounds"])]
@@ -315,7 +325,12 @@ pub fn run(args: Args) -> Outcome {
         }
         Experiment::Isolation(args) => {
             let config = args.config();
-            args.output.make(|bench| isolation::run(bench, config))
+            if args.adversaries.is_empty() {
+                args.output.make(|bench| isolation::run(bench, config))
+            } else {
+                let config = args.besides(config);
+                args.output.make(|bench| adversary::run(bench, config))
+            }
         }
         Experiment::Bfd(args) => {
             let BfdArgs { output, sessions, interval, duration, rounds } = args;
@@ -353,6 +368,23 @@ impl IsolationArgs {
             lead: Span::from_secs(1),
             rounds: 1,
             ..config
+        }
+    }
+}
+
+impl IsolationArgs {
+    /// What is measured with adversaries.
+    fn besides(&self, config: isolation::Config) -> adversary::Config {
+        let isolation::Config { peers, rate, bursts_last, gap, lead, rounds, .. } = config;
+        adversary::Config {
+            peers: Peer::with_uplinks(&peers),
+            adversaries: self.adversaries.clone(),
+            tenants: self.tenants,
+            rate,
+            lead,
+            lasts: bursts_last.first().copied().unwrap_or(Span::ZERO),
+            rest: gap,
+            rounds,
         }
     }
 }

@@ -31,6 +31,7 @@ pub use frame::FRAME_HEADERS;
 pub use query::{Aggregator, AggregatorReport, Worker, WorkerReport};
 pub use repairs::Repairs;
 pub use stream::{TcpReceive, TcpReceived, TcpSend, TcpSent};
+pub(crate) use timed::monotonic_ns;
 pub use timed::{
     SMALLEST_TIMED_FRAME, Skipped, TimedReceive, TimedReceived, TimedSend, TimedSent, Timetable,
 };

@@ -305,7 +305,8 @@ impl Use {
     }
 }
 
-fn monotonic_ns() -> u64 {
+/// The time of the one clock that all namespaces have.
+pub(crate) fn monotonic_ns() -> u64 {
     nanos(time(ClockId::Monotonic))
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lab::{EndpointSpec, HostsSpec, LabSpec, NetworkTerms, PhysicalSpec, SwitchKind};
+use lab::{HostsSpec, LabSpec, NetworkTerms, PhysicalSpec, SwitchKind};
 use model::{ClassKind, Encapsulation, NetworkName, NetworkShare};
 use serde::{Deserialize, Serialize};
 use units::Rate;
@@ -94,34 +94,45 @@ impl Meeting {
             Self::Uplink => [1, 1, 2, 2],
             Self::Downlink => [1, 2, 3, 3],
         };
-        let has_networks = peer.switch() != SwitchKind::Bridge;
-        for ((endpoint, host), network) in
-            spec.endpoints.iter_mut().zip(hosts).zip([FIRST, SECOND].into_iter().cycle())
-        {
-            let EndpointSpec { host: at, network: within, .. } = endpoint;
-            *at = Some(host);
-            *within = has_networks.then(|| NetworkName(network.into()));
-        }
-        let encapsulation = match peer {
-            Peer::Bridge => Encapsulation::Vxlan,
-            _ => Encapsulation::Geneve,
-        };
-        let is_lossless = peer.switch() == SwitchKind::Zovn;
-        let around = if is_lossless { AROUND } else { AROUND_PLAIN };
-        let promise = if is_lossless { ClassKind::Lossless } else { ClassKind::Lossy };
-        let link = Set::of(1.0 + f64::from(around) / f64::from(FRAME), rate);
-        let terms = peer.terms();
-        spec.networks = terms.of(set, link);
-        spec.hosts = Some(HostsSpec {
-            encapsulation,
-            rate: (terms != Terms::None).then_some(link),
-            retransmit: is_lossless.into(),
-            credit: is_lossless.into(),
-            physical: PhysicalSpec { promise, rate: link, ..PhysicalSpec::default() },
-            ..HostsSpec::new(hosts[3])
-        });
+        let places = hosts.into_iter().zip([FIRST, SECOND].into_iter().cycle());
+        let link = join(&mut spec, peer, places, rate);
+        spec.networks = peer.terms().of(set, link);
         Ok(spec)
     }
+}
+
+/// Puts the endpoints of a lab on hosts, from 1, and in networks, in their order. The links between
+/// hosts carry `rate`, in bits of the frames that endpoints send; their own rate is told.
+pub(super) fn join<'a>(
+    spec: &mut LabSpec,
+    peer: Peer,
+    places: impl Iterator<Item = (u32, &'a str)>,
+    rate: Rate,
+) -> Rate {
+    let has_networks = peer.switch() != SwitchKind::Bridge;
+    let mut count = 1;
+    for (endpoint, (host, network)) in spec.endpoints.iter_mut().zip(places) {
+        count = count.max(host);
+        endpoint.host = Some(host);
+        endpoint.network = has_networks.then(|| NetworkName(network.into()));
+    }
+    let encapsulation = match peer {
+        Peer::Bridge => Encapsulation::Vxlan,
+        _ => Encapsulation::Geneve,
+    };
+    let is_lossless = peer.switch() == SwitchKind::Zovn;
+    let around = if is_lossless { AROUND } else { AROUND_PLAIN };
+    let promise = if is_lossless { ClassKind::Lossless } else { ClassKind::Lossy };
+    let link = Set::of(1.0 + f64::from(around) / f64::from(FRAME), rate);
+    spec.hosts = Some(HostsSpec {
+        encapsulation,
+        rate: (peer.terms() != Terms::None).then_some(link),
+        retransmit: is_lossless.into(),
+        credit: is_lossless.into(),
+        physical: PhysicalSpec { promise, rate: link, ..PhysicalSpec::default() },
+        ..HostsSpec::new(count)
+    });
+    link
 }
 
 impl Terms {

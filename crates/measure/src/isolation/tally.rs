@@ -23,6 +23,9 @@ const FRAMES_LATE: u64 = 5;
 /// How long after the first frame delays count: tables and caches are filled by then.
 const WARM: u64 = 100_000_000;
 
+/// How long a guarantee may take to hold, in nanoseconds.
+const WINDOW: u64 = 50_000_000;
+
 /// One burst of the second network, and what became of both networks meanwhile.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Spell {
@@ -153,6 +156,61 @@ pub fn tally(
     }
 }
 
+/// What became of a network's frames while others did their worst.
+pub struct Siege {
+    /// What its frames took before the others began and behind them.
+    pub alone_ns: Vec<u64>,
+    /// What they took beside the others.
+    pub beside_ns: Vec<u64>,
+    /// Frames that it sent in all, and how many of them were lost.
+    pub sent: u64,
+    pub lost: u64,
+    /// Frames that were due beside the others, and how many of them came within a [`WINDOW`].
+    pub due: u64,
+    pub in_time: u64,
+    /// The least share of them in any window; none if no window counts.
+    pub least: Option<f64>,
+    /// Parts that do not count, as the sender did not run when it should have.
+    pub marked: u64,
+}
+
+/// Reads one run of a network beside which others sent in `time`, in nanoseconds after it began.
+pub fn besieged(
+    timetable: &Timetable,
+    sent: &TimedSent,
+    received: &TimedReceived,
+    time: Range<u64>,
+) -> Siege {
+    let delays = received.delays_ns.first().map_or(&[][..], |delays| delays);
+    let fates = fates(timetable.frames(), sent, delays);
+    let network = Network { timetable, begin: 0, fates };
+    let parts = network.parts();
+    let mut siege = Siege {
+        alone_ns: Vec::new(),
+        beside_ns: network.delays(time.clone(), &parts).collect(),
+        sent: parts.iter().map(|part| part.sent).sum(),
+        lost: parts.iter().map(|part| part.sent - part.came).sum(),
+        due: 0,
+        in_time: 0,
+        least: None,
+        marked: parts.iter().filter(|part| part.marked).count() as u64,
+    };
+    // What the others left in queues is theirs.
+    let behind = time.end + timetable.burst.as_nanos().saturating_sub(time.end) / 2;
+    for alone in [WARM..time.start, behind..timetable.burst.as_nanos()] {
+        siege.alone_ns.extend(network.delays(alone, &parts));
+    }
+    let windows = (time.end.saturating_sub(time.start)) / WINDOW;
+    for window in 0..windows {
+        let from = time.start + window * WINDOW;
+        let (due, in_time) = network.in_time(from..from + WINDOW, &parts);
+        (siege.due, siege.in_time) = (siege.due + due, siege.in_time + in_time);
+        let share = (due > 0).then(|| in_time as f64 / due as f64);
+        siege.least = siege.least.into_iter().chain(share).reduce(f64::min);
+    }
+    siege
+}
+
 /// One network's frames.
 struct Network<'a> {
     timetable: &'a Timetable,
@@ -181,6 +239,21 @@ impl Network<'_> {
         let begin = |number: u32| self.begin + self.timetable.begin(number.into()).as_nanos();
         let lasts = self.timetable.burst.as_nanos();
         (0..self.timetable.bursts).map(move |number| begin(number)..begin(number) + lasts)
+    }
+
+    /// How many frames were due in `time`, and how many of them came within a [`WINDOW`], where the
+    /// sender ran as it should.
+    fn in_time(&self, time: Range<u64>, parts: &[Part]) -> (u64, u64) {
+        let (mut all, mut in_time) = (0, 0);
+        for (number, fate) in self.fates.iter().enumerate() {
+            let due = self.due(number);
+            let marked = parts.get((due / PART) as usize).is_some_and(|part| part.marked);
+            if time.contains(&due) && !marked {
+                all += 1;
+                in_time += u64::from(matches!(fate, Fate::Came(ns) if u64::from(*ns) <= WINDOW));
+            }
+        }
+        (all, in_time)
     }
 
     fn parts(&self) -> Vec<Part> {
@@ -315,6 +388,22 @@ mod tests {
         });
         assert_eq!((run.spells[0].came, run.spells[0].lost), ([101, 98], [0, 0]));
         assert_eq!(run.spells[1].came, [100, 100]);
+    }
+
+    #[test]
+    fn a_victims_goodput_is_what_came_in_time() {
+        let table = Timetable { rate: 1000.0, lead: ms(0), bursts: 1, burst: ms(800), gap: ms(0) };
+        let skipped = vec![Skipped { first: 460, count: 2, waited: false }];
+        let sent = TimedSent { sent: 798, skipped, ..TimedSent::default() };
+        let mut delays = vec![Some(50_000); 800];
+        // Beside the others: one is lost, one comes too late.
+        (delays[310], delays[355]) = (None, Some(51_000_000));
+        delays[460..462].fill(None);
+        let received = TimedReceived { delays_ns: vec![delays], ..Default::default() };
+        let siege = besieged(&table, &sent, &received, 300_000_000..500_000_000);
+        assert_eq!((siege.sent, siege.lost, siege.marked), (798, 1, 1));
+        assert_eq!((siege.due, siege.in_time, siege.least), (190, 188, Some(0.98)));
+        assert_eq!((siege.alone_ns.len(), siege.beside_ns.len()), (200 + 150, 189));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Measurements as people read them: a table for the terminal, a page to keep.
 
+mod adversary;
 mod bfd;
 mod isolation;
 mod loss;
