@@ -6,6 +6,7 @@ mod device;
 mod ending;
 mod error;
 mod gate;
+mod growth;
 mod host_plane;
 mod interfaces;
 mod news;

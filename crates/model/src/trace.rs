@@ -35,6 +35,9 @@ pub struct TraceSpec {
     /// stacks send.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub may_fragment: bool,
+    /// The UDP port that it is for, if it is for an IP address. Absent: 9, which discards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp: Option<u16>,
 }
 
 /// The shortest Ethernet frame, without its frame check sequence (802.3 §3.2.8).

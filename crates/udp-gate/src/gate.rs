@@ -14,9 +14,9 @@ use port::FrameView;
 
 use super::error::{GateUnavailable, ServeError};
 use super::fragments::Fragments;
-use super::programs::{Kernel, SLOTS, Slot, short};
+use super::programs::{Kernel, Name, SLOTS, Slot, short};
 use super::question::{Passing, Question};
-use super::sockets::{Sockets, tightest};
+use super::sockets::{Sockets, Tightest, tightest};
 use super::state::{Share, SocketState};
 use super::unseen::{Stranger, Unseen, UnseenStatus};
 use super::verdict::{FlowKey, Verdict};
@@ -47,6 +47,17 @@ pub struct UdpGate {
     served: HashMap<u32, Arc<Namespace>>,
     /// Looks at full sockets.
     surveyor: Option<JoinHandle<()>>,
+}
+
+/// A socket that had no room for a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FullSocket {
+    slot: u32,
+    name: Name,
+    /// The bytes that must become free.
+    need: u32,
+    /// How often it had been read.
+    reads: u32,
 }
 
 /// The number of reservation slots for fragments to unknown sockets. Flows that share one wait for
@@ -121,10 +132,7 @@ impl UdpGate {
             }
         };
         self.sockets.follow(&self.kernel);
-        let (kernel, fragments) = (&self.kernel, &self.fragments);
-        let has_room = |slot| has_room(kernel.slot(slot), fragments.set_aside(slot), question.need);
-        let candidates = self.sockets.candidates(&question.datagram);
-        let tightest = tightest(question.datagram.to_all, candidates, has_room);
+        let tightest = self.tightest(&question);
         let flow = question.flow(tightest.is_some_and(|tightest| tightest.connected));
         let slot = tightest.map_or_else(|| nobodys(flow), |tightest| tightest.socket);
         self.last = question.passing(&mut self.fragments, slot);
@@ -146,6 +154,56 @@ impl UdpGate {
             }
             _ => Verdict::Go(flow),
         }
+    }
+
+    /// Of the sockets that may receive a datagram, the first without room, or else any.
+    #[inline]
+    fn tightest(&self, question: &Question) -> Option<Tightest<u32>> {
+        let (kernel, fragments) = (&self.kernel, &self.fragments);
+        let has_room = |slot| has_room(kernel.slot(slot), fragments.set_aside(slot), question.need);
+        let candidates = self.sockets.candidates(&question.datagram);
+        tightest(question.datagram.to_all, candidates, has_room)
+    }
+
+    /// What the [verdict](Self::verdict) on a frame would be. Nothing changes. Sockets that were
+    /// opened since the last verdict are not known yet, and thus empty.
+    pub fn outlook(&self, namespace: u64, frame: &FrameView<'_>) -> Verdict {
+        let question = match Question::read(short(namespace), frame, &self.fragments, charge) {
+            Ok(question) => question,
+            Err((verdict, _)) => return verdict,
+        };
+        let tightest = self.tightest(&question);
+        let flow = question.flow(tightest.is_some_and(|tightest| tightest.connected));
+        match tightest {
+            Some(Tightest { socket, has_room: false, .. }) => {
+                let reads = self.kernel.slot(socket).reads.load(Ordering::Relaxed);
+                Verdict::Hold(flow, Some(reads))
+            }
+            _ => Verdict::Go(flow),
+        }
+    }
+
+    /// The socket for which the last verdict was to hold, and which was read so often then. `None`
+    /// if the verdict was another, or the socket is gone.
+    pub fn full_socket(&self, reads: u32) -> Option<FullSocket> {
+        let (Passing::Whole { slot, bytes: need } | Passing::First { slot, bytes: need, .. }) =
+            self.last?
+        else {
+            return None;
+        };
+        let is_socket = (slot as usize) < SLOTS;
+        let name = is_socket.then(|| self.kernel.slot(slot).name())??;
+        Some(FullSocket { slot, name, need, reads })
+    }
+
+    /// Whether a socket is as it was when a verdict was to hold: it is there, was not read since,
+    /// and has no room for the frame.
+    pub fn is_full(&self, socket: &FullSocket) -> bool {
+        let FullSocket { slot, name, need, reads } = *socket;
+        let now = self.kernel.slot(slot);
+        now.name() == Some(name)
+            && now.reads.load(Ordering::Relaxed) == reads
+            && !has_room(now, self.fragments.set_aside(slot), need)
     }
 
     /// The frame of the last verdict was transmitted.

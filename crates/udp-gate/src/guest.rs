@@ -385,10 +385,12 @@ impl GuestGate {
                 wire::room::VERSION
             )),
         }
-        if let Some(lost @ 1..) = self.guest.map(|guest| guest.lost) {
-            notes.push(format!("its UDP sockets had no room for {lost} datagrams, which are lost"));
-        }
         notes
+    }
+
+    /// How many datagrams found no room at any of the guest's sockets, as its program says.
+    pub fn lost(&self) -> u64 {
+        self.guest.map_or(0, |guest| guest.lost.into())
     }
 
     /// A program has sent its first message.

@@ -60,7 +60,7 @@ mod verdict;
 mod watch;
 
 pub use error::{GateUnavailable, ServeError};
-pub use gate::UdpGate;
+pub use gate::{FullSocket, UdpGate};
 pub use guest::GuestGate;
 pub use state::{Share, SocketState};
 pub use teller::{Heard, Teller, Watched};

@@ -17,6 +17,7 @@ use crate::table::{bare, text};
 const EXAMPLES: &str = "\
 Examples:
   zovn trace --port web --to 10.0.0.2        a datagram to the machine that has this address
+  zovn trace --port web --to 10.0.0.2 --udp 53
   zovn trace --port web --to 02:00:00:00:00:02 --size 1514 --class 5
   zovn trace --port web                      a broadcast
   zovn trace --port web --to 10.0.0.2 --size 4000 --may-fragment
@@ -53,15 +54,18 @@ pub struct Args {
     /// Its packet may be fragmented on its way: IPv4 without DF.
     #[arg(long)]
     may_fragment: bool,
+    /// The UDP port that it is for: says what becomes of it at the socket, too.
+    #[arg(long, value_name = "PORT", requires = "to")]
+    udp: Option<u16>,
     #[command(flatten)]
     answer: AnswerArgs,
 }
 
 /// Asks, and says what the agent says.
 pub fn run(args: Args) -> Outcome {
-    let Args { port, to, class, size, vlan, may_fragment, answer } = args;
+    let Args { port, to, class, size, vlan, may_fragment, udp, answer } = args;
     let (port, class) = (PortName(port), class.map(Class::from_low_bits));
-    let spec = TraceSpec { port, to, class, size, vlan, may_fragment };
+    let spec = TraceSpec { port, to, class, size, vlan, may_fragment, udp };
     let report = answer.client()?.trace(&spec)?;
     answer.show(&report, || format!("{}\n{}", table(&report), report.verdict))?;
     let is_refused = report.outcome == TraceOutcome::Refused;

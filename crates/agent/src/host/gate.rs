@@ -8,12 +8,13 @@ use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time;
 
+use super::growth::{Growth, WINDOW};
 use kernel::netns::Namespace;
 use lossless::{Flow, PortId};
 use model::{GateStatus, SocketsStatus};
 use plane::{Clearance, Gate};
 use port::FrameView;
-use udp_gate::{GuestGate, Share, UdpGate, UnseenStatus};
+use udp_gate::{FullSocket, GuestGate, Share, UdpGate, UnseenStatus, Verdict};
 use units::{Instant, Span};
 use wire::udp::Packet;
 
@@ -29,11 +30,42 @@ pub(super) struct HostGate {
     guests: Vec<Option<Box<Guest>>>,
     /// Which gate the last frame passes.
     asked: Asked,
-    /// The sockets of flows that were held: their addresses and ports.
-    names: HashMap<(PortId, Flow), SocketAddr>,
+    /// The sockets of flows that were held.
+    names: HashMap<(PortId, Flow), Named>,
+    /// By port number: what its sockets lose, and what is for none that is seen.
+    troubles: Vec<Troubles>,
+    /// When the next window of those begins.
+    window_at: time::Instant,
     /// How much time was missed.
     missed: time::Duration,
 }
+
+/// The socket of a flow that was held.
+#[derive(Debug)]
+struct Named {
+    /// Its address and port.
+    socket: SocketAddr,
+    /// How it was when the flow was held last, if we see it ourselves.
+    full: Option<FullSocket>,
+}
+
+/// What a port's notes tell of for as long as it happens.
+#[derive(Debug, Default)]
+struct Troubles {
+    lost: Growth,
+    unseen: Growth,
+}
+
+/// What is counted of a port's sockets since it was attached.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    lost: u64,
+    unseen: u64,
+}
+
+/// How many datagrams of late must be for no socket that is seen before a note tells of it: fewer
+/// fill no socket, and are for one that nobody listens at.
+const UNSEEN_WORTH_A_NOTE: u64 = 100;
 
 /// How many sockets' names are kept. Beyond it all are forgotten: a flow that is still held tells
 /// its socket's again with its next frame.
@@ -73,19 +105,45 @@ impl HostGate {
             guests: Vec::new(),
             asked: Asked::Nobody,
             names: HashMap::new(),
+            troubles: Vec::new(),
+            window_at: time::Instant::now() + WINDOW,
             missed: time::Duration::ZERO,
         }
     }
 
     /// The socket of a flow that was held behind a port, if its frames told.
     pub(super) fn socket(&self, port: PortId, flow: Flow) -> Option<SocketAddr> {
-        self.names.get(&(port, flow)).copied()
+        self.names.get(&(port, flow)).map(|named| named.socket)
     }
 
-    /// Keeps the name of the socket that a frame is held for.
+    /// The same, if the socket is still there, and was not read since a frame was held for it last.
+    pub(super) fn full_socket(&self, port: PortId, flow: Flow) -> Option<SocketAddr> {
+        let (named, gate) = (self.names.get(&(port, flow))?, self.gate.as_ref().ok()?);
+        named.full.is_some_and(|full| gate.is_full(&full)).then_some(named.socket)
+    }
+
+    /// What the gate would say of a frame for a port, as far as we see its sockets ourselves.
+    /// Nothing changes.
+    pub(super) fn outlook(&self, port: PortId, frame: &FrameView<'_>) -> Clearance {
+        match (self.namespace(port), &self.gate) {
+            (Some(namespace), Ok(gate)) => clearance(gate.outlook(namespace, frame)),
+            _ => Clearance::Free,
+        }
+    }
+
+    /// Keeps the name of the socket that a frame is held for, and how it is.
     #[cold]
-    fn note_name(&mut self, port: PortId, flow: Flow, frame: &FrameView<'_>) {
-        if self.names.contains_key(&(port, flow)) {
+    fn note_name(
+        &mut self,
+        port: PortId,
+        flow: Flow,
+        reads: Option<u32>,
+        frame: &FrameView<'_>,
+    ) {
+        let gate = self.gate.as_ref().ok().filter(|_| matches!(self.asked, Asked::Host));
+        let full = gate.zip(reads).and_then(|(gate, reads)| gate.full_socket(reads));
+        if let Some(named) = self.names.get_mut(&(port, flow)) {
+            named.full = full;
             return;
         }
         let mut head = [0; HEADERS];
@@ -97,7 +155,8 @@ impl HostGate {
             self.names.clear();
         }
         let address = packet.destination.to_canonical();
-        self.names.insert((port, flow), SocketAddr::new(address, datagram.destination_port));
+        let socket = SocketAddr::new(address, datagram.destination_port);
+        self.names.insert((port, flow), Named { socket, full });
     }
 
     /// Whether there is a gate, or why not.
@@ -136,6 +195,9 @@ impl HostGate {
     /// Forgets a port; its namespace too, unless another port leads there.
     pub(super) fn unserve(&mut self, port: PortId) {
         self.names.retain(|(named, _), _| *named != port);
+        if let Some(troubles) = self.troubles.get_mut(port.index()) {
+            *troubles = Troubles::default();
+        }
         if let Some(guest) = self.guests.get_mut(port.index()) {
             *guest = None;
         }
@@ -149,7 +211,13 @@ impl HostGate {
 
     /// The UDP sockets behind a port; `None` if they are not watched.
     pub(super) fn sockets(&self, port: PortId) -> Option<SocketsStatus> {
-        let (gate, namespace) = (self.gate.as_ref().ok()?, self.namespace(port)?);
+        self.sockets_of(port.index())
+    }
+
+    /// The same by the port's number.
+    fn sockets_of(&self, number: usize) -> Option<SocketsStatus> {
+        let namespace = self.namespaces.get(number).copied().flatten()?;
+        let gate = self.gate.as_ref().ok()?;
         let Share { watched, untracked, lost } = gate.share(namespace)?;
         let UnseenStatus { datagrams: unseen, last } = gate.unseen(namespace);
         Some(SocketsStatus { watched, untracked, lost, unseen, last_unseen: last })
@@ -158,23 +226,56 @@ impl HostGate {
     /// What a port's operator ought to know, in sentences; nothing if all is well.
     pub(super) fn notes(&self, port: PortId) -> Vec<String> {
         let mut notes = self.guest(port).map(GuestGate::notes).unwrap_or_default();
-        let Some(sockets) = self.sockets(port) else { return notes };
-        let SocketsStatus { untracked, lost, unseen, last_unseen, .. } = sockets;
-        if let Some(last) = last_unseen {
+        let sockets = self.sockets(port);
+        let counts = self.counts(port.index());
+        let late = self.troubles.get(port.index()).map_or(counts, |troubles| Counts {
+            lost: troubles.lost.of_late(counts.lost),
+            unseen: troubles.unseen.of_late(counts.unseen),
+        });
+        if let Some(last) = sockets.and_then(|sockets| sockets.last_unseen)
+            && late.unseen >= UNSEEN_WORTH_A_NOTE
+        {
             notes.push(format!(
-                "{unseen} datagrams were for no UDP socket that is seen, the last for {last}: nobody listens there, or address translation, a macvlan or a namespace in the container leads on, and who is there loses what finds no room"
+                "{} datagrams of the last minutes were for no UDP socket that is seen, the last for {last}: nobody listens there, or address translation, a macvlan or a namespace in the container leads on, and who is there loses what finds no room",
+                late.unseen
             ));
         }
-        if untracked > 0 {
+        if sockets.is_some_and(|sockets| sockets.untracked > 0) {
             notes.push(
                 "some of its UDP sockets are not watched, as there are too many, and lose what they are sent when full"
                     .into(),
             );
         }
-        if lost > 0 {
-            notes.push(format!("its UDP sockets had no room for {lost} datagrams, which are lost"));
+        if late.lost > 0 {
+            notes.push(format!(
+                "its UDP sockets had no room for {} datagrams in the last minutes, which are lost",
+                late.lost
+            ));
         }
         notes
+    }
+
+    /// What is counted of the sockets behind the port with this number, in a container or in a
+    /// guest.
+    fn counts(&self, number: usize) -> Counts {
+        let guest = self.guests.get(number).and_then(Option::as_ref);
+        let guest = guest.map_or(0, |guest| guest.gate.lost());
+        let (lost, unseen) =
+            self.sockets_of(number).map_or((0, 0), |sockets| (sockets.lost, sockets.unseen));
+        Counts { lost: lost + guest, unseen }
+    }
+
+    /// A window of what notes tell of is over.
+    #[cold]
+    fn begin_window(&mut self) {
+        let ports = self.namespaces.len().max(self.guests.len());
+        self.troubles.resize_with(ports, Troubles::default);
+        for number in 0..ports {
+            let Counts { lost, unseen } = self.counts(number);
+            let troubles = &mut self.troubles[number];
+            troubles.lost.turn(lost);
+            troubles.unseen.turn(unseen);
+        }
     }
 
     /// Does what time asks for.
@@ -182,6 +283,15 @@ impl HostGate {
         if let Ok(gate) = &mut self.gate {
             gate.tick();
         }
+        // Who slept through some windows has no news of them.
+        let now = time::Instant::now();
+        for _ in 0..2 {
+            if now >= self.window_at {
+                self.window_at += WINDOW;
+                self.begin_window();
+            }
+        }
+        self.window_at = self.window_at.max(now);
         if !self.guests.is_empty() {
             let now = self.now();
             self.guests.iter_mut().flatten().for_each(|guest| guest.gate.tick(now));
@@ -227,6 +337,16 @@ impl HostGate {
     }
 }
 
+/// A verdict, as the plane has it.
+#[inline]
+fn clearance(verdict: Verdict) -> Clearance {
+    match verdict {
+        Verdict::Free => Clearance::Free,
+        Verdict::Go(flow) => Clearance::Go(Flow(flow.0)),
+        Verdict::Hold(flow, reads) => Clearance::Hold(Flow(flow.0), reads),
+    }
+}
+
 impl Gate for HostGate {
     #[inline]
     fn ask(&mut self, port: PortId, frame: &FrameView<'_>) -> Clearance {
@@ -244,14 +364,11 @@ impl Gate for HostGate {
                 _ => return Clearance::Free,
             },
         };
-        match verdict {
-            udp_gate::Verdict::Free => Clearance::Free,
-            udp_gate::Verdict::Go(flow) => Clearance::Go(Flow(flow.0)),
-            udp_gate::Verdict::Hold(flow, reads) => {
-                self.note_name(port, Flow(flow.0), frame);
-                Clearance::Hold(Flow(flow.0), reads)
-            }
+        let clearance = clearance(verdict);
+        if let Clearance::Hold(flow, reads) = clearance {
+            self.note_name(port, flow, reads, frame);
         }
+        clearance
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! The state of ports, as the API and metrics report it.
 
 use std::cmp::Reverse;
+use std::net::SocketAddr;
 
 use datapath::Flap;
 use lossless::{Aside, PortId};
@@ -68,7 +69,7 @@ pub fn port(
         vlan: spec.vlan.clone(),
         moved_addresses: plane.datapath().moves(*id),
         held_flows: switch.flows(*id).len() as u32,
-        stalled_flows: switch.stalled_flows(*id).count() as u32,
+        stalled_flows: stalled_sockets(plane, *id).count() as u32,
         held_sockets: held_sockets(plane, *id, now),
         udp_sockets: plane.gate().sockets(*id),
         notes: notes.collect(),
@@ -122,13 +123,19 @@ fn held_sockets(plane: &HostPlane, id: PortId, now: Instant) -> Vec<HeldSocket> 
         let silent = Some(now.since(since));
         Some(HeldSocket { socket: gate.socket(id, flow)?, held: frames, silent, stalled: false })
     });
-    let stalled = switch.stalled_flows(id).filter_map(|flow| {
-        Some(HeldSocket { socket: gate.socket(id, flow)?, held: 0, silent: None, stalled: true })
-    });
+    let stalled = stalled_sockets(plane, id)
+        .map(|socket| HeldSocket { socket, held: 0, silent: None, stalled: true });
     let mut sockets: Vec<_> = aside.chain(stalled).collect();
     sockets.sort_by_key(|socket| (Reverse(socket.held), socket.socket));
     sockets.truncate(MOST_SOCKETS);
     sockets
+}
+
+/// The stalled sockets behind a port: of those that the switch remembers, the ones that are still
+/// there, and were not read since. What the switch remembers of others ends with the next frame.
+pub fn stalled_sockets(plane: &HostPlane, id: PortId) -> impl Iterator<Item = SocketAddr> {
+    let gate = plane.gate();
+    plane.switch().stalled_flows(id).filter_map(move |flow| gate.full_socket(id, flow))
 }
 
 /// Why a port is as it is, in a line.

@@ -18,14 +18,14 @@ use model::{
     TraceSession, TraceSpec, TraceTable,
 };
 use overlay::Form;
-use plane::Leaving;
+use plane::{Clearance, Leaving};
 use port::{FrameView, Slot};
 use tunnel::Admission;
 use units::{Instant, Mac};
 
 use self::frame::{Frame, LENGTHS, Target};
-use super::Host;
 use super::attached::Attached;
+use super::{Host, report};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,9 @@ pub(crate) enum TraceError {
         /// The address.
         address: IpAddr,
     },
+    /// Only datagrams have a UDP port.
+    #[error("only a datagram has a UDP port: give the IP address that it is for")]
+    NoDatagram,
     /// No frame is so long, or so short.
     #[error("a frame of {0} bytes cannot be: choose {min} to {max}", min = LENGTHS.start(), max = LENGTHS.end())]
     Length(u32),
@@ -81,6 +84,9 @@ impl Host {
         }
         let network = self.plane.datapath().config(from.id).network;
         let target = self.target(from, network, spec)?;
+        if spec.udp.is_some() && matches!(target, Target::Mac(_)) {
+            return Err(TraceError::NoDatagram);
+        }
         let walk = Walk { host: self, now: self.now(), from, network, hops: Vec::new() };
         Ok(walk.to(spec, &target))
     }
@@ -211,7 +217,7 @@ impl Walk<'_> {
         let ends: Vec<_> = egresses
             .iter()
             .map(|egress| match egress {
-                Egress::Port(outlook) => self.port(outlook),
+                Egress::Port(outlook) => self.port(outlook, &frame, spec.udp.is_some()),
                 Egress::Far(flow, outlook) => self.far(*flow, outlook, &frame),
             })
             .collect();
@@ -275,7 +281,12 @@ impl Walk<'_> {
     }
 
     /// What becomes of the frame at a port, and the same in a sentence.
-    fn port(&mut self, egress: &EgressOutlook) -> (TraceOutcome, String) {
+    fn port(
+        &mut self,
+        egress: &EgressOutlook,
+        frame: &Frame,
+        is_for_socket: bool,
+    ) -> (TraceOutcome, String) {
         let plane = &self.host.plane;
         let (id, name) = (egress.port, self.host.name(egress.port));
         let held = |why: &str| Some((TraceOutcome::Held, why.to_owned()));
@@ -283,6 +294,7 @@ impl Walk<'_> {
             Fate::Refused(reason) => Some((TraceOutcome::Refused, reason.name().to_owned())),
             _ if let Some(failure) = plane.failure(id) => held(&failure.to_string()),
             _ if plane.device(id).is_down() => held("nobody is there to take it"),
+            _ if let Some(bad) = self.at_socket(id, frame) => Some(bad),
             Fate::Waits => held("there is no room in the egress's queue"),
             Fate::Switched if egress.ready_at > self.now => held(&format!(
                 "its rate lets the next frame go in {}",
@@ -293,11 +305,39 @@ impl Walk<'_> {
         };
         let (outcome, reason) = self.end_at(name.clone(), egress, bad);
         let sentence = match (outcome, reason) {
-            (_, None) => format!("delivered to `{name}`"),
+            (_, None) => {
+                let socket = report::stalled_sockets(plane, id).next().filter(|_| !is_for_socket);
+                let but = socket.map_or(String::new(), |socket| {
+                    format!(
+                        "; what is for UDP socket {socket} there is refused, as it takes nothing (`--udp {}`)",
+                        socket.port()
+                    )
+                });
+                format!("delivered to `{name}`{but}")
+            }
             (TraceOutcome::Refused, Some(why)) => format!("refused for `{name}`: {why}"),
             (_, Some(why)) => format!("held for `{name}`: {why}"),
         };
         (outcome, sentence)
+    }
+
+    /// What a port's gate does to the frame before the device has it, if its socket has no room or
+    /// others wait for it.
+    fn at_socket(&self, port: PortId, frame: &Frame) -> Option<(TraceOutcome, String)> {
+        let (switch, gate) = (self.host.plane.switch(), self.host.plane.gate());
+        let waits = |flow| switch.aside(port).any(|aside| aside.flow == flow);
+        let held = |why: &str| Some((TraceOutcome::Held, why.to_owned()));
+        match gate.outlook(port, &FrameView::plain(&frame.bytes)) {
+            Clearance::Hold(flow, _) if switch.stalled_flows(port).any(|it| it == flow) => Some((
+                TraceOutcome::Refused,
+                "socket_stalled: its UDP socket takes nothing".into(),
+            )),
+            Clearance::Hold(..) => held("its UDP socket is full"),
+            Clearance::Go(flow) if waits(flow) => {
+                held("others for the same UDP socket wait, and it goes behind them")
+            }
+            Clearance::Go(_) | Clearance::Free => None,
+        }
     }
 
     /// What becomes of the frame on its way to a far host, and the same in a sentence.

@@ -62,7 +62,7 @@ impl Frame {
         }
         let room = (spec.size as usize - bytes.len()).min(u16::MAX.into());
         if let Some(to) = packet {
-            put_headers(&mut bytes, port, to, room, spec.may_fragment);
+            put_headers(&mut bytes, port, to, room, spec);
         }
         bytes.resize(spec.size as usize, 0);
         Self { bytes }
@@ -74,14 +74,13 @@ impl Frame {
     }
 }
 
-/// Puts the headers of a datagram from a port's machine, whose packet has so many bytes, and may be
-/// fragmented or not.
+/// Puts the headers of a datagram from a port's machine, whose packet has so many bytes.
 fn put_headers(
     bytes: &mut Vec<u8>,
     port: &PortSpec,
     to: IpAddr,
     packet_len: usize,
-    may_fragment: bool,
+    spec: &TraceSpec,
 ) {
     const FITS: &str = "a packet of no more than 65,535 bytes";
     let own = addresses(port).find(|own| own.is_ipv4() == to.is_ipv4());
@@ -94,7 +93,7 @@ fn put_headers(
             };
             let payload_len = packet_len - ipv4::Header::LEN;
             let header = ipv4::Header::new(from, to, protocol::UDP, payload_len).expect(FITS);
-            let header = if may_fragment { header.may_fragment() } else { header };
+            let header = if spec.may_fragment { header.may_fragment() } else { header };
             bytes.extend(header.as_bytes());
             ipv4::Header::LEN
         }
@@ -112,7 +111,8 @@ fn put_headers(
         }
     };
     let payload_len = (packet_len - ip_len).saturating_sub(udp::Header::LEN);
-    bytes.extend(udp::Header::new(DISCARD, DISCARD, payload_len).expect(FITS).as_bytes());
+    let to = spec.udp.unwrap_or(DISCARD);
+    bytes.extend(udp::Header::new(DISCARD, to, payload_len).expect(FITS).as_bytes());
 }
 
 /// The IP addresses that a port was declared with.

@@ -4,6 +4,8 @@ use std::thread::JoinHandle;
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
+use model::TraceOutcome;
+
 use super::*;
 
 /// Datagrams that go to and fro between two containers until somebody has seen enough.
@@ -117,6 +119,70 @@ fn a_socket_that_is_never_read_stops_nobody_else_and_is_named() {
         assert!(table.contains("c1: UDP socket 10.9.0.2:7 takes nothing"), "{table}");
     });
     assert!(balanced(&client.status().unwrap()));
+}
+
+/// Sends to a container's silent socket until what is for it is refused, and ends.
+fn stall(world: &World, client: &Client, target: std::net::SocketAddr) {
+    let (over, before) = (AtomicBool::new(false), refused(client, 1));
+    thread::scope(|scope| {
+        scope.spawn(|| pester(world, &[target], &over));
+        until(|| refused(client, 1) > before);
+        over.store(true, Ordering::Relaxed);
+    });
+    until(|| client.port(&name(1)).unwrap().held_flows == 0);
+    assert_eq!(client.port(&name(1)).unwrap().stalled_flows, 1);
+}
+
+#[test]
+fn a_stalled_socket_is_named_until_it_is_read_or_closed() {
+    let mut world = World::new(2);
+    let client = world.start(2);
+    world.greet(0, 1);
+    let to_socket = ["--port", "c0", "--to", "10.9.0.2", "--udp", "7"];
+    let ends = |end: &dyn Fn(UdpSocket)| {
+        let silent = world.udp(1);
+        stall(&world, &client, silent.local_addr().unwrap());
+        let (code, report) = world.trace(&to_socket);
+        assert_eq!((code, report.outcome), (Some(3), TraceOutcome::Refused), "{report:?}");
+        let said = "refused for `c1`: socket_stalled: its UDP socket takes nothing";
+        assert_eq!(report.verdict, said);
+        let (code, report) = world.trace(&to_socket[..4]);
+        assert_eq!((code, report.outcome), (Some(0), TraceOutcome::Delivered), "{report:?}");
+        let but = "; what is for UDP socket 10.9.0.2:7 there is refused, as it takes nothing";
+        assert!(report.verdict.contains(but), "{report:?}");
+        // Nobody sends any more: its end is seen all the same.
+        end(silent);
+        until(|| client.port(&name(1)).unwrap().stalled_flows == 0);
+        assert_eq!(client.port(&name(1)).unwrap().held_sockets, []);
+        let (code, report) = world.trace(&to_socket);
+        assert_eq!((code, report.verdict.as_str()), (Some(0), "delivered to `c1`"));
+    };
+    ends(&|silent| {
+        silent.set_nonblocking(true).unwrap();
+        while silent.recv(&mut [0; 32]).is_ok() {}
+    });
+    ends(&drop);
+}
+
+#[test]
+fn a_stray_datagram_is_worth_no_note() {
+    let mut world = World::new(2);
+    let client = world.start(2);
+    world.greet(0, 1);
+    let from = world.udp(0);
+    let send = || from.send_to(&[0; 20], "10.9.0.2:4").map(drop);
+    // Who listens nowhere is known after all sockets were looked at.
+    until(|| {
+        let _ = send();
+        client.port(&name(1)).unwrap().udp_sockets.unwrap().unseen > 0
+    });
+    assert_eq!(client.port(&name(1)).unwrap().notes, [""; 0]);
+    // The kernel tells the sender that nobody is there: every other call fails.
+    (0..300).for_each(|_| drop(send()));
+    until(|| {
+        let notes = client.port(&name(1)).unwrap().notes;
+        notes.iter().any(|note| note.contains("for no UDP socket that is seen"))
+    });
 }
 
 #[test]

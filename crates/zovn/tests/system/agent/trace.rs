@@ -5,7 +5,7 @@ use model::{TraceHop, TraceOutcome, TraceReport};
 use super::*;
 
 impl World {
-    fn trace(&self, words: &[&str]) -> (Option<i32>, TraceReport) {
+    pub(super) fn trace(&self, words: &[&str]) -> (Option<i32>, TraceReport) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
         command.args(["trace", "--json"]).args(words).arg("--socket").arg(self.socket());
         let output = command.output().unwrap();
@@ -79,6 +79,7 @@ fn what_cannot_be_traced_is_said() {
         size,
         vlan: None,
         may_fragment: false,
+        udp: None,
     };
     for (spec, part) in [
         (spec("10.9.0.77", 60), "no port that `c0` can reach was declared with 10.9.0.77"),

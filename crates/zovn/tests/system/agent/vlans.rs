@@ -221,6 +221,7 @@ fn an_address_may_be_in_each_vlan_and_a_port_stays_in_its_own() {
         size: 60,
         vlan: None,
         may_fragment: false,
+        udp: None,
     };
     let verdict = client.trace(&trace).unwrap().verdict;
     assert!(verdict.contains("v3"), "{verdict}");

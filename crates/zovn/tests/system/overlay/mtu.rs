@@ -176,6 +176,7 @@ fn a_trace_tells_in_how_many_pieces_a_frame_goes() {
             size,
             vlan: None,
             may_fragment,
+            udp: None,
         };
         let verdict = |size, may| world.client(0).trace(&spec(size, may)).unwrap().verdict;
         assert_eq!(verdict(1000, true), "sent to 192.168.0.2");
