@@ -204,7 +204,7 @@ impl Client {
         condition: Condition,
         networks: &[NetworkSpec],
     ) -> Result<NetworksReplaced, ClientError> {
-        self.put_if(condition, NETWORKS, &networks)
+        self.ask_if(condition, Method::PUT, NETWORKS, Some(&networks))
     }
 
     /// Adds a virtual network, or replaces the one with its name.
@@ -228,7 +228,7 @@ impl Client {
         condition: Condition,
         network: &NetworkSpec,
     ) -> Result<NetworksReplaced, ClientError> {
-        self.put_if(condition, &network_path(&network.name), network)
+        self.ask_if(condition, Method::PUT, &network_path(&network.name), Some(network))
     }
 
     /// Removes a virtual network.
@@ -239,6 +239,20 @@ impl Client {
     /// attached is in it.
     pub fn remove_network(&self, name: &NetworkName) -> Result<NetworksReplaced, ClientError> {
         self.ask(Method::DELETE, &network_path(name), None::<&()>)
+    }
+
+    /// Removes a virtual network, if a condition is met.
+    ///
+    /// # Errors
+    ///
+    /// As of [`remove_network`](Self::remove_network); and [`ClientError::Refused`] with 412 if the
+    /// networks are of another generation.
+    pub fn remove_network_if(
+        &self,
+        condition: Condition,
+        name: &NetworkName,
+    ) -> Result<NetworksReplaced, ClientError> {
+        self.ask_if(condition, Method::DELETE, &network_path(name), None::<&()>)
     }
 
     /// Whether frames flow: `false` while the agent drains, and while nobody listens.
@@ -299,17 +313,17 @@ impl Client {
         String::from_utf8(body.into()).map_err(|source| self.broken("GET /metrics", source))
     }
 
-    fn put_if(
+    fn ask_if(
         &self,
         condition: Condition,
+        method: Method,
         path: &str,
-        body: &impl Serialize,
+        body: Option<&impl Serialize>,
     ) -> Result<NetworksReplaced, ClientError> {
         let Condition { generation, dry_run } = condition;
-        let line = format!("PUT {path}");
+        let line = format!("{method} {path}");
         let query = if dry_run { "?dry_run=true" } else { "" };
-        let mut request =
-            self.request(&line, Method::PUT, &format!("{path}{query}"), Some(body))?;
+        let mut request = self.request(&line, method, &format!("{path}{query}"), body)?;
         if let Some(generation) = generation {
             let tag = HeaderValue::from_str(&generation.tag()).expect("digits and quotes");
             request.headers_mut().insert(IF_MATCH, tag);

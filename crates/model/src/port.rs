@@ -494,6 +494,11 @@ impl PortSpec {
         if self.quota == Some(0) {
             return wrong("a quota is of at least one frame: raise `quota` above 0");
         }
+        if self.quota.is_some_and(|quota| quota > self.ingress.frames) {
+            return wrong(
+                "`quota` is above the `frames` of `ingress`, which hold the sender back before: lower it, or leave it out",
+            );
+        }
         let is_wrong = |pinned: &PinnedAddress| !is_machine(pinned.mac) || pinned.vlan > 4094;
         if self.pinned.iter().any(is_wrong) {
             return wrong("`pinned` has a group address, a zero one, or a VLAN above 4094");
@@ -653,13 +658,19 @@ impl PortSpec {
 
     /// The port as it is after a change.
     pub fn changed(&self, change: &PortChange) -> Self {
+        let ingress = self.ingress.changed(change.ingress);
+        // A quota of all that is allowed is none.
+        let quota = match change.quota {
+            Some(quota) => Some(quota).filter(|quota| *quota != ingress.frames),
+            None => self.quota.filter(|quota| *quota < ingress.frames),
+        };
         Self {
             rate: RateChange::of(self.rate, change.rate),
             send_rate: RateChange::of(self.send_rate, change.send_rate),
             egress: self.egress.changed(change.egress),
-            ingress: self.ingress.changed(change.ingress),
+            ingress,
             class: change.class.unwrap_or(self.class),
-            quota: change.quota.or(self.quota),
+            quota,
             scheduling: change.scheduling.unwrap_or(self.scheduling),
             storm: change.storm.unwrap_or(self.storm),
             ..self.clone()
@@ -679,7 +690,6 @@ impl PortSpec {
             egress: limits(wanted.egress),
             ingress: limits(wanted.ingress),
             class: Some(wanted.class),
-            // A quota of all that is allowed is none.
             quota: Some(wanted.quota.unwrap_or(wanted.ingress.frames)),
             scheduling: Some(wanted.scheduling),
             storm: Some(wanted.storm),
@@ -855,6 +865,23 @@ mod tests {
         for right in ["eth0", "eth0.100", "fifteen-letters", "-"] {
             assert_eq!(complaint(named(right)), None, "{right}");
         }
+    }
+
+    #[test]
+    fn a_quota_is_within_what_ingress_holds() {
+        complains(|port| port.quota = Some(1025), "`quota` is above the `frames` of `ingress`");
+        assert_eq!(complaint(|port| port.quota = Some(1024)), None);
+        let port = PortSpec { quota: Some(64), ..container() };
+        let after = |ingress, quota| {
+            let ingress = LimitsChange { frames: ingress, ..LimitsChange::default() };
+            port.changed(&PortChange { ingress, quota, ..PortChange::default() })
+        };
+        assert_eq!(after(None, Some(32)).quota, Some(32));
+        // A quota of all that may be held is none, whichever of the two is changed.
+        assert_eq!(after(None, Some(1024)).quota, None);
+        assert_eq!(after(Some(64), None).quota, None);
+        assert_eq!(after(Some(65), None).quota, Some(64));
+        assert!(after(Some(32), Some(64)).check().is_err());
     }
 
     #[test]

@@ -15,6 +15,7 @@
 mod capture;
 mod client;
 mod container;
+mod delete;
 mod demo;
 mod ending;
 mod endpoint;
@@ -60,6 +61,7 @@ enum Command {
     Set(ports::SetArgs),
     Detach(ports::DetachArgs),
     Apply(networks::ApplyArgs),
+    Delete(delete::Args),
     Get(get::Args),
     Capture(capture::Args),
     Trace(trace::Args),
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Set(args) => ports::set(args),
         Command::Detach(args) => ports::detach(args),
         Command::Apply(args) => networks::apply(args),
+        Command::Delete(args) => delete::run(args),
         Command::Get(args) => get::run(args),
         Command::Capture(args) => capture::run(args),
         Command::Trace(args) => trace::run(args),

@@ -1,16 +1,16 @@
-//! `zovn apply`: the virtual networks of an agent.
+//! `zovn apply`, `zovn delete network`: the virtual networks of an agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use api::Condition;
 use model::{Generation, Member, NetworkName, NetworkSpec, NetworksStatus};
+use serde::Serialize;
 use units::Mac;
 
-use crate::client::AgentArgs;
+use crate::client::AnswerArgs;
 use crate::ending::Outcome;
 use crate::table::{headed, text};
 
@@ -19,10 +19,11 @@ Examples:
   zovn apply networks.toml                   the agent at its usual place
   zovn apply networks.toml --dry-run         only say what would change, and whether it can
   zovn apply networks.toml --prune           remove networks that the file does not have, members and all
+  zovn apply networks.toml --json            what has changed, for scripts
   zovn apply networks.toml --network blue    only this one of the file; the agent keeps the others
   site-networks | zovn apply -               what another program prints
 
-docs/overlay.md shows a file.";
+`zovn delete network` removes one, `zovn get networks` shows them; docs/overlay.md shows a file.";
 
 /// Replace all virtual networks of an agent by those of a file.
 ///
@@ -49,7 +50,47 @@ pub struct ApplyArgs {
     #[arg(long, value_name = "GENERATION")]
     if_match: Option<u64>,
     #[command(flatten)]
-    agent: AgentArgs,
+    answer: AnswerArgs,
+}
+
+/// Remove a virtual network from an agent; the others stay.
+///
+/// It is refused while a port is in it: detach the port first.
+#[derive(clap::Args)]
+pub struct DeleteArgs {
+    /// The network's name.
+    name: String,
+    /// Change nothing: only say whether the agent would remove it.
+    #[arg(long)]
+    dry_run: bool,
+    /// Only if the agent's networks are of this generation.
+    #[arg(long, value_name = "GENERATION")]
+    if_match: Option<u64>,
+    #[command(flatten)]
+    answer: AnswerArgs,
+}
+
+/// What was replaced, or would be, as JSON.
+#[derive(Serialize)]
+struct Applied<'a> {
+    /// The networks' generation after it.
+    generation: Generation,
+    /// Whether nothing was changed, as that was not asked for.
+    dry_run: bool,
+    /// What differs, by name.
+    changes: Vec<Described<'a>>,
+}
+
+/// A change of a network, as JSON.
+#[derive(Serialize)]
+struct Described<'a> {
+    change: &'static str,
+    network: &'a NetworkName,
+    vni: u32,
+    members: usize,
+    members_added: usize,
+    members_changed: usize,
+    members_removed: usize,
 }
 
 /// Why a file is not applied.
@@ -75,9 +116,9 @@ fn list(networks: &[NetworkSpec]) -> String {
 
 /// Sends a file's networks, or one of them.
 pub fn apply(args: ApplyArgs) -> Outcome {
-    let ApplyArgs { file, network: one, prune, dry_run, if_match, agent } = args;
+    let ApplyArgs { file, network: one, prune, dry_run, if_match, answer } = args;
     let mut networks = agent::load_networks(&file)?;
-    let client = agent.client()?;
+    let client = answer.client()?;
     let status = client.networks()?;
     let mut kept = Vec::new();
     if let Some(name) = one {
@@ -104,20 +145,37 @@ pub fn apply(args: ApplyArgs) -> Outcome {
         [network] if !kept.is_empty() => client.set_network_if(condition, network)?,
         _ => client.set_networks_if(condition, &networks)?,
     };
-    let mut stdout = io::stdout().lock();
-    if dry_run {
-        for change in &changes {
-            writeln!(stdout, "{change}")?;
+    let generation = applied.generation;
+    let described = changes.iter().map(Change::described).collect();
+    answer.show(&Applied { generation, dry_run, changes: described }, || {
+        let said = |networks: &mut dyn Iterator<Item = &NetworkSpec>| {
+            let (mut count, mut members) = (0, 0);
+            networks.for_each(|network| {
+                (count, members) = (count + 1, members + network.members.len());
+            });
+            format!("networks: {count}, members: {members}")
+        };
+        if !dry_run {
+            return format!("generation {generation} ({})", said(&mut networks.iter()));
         }
-    }
-    let stays = if dry_run { " stays" } else { "" };
-    let members: usize = networks.iter().map(|network| network.members.len()).sum();
-    writeln!(
-        stdout,
-        "generation {}{stays} (networks: {}, members: {members})",
-        applied.generation,
-        networks.len()
-    )?;
+        let mut lines: Vec<_> = changes.iter().map(ToString::to_string).collect();
+        let after = said(&mut networks.iter().chain(kept.iter().copied()));
+        lines.push(format!("a dry run: generation {generation} stays; applied, there are {after}"));
+        lines.join("\n")
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Removes a network.
+pub fn delete(args: DeleteArgs) -> Outcome {
+    let DeleteArgs { name, dry_run, if_match, answer } = args;
+    let (condition, name) =
+        (Condition { generation: if_match.map(Generation), dry_run }, NetworkName(name));
+    let removed = answer.client()?.remove_network_if(condition, &name)?;
+    answer.show(&removed, || match dry_run {
+        true => format!("a dry run: network `{name}` stays (generation {})", removed.generation),
+        false => format!("network `{name}` is removed (generation {})", removed.generation),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -146,30 +204,56 @@ fn changes<'a>(
     names.into_iter().filter_map(change).collect()
 }
 
-impl fmt::Display for Change<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sign, network) = match self {
-            Self::Added(network) => ('+', network),
-            Self::Changed { to, .. } => ('~', to),
-            Self::Removed(network) => ('-', network),
+impl Change<'_> {
+    fn described(&self) -> Described<'_> {
+        let (change, network) = match self {
+            Self::Added(network) => ("added", network),
+            Self::Changed { to, .. } => ("changed", to),
+            Self::Removed(network) => ("removed", network),
         };
         let NetworkSpec { name, vni, members, .. } = network;
-        write!(f, "{sign} {name} (vni {vni}, members: {})", members.len())?;
-        let Self::Changed { from, to } = self else { return Ok(()) };
-        let share = if from.share == to.share { "" } else { ", share changed" };
-        let by_mac = |network: &'_ NetworkSpec| -> BTreeMap<Mac, Member> {
-            network.members.iter().map(|member| (member.mac, member.clone())).collect()
+        let by_mac = |members: &'_ [Member]| -> BTreeMap<Mac, Member> {
+            members.iter().map(|member| (member.mac, member.clone())).collect()
         };
-        let (from, to) = (by_mac(from), by_mac(to));
-        let added = to.keys().filter(|mac| !from.contains_key(mac)).count();
-        let removed = from.keys().filter(|mac| !to.contains_key(mac)).count();
-        let changed =
-            to.iter().filter(|(mac, to)| from.get(mac).is_some_and(|from| from != *to)).count();
-        write!(f, ": {added} added, {changed} changed, {removed} removed{share}")
+        let (from, to) = match self {
+            Self::Added(to) => (BTreeMap::new(), by_mac(&to.members)),
+            Self::Changed { from, to } => (by_mac(&from.members), by_mac(&to.members)),
+            Self::Removed(from) => (by_mac(&from.members), BTreeMap::new()),
+        };
+        let is_changed =
+            |(mac, to): &(&Mac, &Member)| from.get(mac).is_some_and(|from| from != *to);
+        Described {
+            change,
+            network: name,
+            vni: *vni,
+            members: members.len(),
+            members_added: to.keys().filter(|mac| !from.contains_key(mac)).count(),
+            members_changed: to.iter().filter(is_changed).count(),
+            members_removed: from.keys().filter(|mac| !to.contains_key(mac)).count(),
+        }
     }
 }
 
-/// A line for each member, and for each network without one.
+impl fmt::Display for Change<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match self {
+            Self::Added(_) => '+',
+            Self::Changed { .. } => '~',
+            Self::Removed(_) => '-',
+        };
+        let Described { network, vni, members, .. } = self.described();
+        write!(f, "{sign} {network} (vni {vni}, members: {members})")?;
+        let Self::Changed { from, to } = self else { return Ok(()) };
+        let share = if from.share == to.share { "" } else { ", share changed" };
+        let Described { members_added, members_changed, members_removed, .. } = self.described();
+        write!(
+            f,
+            ": {members_added} added, {members_changed} changed, {members_removed} removed{share}"
+        )
+    }
+}
+
+/// A line for each member, and for each network without one; the generation below.
 pub fn table(status: &NetworksStatus) -> String {
     let mut table = headed(["network", "vni", "member", "vtep", "label", "here", "addresses"]);
     for network in &status.networks {
@@ -190,7 +274,7 @@ pub fn table(status: &NetworksStatus) -> String {
             table.add_row(first.iter().chain(&rest));
         }
     }
-    text(table)
+    format!("{}\ngeneration {}", text(table), status.generation)
 }
 
 #[cfg(test)]
@@ -222,6 +306,7 @@ mod tests {
                 "blue     100  02:00:00:00:00:01  192.0.2.1  7      yes   10.0.0.1 fd00::1",
                 "blue     100  02:00:00:00:00:02  192.0.2.2  7      no    10.0.0.2 fd00::1",
                 "red      2",
+                "generation 3",
             ]
         );
     }

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::ArgGroup;
 use model::{
-    Attachment, LimitsChange, NetworkName, NoRate, PortChange, PortName, PortSpec, PortStatus,
-    RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
+    Attachment, Limits, LimitsChange, NetworkName, NoRate, PortChange, PortName, PortSpec,
+    PortStatus, RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
 };
 use units::{Class, Mac, Prefix, Rate};
 
@@ -182,7 +182,7 @@ Examples:
 /// Change a port of an agent while frames flow; what is not named stays.
 ///
 /// What a port is attached to, its addresses, its network and its VLANs stay as long as it is
-/// attached: detach it, and attach it anew.
+/// attached: detach it, and attach it anew. Printed is what has changed.
 #[derive(clap::Args)]
 #[command(after_long_help = SET_EXAMPLES)]
 pub struct SetArgs {
@@ -197,7 +197,7 @@ pub struct SetArgs {
 /// Drain a port of an agent, and detach it.
 ///
 /// What is held for it is delivered for up to a second, the rest is refused. Its interface is
-/// removed. Printed is the port as it was at its end.
+/// removed. Printed is what became of its frames, and by `--json` the port as it was at its end.
 #[derive(clap::Args)]
 pub struct DetachArgs {
     /// The port's name.
@@ -209,24 +209,71 @@ pub struct DetachArgs {
 /// Attaches a port.
 pub fn attach(args: AttachArgs) -> Outcome {
     let answer = args.answer.clone();
-    end(&answer.client()?.attach(&declared(args)?)?, &answer)
+    let port = answer.client()?.attach(&declared(args)?)?;
+    answer.show(&port, || table(std::slice::from_ref(&port)))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Changes a port.
 pub fn set(args: SetArgs) -> Outcome {
     let SetArgs { name, settings, answer } = args;
-    end(&answer.client()?.change(&PortName(name), &settings.change())?, &answer)
+    let (client, name) = (answer.client()?, PortName(name));
+    let before = client.port(&name)?;
+    let after = client.change(&name, &settings.change())?;
+    answer.show(&after, || changed(&before, &after))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Detaches a port.
 pub fn detach(args: DetachArgs) -> Outcome {
     let DetachArgs { name, answer } = args;
-    end(&answer.client()?.detach(&PortName(name))?, &answer)
+    let port = answer.client()?.detach(&PortName(name))?;
+    answer.show(&port, || {
+        let [to, from] = [&port.egress.total, &port.ingress.total].map(|ledger| {
+            format!("{} frames delivered, {} refused", ledger.delivered, ledger.refused_total())
+        });
+        format!("port `{}` is detached; to it: {to}; from it: {from}", port.name)
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn end(port: &PortStatus, answer: &AnswerArgs) -> Outcome {
-    answer.show(port, || table(std::slice::from_ref(port)))?;
-    Ok(ExitCode::SUCCESS)
+/// What a change has changed, in a line.
+fn changed(before: &PortStatus, after: &PortStatus) -> String {
+    fn or_none(value: Option<impl ToString>) -> String {
+        value.map_or("none".into(), |value| value.to_string())
+    }
+    let limits = |limits: Limits| match limits.bytes == Limits::frames(1).bytes {
+        true => format!("{} frames", limits.frames),
+        false => format!("{} frames, {}", limits.frames, limits.bytes),
+    };
+    let scheduling = |scheduling| match scheduling {
+        Scheduling::Strict => "strict".into(),
+        Scheduling::Weighted(weights) => weights.map(|weight| weight.to_string()).join(","),
+    };
+    let storm = |StormLimits { broadcast, multicast, unknown }: StormLimits| {
+        format!("{broadcast},{multicast},{unknown}")
+    };
+    let settings = |port: &PortStatus| {
+        [
+            ("rate", or_none(port.rate)),
+            ("send rate", or_none(port.send_rate)),
+            ("egress", limits(port.egress_limits)),
+            ("ingress", limits(port.ingress_limits)),
+            ("class", port.class.pcp().to_string()),
+            ("quota", or_none(port.quota)),
+            ("scheduling", scheduling(port.scheduling)),
+            ("storm", storm(port.storm)),
+        ]
+    };
+    let pairs = settings(before).into_iter().zip(settings(after));
+    let changes: Vec<_> = pairs
+        .filter(|(before, after)| before != after)
+        .map(|((what, before), (_, after))| format!("{what}: {before} → {after}"))
+        .collect();
+    match changes.is_empty() {
+        true => format!("port `{}` is so already", after.name),
+        false => format!("port `{}`: {}", after.name, changes.join("; ")),
+    }
 }
 
 /// The declaration of what is to be attached.

@@ -133,13 +133,7 @@ impl HostGate {
 
     /// Keeps the name of the socket that a frame is held for, and how it is.
     #[cold]
-    fn note_name(
-        &mut self,
-        port: PortId,
-        flow: Flow,
-        reads: Option<u32>,
-        frame: &FrameView<'_>,
-    ) {
+    fn note_name(&mut self, port: PortId, flow: Flow, reads: Option<u32>, frame: &FrameView<'_>) {
         let gate = self.gate.as_ref().ok().filter(|_| matches!(self.asked, Asked::Host));
         let full = gate.zip(reads).and_then(|(gate, reads)| gate.full_socket(reads));
         if let Some(named) = self.names.get_mut(&(port, flow)) {

@@ -123,8 +123,12 @@ fn held_sockets(plane: &HostPlane, id: PortId, now: Instant) -> Vec<HeldSocket> 
         let silent = Some(now.since(since));
         Some(HeldSocket { socket: gate.socket(id, flow)?, held: frames, silent, stalled: false })
     });
-    let stalled = stalled_sockets(plane, id)
-        .map(|socket| HeldSocket { socket, held: 0, silent: None, stalled: true });
+    let stalled = stalled_sockets(plane, id).map(|socket| HeldSocket {
+        socket,
+        held: 0,
+        silent: None,
+        stalled: true,
+    });
     let mut sockets: Vec<_> = aside.chain(stalled).collect();
     sockets.sort_by_key(|socket| (Reverse(socket.held), socket.socket));
     sockets.truncate(MOST_SOCKETS);

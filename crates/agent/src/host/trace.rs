@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use datapath::{Answer, Explained, LONGEST_ANSWER, Network, Remote};
 use lossless::{Audience, EgressOutlook, Fate, Flow, PortId, Reason, Size};
 use model::{
-    PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
+    Attachment, PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
     TraceSession, TraceSpec, TraceTable,
 };
 use overlay::Form;
@@ -26,6 +26,12 @@ use units::{Instant, Mac};
 use self::frame::{Frame, LENGTHS, Target};
 use super::attached::Attached;
 use super::{Host, report};
+
+/// An Ethernet header's length, in bytes (802.3 §3.2).
+const ETHERNET_LEN: u32 = 14;
+
+/// An 802.1Q tag's length, in bytes (802.1Q §9.4).
+const TAG_LEN: u32 = 4;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +51,20 @@ pub(crate) enum TraceError {
         port: PortName,
         /// The address.
         address: IpAddr,
+    },
+    /// The sender's own kernel would not send it.
+    #[error(
+        "the machine behind `{port}` sends no frame of {size} bytes: its `mtu` of {mtu} allows {most}"
+    )]
+    BeyondMtu {
+        /// The port that sends.
+        port: PortName,
+        /// How long the frame is.
+        size: u32,
+        /// The port's largest packet.
+        mtu: u32,
+        /// The longest frame with such a packet.
+        most: u32,
     },
     /// Only datagrams have a UDP port.
     #[error("only a datagram has a UDP port: give the IP address that it is for")]
@@ -87,8 +107,22 @@ impl Host {
         if spec.udp.is_some() && matches!(target, Target::Mac(_)) {
             return Err(TraceError::NoDatagram);
         }
+        self.check_length(from, spec)?;
         let walk = Walk { host: self, now: self.now(), from, network, hops: Vec::new() };
         Ok(walk.to(spec, &target))
+    }
+
+    /// Whether the machine behind a port sends a frame of the length. A guest may send longer
+    /// packets than it is told.
+    fn check_length(&self, from: &Attached, spec: &TraceSpec) -> Result<(), TraceError> {
+        let tag_len = if spec.class.is_some() || spec.vlan.is_some() { TAG_LEN } else { 0 };
+        let (size, mtu) = (spec.size, from.mtu);
+        let most = ETHERNET_LEN + tag_len + mtu;
+        if size > most && matches!(from.spec.attach, Attachment::Container { .. }) {
+            let port = spec.port.clone();
+            return Err(TraceError::BeyondMtu { port, size, mtu, most });
+        }
+        Ok(())
     }
 
     /// Whom a frame is for that is for this address.
@@ -328,10 +362,9 @@ impl Walk<'_> {
         let waits = |flow| switch.aside(port).any(|aside| aside.flow == flow);
         let held = |why: &str| Some((TraceOutcome::Held, why.to_owned()));
         match gate.outlook(port, &FrameView::plain(&frame.bytes)) {
-            Clearance::Hold(flow, _) if switch.stalled_flows(port).any(|it| it == flow) => Some((
-                TraceOutcome::Refused,
-                "socket_stalled: its UDP socket takes nothing".into(),
-            )),
+            Clearance::Hold(flow, _) if switch.stalled_flows(port).any(|it| it == flow) => {
+                Some((TraceOutcome::Refused, "socket_stalled: its UDP socket takes nothing".into()))
+            }
             Clearance::Hold(..) => held("its UDP socket is full"),
             Clearance::Go(flow) if waits(flow) => {
                 held("others for the same UDP socket wait, and it goes behind them")

@@ -34,7 +34,9 @@ pub(crate) enum ReplaceError {
     #[error("there is no network `{0}`: GET {NETWORKS} lists them")]
     UnknownNetwork(NetworkName),
     /// Somebody has replaced them since; nothing else is wrong by itself.
-    #[error("the networks are of generation {0} now: look at them, and ask again")]
+    #[error(
+        "the networks are of generation {0} now: look at them (`zovn get networks`), and ask again for that one"
+    )]
     Stale(Generation),
 }
 

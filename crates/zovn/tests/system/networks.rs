@@ -147,6 +147,7 @@ fn a_file_is_applied_whole_and_shown() {
         "generation 2 (networks: 2, members: 2)\n"
     );
     let shown = String::from_utf8(world.run(&["get", "networks"]).stdout).unwrap();
+    assert!(shown.ends_with("\ngeneration 2\n"), "{shown}");
     assert!(shown.contains("\nred ") && shown.contains(" 02:00:00:00:00:01 "), "{shown}");
     let json = world.run(&["get", "networks", "--json"]).stdout;
     let status: NetworksStatus = serde_json::from_slice(&json).unwrap();
@@ -205,13 +206,37 @@ fn a_dry_run_says_what_would_change_and_whether_it_can() {
     assert_eq!(
         said,
         "~ blue (vni 7, members: 1): 0 added, 1 changed, 0 removed\n+ red (vni 8, members: 0)\n\
-         generation 1 stays (networks: 2, members: 1)\n"
+         a dry run: generation 1 stays; applied, there are networks: 2, members: 1\n"
     );
+    let json = world.apply_so(&moved, &["--dry-run", "--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!((&json["generation"], &json["dry_run"]), (&1.into(), &true.into()), "{json}");
+    assert_eq!(json["changes"][0]["members_changed"], 1, "{json}");
     // A port is in it.
     let refused = world.apply_so(red, &["--dry-run", "--prune"]);
     assert!(!refused.status.success());
     assert!(words(refused).1.contains("port `vm1`: network `blue` is not declared"));
     assert_eq!(client.networks().unwrap(), before);
+}
+
+#[test]
+fn one_network_is_removed_by_a_command_and_no_other() {
+    let world = World::new(&format!("{UPLINK}{BLUE}[[network]]\nname = 'red'\nvni = 9\n"));
+    let client = world.client();
+    client.attach(&world.port(1)).unwrap();
+    let names = || client.networks().unwrap().networks.into_iter().map(|it| it.name.0);
+    let (_, error) = words(world.run(&["delete", "network", "blue"]));
+    assert!(error.contains("port `vm1`: network `blue` is not declared"), "{error}");
+    let (_, error) = words(world.run(&["delete", "network", "red", "--if-match", "7"]));
+    assert!(error.contains("generation 1 now: look at them (`zovn get networks`)"), "{error}");
+    let (said, _) = words(world.run(&["delete", "network", "red", "--dry-run"]));
+    assert_eq!(said, "a dry run: network `red` stays (generation 1)\n");
+    assert!(names().eq(["blue", "red"]));
+    let (said, _) = words(world.run(&["delete", "network", "red", "--if-match", "1"]));
+    assert_eq!(said, "network `red` is removed (generation 2)\n");
+    assert!(names().eq(["blue"]));
+    let (_, error) = words(world.run(&["delete", "network", "red"]));
+    assert!(error.contains("there is no network `red`"), "{error}");
 }
 
 #[test]

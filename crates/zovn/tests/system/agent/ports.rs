@@ -43,6 +43,12 @@ fn a_port_is_attached_changed_shown_and_detached_by_commands() {
     let port: PortStatus = serde_json::from_str(&json).unwrap();
     assert_eq!(port.scheduling, Scheduling::Weighted([1, 1, 1, 1, 2, 2, 4, 4]));
 
+    let done = said(run(&world, &["set", "c1", "--rate", "2gbit", "--quota", "32"]));
+    assert_eq!(done, "port `c1`: rate: none → 2gbit; quota: none → 32\n");
+    let done = said(run(&world, &["set", "c1", "--quota", "32"]));
+    assert_eq!(done, "port `c1` is so already\n");
+    let why = complained(run(&world, &["set", "c1", "--quota", "2000"]));
+    assert!(why.contains("`quota` is above the `frames` of `ingress`"), "{why}");
     let shown = said(run(&world, &["get", "ports"]));
     let mac = client.port(&name(1)).unwrap().mac.expect("one is made from the port's name");
     assert_eq!(Some(mac), world.port(1).mac());
@@ -53,7 +59,8 @@ fn a_port_is_attached_changed_shown_and_detached_by_commands() {
         serde_json::from_str(&said(run(&world, &["get", "ports", "--json"]))).unwrap();
     assert_eq!(ports.len(), 2);
 
-    said(run(&world, &["detach", "c1"]));
+    let done = said(run(&world, &["detach", "c1"]));
+    assert!(done.starts_with("port `c1` is detached; to it: "), "{done}");
     assert!(!world.has_interface(1));
     let routed =
         [&attach[..6], &["--route", "198.51.100.0/24,10.9.0.1", "--route", "203.0.113.0/24"]];
