@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use model::{
     AgentSettings, HostConfig, InvalidConfig, InvalidNetwork, NetworkSpec, PortSpec, Position,
-    Uplink, check_networks,
+    Uplink, check_networks, mistake,
 };
 use serde::Deserialize;
 use toml::Spanned;
@@ -66,6 +66,7 @@ fn read<T>(path: &Path, check: fn(HostFile) -> Result<T, Mistake>) -> Result<T, 
     let text = text.map_err(|source| ConfigError::Read { path: path.into(), source })?;
     parse(&text).and_then(check).map_err(|Mistake { place, what }| {
         let Position { line, text, .. } = Position::of(&text, place.start);
+        let what = brackets(text, &what).unwrap_or(what);
         ConfigError::Wrong { path: path.into(), line, text: text.to_owned(), what }
     })
 }
@@ -91,8 +92,25 @@ struct Mistake {
 fn parse(text: &str) -> Result<HostFile, Mistake> {
     toml::from_str(text).map_err(|error| Mistake {
         place: error.span().unwrap_or_default(),
-        what: error.message().trim_end().replace('\n', ", "),
+        what: mistake::plain(&error.message().trim_end().replace('\n', ", ")),
     })
+}
+
+/// The tables that a file has at most one of.
+const SINGLE: [&str; 2] = ["agent", "uplink"];
+
+/// What to write instead of a header of a table that has one pair of brackets too few or too many.
+fn brackets(header: &str, what: &str) -> Option<String> {
+    let single = |header: &str| Some(header.strip_prefix('[')?.strip_suffix(']')?.to_owned());
+    match single(header).map(|name| (single(&name), name)) {
+        Some((Some(name), _)) if SINGLE.contains(&name.as_str()) => {
+            Some(format!("there is one of these: write it as `[{name}]`"))
+        }
+        Some((None, name)) if what.starts_with("this is a table: write a list") => {
+            Some(format!("there may be several of these: write each as `[[{name}]]`"))
+        }
+        _ => None,
+    }
 }
 
 impl HostFile {
@@ -252,18 +270,124 @@ mod tests {
     #[test]
     fn an_unknown_word_is_shown_with_those_that_are_known() {
         let error = complaint("[agent]\npoling = 'always'\n");
-        assert!(
-            error.starts_with("host.toml:2: `poling = 'always'`: unknown field `poling`, expected"),
-            "{error}"
-        );
-        assert!(error.contains("`polling`"), "{error}");
+        assert!(error.ends_with("`poling` is not known here: did you mean `polling`?"), "{error}");
+        assert!(error.starts_with("host.toml:2: `poling = 'always'`: "), "{error}");
+    }
+
+    #[test]
+    fn what_is_of_another_kind_is_told_what_to_write() {
+        let agent = |line: &str| complaint(&format!("[agent]\n{line}\n"));
+        let port = |line: &str| complaint(&format!("{PORT}{line}\n"));
+        let uplink = |line: &str| complaint(&format!("[uplink]\nvtep = '192.0.2.1'\n{line}\n"));
+        for (error, sentence) in [
+            (
+                agent("stall_after = 10"),
+                "`10` is not a length of time: write it as 10s, 300ms, 50us or 2min",
+            ),
+            (
+                agent("metrics = '9109'"),
+                "`9109` is not an address and a port: write it as 127.0.0.1:9109 or [::1]:9109",
+            ),
+            (
+                agent("metrics = 9109"),
+                "`9109` is not an address and a port: write it as 127.0.0.1:9109 or [::1]:9109",
+            ),
+            (
+                agent("classes = ['lossless']"),
+                "this is a list of length 1: write eight values in brackets, one for each class, class 0 first",
+            ),
+            (
+                agent("classes = 'lossless'"),
+                "this is the word \"lossless\": write eight values in brackets, one for each class, class 0 first",
+            ),
+            (agent("polling = 5"), "this is no word: write one in quotes"),
+            (agent("udp_gate = 'yes'"), "this is the word \"yes\": write true or false"),
+            (agent("socket = 7"), "this is the whole number `7`: write a word in quotes"),
+            (
+                port("vlan = 7"),
+                "this is the whole number `7`: write VLANs, as { access = 7 } or { trunk = [7, 8], native = 9 }",
+            ),
+            (port("rate = 1000"), "`1000` is not a rate: write it as 1gbit, 100mbit or 2.5gbit"),
+            (
+                port("rate = '1gbps'"),
+                "`1gbps` is not a rate: write it as 1gbit, 100mbit or 2.5gbit",
+            ),
+            (port("rate = 2.5"), "`2.5` is not a rate: write it as 1gbit, 100mbit or 2.5gbit"),
+            (
+                port("quota = '64'"),
+                "this is the word \"64\": write a whole number from 0 to 4294967295",
+            ),
+            (port("class = 8"), "this is the whole number `8`: write a class, from 0 to 7"),
+            (port("class = 'gold'"), "this is the word \"gold\": write a class, from 0 to 7"),
+            (
+                port("egress = 64"),
+                "this is the whole number `64`: write bounds of a queue, as { frames = 1024 }",
+            ),
+            (
+                port("storm = 64"),
+                "this is the whole number `64`: write limits of what is flooded, as { broadcast = 1000 }",
+            ),
+            (port("scheduling = 7"), "this is no word: write one in quotes"),
+            (port("scheduling = 'strickt'"), "`strickt` is not known here: did you mean `strict`?"),
+            (
+                uplink("key = 'secret'"),
+                "this is the word \"secret\": write where the key is, as { file = \"/etc/zovn/tunnel.key\" }",
+            ),
+            (
+                uplink("dscp = [1]"),
+                "this is a list of length 1: write eight values in brackets, one for each class, class 0 first",
+            ),
+            (
+                uplink("dscp = 64"),
+                "this is the whole number `64`: write eight values in brackets, one for each class, class 0 first",
+            ),
+            (
+                uplink("encapsulation = 'genev'"),
+                "`genev` is not known here: did you mean `geneve`?",
+            ),
+            (
+                complaint("[port]\nname = 'a'\n"),
+                "there may be several of these: write each as `[[port]]`",
+            ),
+            (
+                complaint("[[agent]]\nspin = '1us'\n"),
+                "there is one of these: write it as `[agent]`",
+            ),
+            (
+                complaint("[[ports]]\nname = 'a'\n"),
+                "`ports` is not known here: did you mean `port`?",
+            ),
+            (
+                complaint(&NETWORK.replace("'10.0.0.1'", "'10.0.0.1/24'")),
+                "`10.0.0.1/24` is not an address without a prefix: write it as 10.0.0.1 or fd00::1",
+            ),
+            (
+                complaint(&NETWORK.replace("['10.0.0.1']", "'10.0.0.1'")),
+                "this is the word \"10.0.0.1\": write a list, in brackets",
+            ),
+            (
+                complaint(&PORT.replace(" }", ", addresses = ['10.0.0.1'] }")),
+                "`10.0.0.1` is not an address with a prefix: write it as 10.0.0.1/24 or fd00::1/64",
+            ),
+            (
+                complaint(&PORT.replace(" }", ", routes = ['0.0.0.0/0'] }")),
+                "this is the word \"0.0.0.0/0\": write a route, as { to = \"0.0.0.0/0\", via = \"10.0.0.254\" }",
+            ),
+            (
+                complaint(&PORT.replace("'container'", "'pod'")),
+                "`pod` is not known here: write one of container, vhost-user",
+            ),
+        ] {
+            let (place, what) = error.split_once("`: ").unwrap();
+            assert_eq!(what, sentence, "{place}");
+        }
     }
 
     #[test]
     fn a_mistake_inside_an_attachment_is_shown_at_its_line() {
         let error = complaint(&PORT.replace("netns = 'a', ", ""));
         assert!(error.starts_with("host.toml:3: "), "{error}");
-        assert!(error.contains("missing field `netns`"), "{error}");
+        assert!(error.contains("`netns` is missing: add it here"), "{error}");
     }
 
     #[test]
@@ -391,9 +515,12 @@ mod tests {
             .unwrap();
         assert_eq!(read.uplink.unwrap().dscp.unwrap()[5].number(), 46);
         for (wrong, why) in [
-            ("[0, 8, 16, 26, 32, 46, 48, 64]", "a code point is a number from 0 to 63"),
-            ("[0, 8, 16]", "array of length 8"),
-            ("46", "array of length 8"),
+            (
+                "[0, 8, 16, 26, 32, 46, 48, 64]",
+                "this is the whole number `64`: write a code point, from 0 to 63",
+            ),
+            ("[0, 8, 16]", "write eight values in brackets, one for each class"),
+            ("46", "write eight values in brackets, one for each class"),
         ] {
             let error = complaint(&with(wrong));
             assert!(error.starts_with(&format!("host.toml:3: `dscp = {wrong}`: ")), "{error}");
@@ -449,7 +576,7 @@ mod tests {
             assert!(error.contains("a file of networks has `[[network]]` alone"), "{error}");
         }
         let error = read(&format!("{alone}[networks]\n")).unwrap_err();
-        assert!(error.contains("networks.toml:9: `[networks]`: unknown field"), "{error}");
+        assert!(error.contains("networks.toml:9: `[networks]`: `networks` is not known here: did you mean `network`?"), "{error}");
         let error = read(&alone.replace("vni = 7", "vni = 0")).unwrap_err();
         assert!(
             error

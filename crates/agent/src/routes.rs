@@ -17,7 +17,7 @@ use axum::routing::{get, post, put};
 use model::{
     AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, Generation, InvalidConfig,
     NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec,
-    PortStatus, TraceReport, TraceSpec,
+    PortStatus, TraceReport, TraceSpec, mistake,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -166,7 +166,7 @@ async fn ports(State(switch): State<Handle>) -> Answer<Vec<PortStatus>> {
     Ok(Json(switch.status(Proof::LastRound).await?.ports))
 }
 
-/// Attaches a port.
+/// Attaches a port. As its declaration, what GET says of a port is taken, too.
 #[utoipa::path(post, path = api::PORTS, request_body = PortSpec, responses(
     (status = 201, body = PortStatus, description = "Attached."),
     (status = 400, body = Problem, description = "The body is not a port's declaration."),
@@ -177,7 +177,7 @@ async fn ports(State(switch): State<Handle>) -> Answer<Vec<PortStatus>> {
 ))]
 async fn attach(
     State(switch): State<Handle>,
-    Body(spec): Body<PortSpec>,
+    Declared(spec): Declared,
 ) -> Result<(StatusCode, Json<PortStatus>), Refusal> {
     spec.check()?;
     let port = switch.attach(spec).await??;
@@ -199,7 +199,8 @@ async fn port(State(switch): State<Handle>, Name(name): Name<PortName>) -> Answe
     })
 }
 
-/// Has a port be as it is declared here: attaches it, changes it, or does nothing.
+/// Has a port be as it is declared here: attaches it, changes it, or does nothing. As its
+/// declaration, what GET says of a port is taken, too: its settings count, its figures do not.
 #[utoipa::path(put, path = api::PORT, params(("name" = PortName, Path, description = "The port's name.")),
 request_body = PortSpec, responses(
     (status = 200, body = PortStatus, description = "It was attached, and is so now."),
@@ -213,7 +214,7 @@ request_body = PortSpec, responses(
 async fn put_port(
     State(switch): State<Handle>,
     Name(name): Name<PortName>,
-    Body(spec): Body<PortSpec>,
+    Declared(spec): Declared,
 ) -> Result<(StatusCode, Json<PortStatus>), Refusal> {
     if spec.name != name {
         let problem = format!("the port's name is `{}`, and that of the path `{name}`", spec.name);
@@ -522,6 +523,37 @@ impl<T: DeserializeOwned> FromRequest<Handle> for Body<T> {
     }
 }
 
+/// A port's declaration as the body, or its status, of which the settings count.
+struct Declared(PortSpec);
+
+impl FromRequest<Handle> for Declared {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &Handle) -> Result<Self, Refusal> {
+        let body = read(request, state).await?;
+        // Only a status says how a port is.
+        let fields = serde_json::from_slice::<serde_json::Map<_, _>>(&body).unwrap_or_default();
+        if !fields.contains_key("state") {
+            return parse(&body).map(Self);
+        }
+        let status: PortStatus = parse(&body)?;
+        let known = serde_json::to_value(&status).unwrap_or_default();
+        let known: Vec<_> =
+            known.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        let is_unknown = |(field, value): &(&String, &serde_json::Value)| {
+            !value.is_null() && !known.contains(&field.as_str())
+        };
+        match fields.iter().find(is_unknown) {
+            None => Ok(Self(status.declaration())),
+            Some((field, _)) => {
+                let what = mistake::unknown(field, &known);
+                let problem = format!("the body is a port's status, as it has `state`; {what}");
+                Err(Refusal(StatusCode::BAD_REQUEST, problem))
+            }
+        }
+    }
+}
+
 /// A change of a port, as the body. What stays as long as a port is attached is refused as that.
 struct Change(PortChange);
 
@@ -558,7 +590,13 @@ async fn read(request: Request, state: &Handle) -> Result<Bytes, Refusal> {
 /// Takes a body for what it should be.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body).map_err(|error| {
-        Refusal(StatusCode::BAD_REQUEST, format!("the body is not what it should be: {error}"))
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let said = error.to_string();
+        let what = match said.strip_suffix(&place) {
+            Some(message) if error.is_data() => mistake::plain(message) + &place,
+            _ => said,
+        };
+        Refusal(StatusCode::BAD_REQUEST, format!("the body is not what it should be: {what}"))
     })
 }
 

@@ -21,7 +21,7 @@ pub enum LabError {
         source: io::Error,
     },
     /// A lab's file does not read as one.
-    #[error("{}:{line}: {what}; mend that line (docs/lab.md shows every key)", path.display())]
+    #[error("{}:{line}: {what} (docs/lab.md shows every key)", path.display())]
     Toml {
         /// The file.
         path: PathBuf,

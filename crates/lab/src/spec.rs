@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::str::FromStr;
 
-use model::{AgentSettings, NetworkName, NetworkShare, Position};
+use model::{AgentSettings, NetworkName, NetworkShare, Position, mistake};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Prefix, Rate};
@@ -485,7 +485,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, LabError> {
     let text = std::fs::read_to_string(path).map_err(LabError::file(path))?;
     toml::from_str(&text).map_err(|error| {
         let Position { line, .. } = Position::of(&text, error.span().map_or(0, |span| span.start));
-        LabError::Toml { path: path.to_owned(), line, what: error.message().trim().to_owned() }
+        LabError::Toml { path: path.to_owned(), line, what: mistake::plain(error.message().trim()) }
     })
 }
 
@@ -662,7 +662,7 @@ mod tests {
     fn a_bad_line_is_named() {
         let path = std::env::temp_dir().join(format!("zovn-t-{}.toml", std::process::id()));
         for (text, place, word) in [
-            ("name = \"a\"\nswitch = \"brigde\"\n", ".toml:2: ", "zovn-lossy"),
+            ("name = \"a\"\nswitch = \"brigde\"\n", ".toml:2: ", "did you mean `bridge`?"),
             ("name = \"a\"\nspeed = 1\n", ".toml:2: ", "static_addresses"),
             ("", ".toml:1: ", "`name`"),
         ] {

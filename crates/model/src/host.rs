@@ -38,12 +38,19 @@ pub struct HostConfig {
 
 /// How the agent runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "the agent's settings")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "the agent's settings, as `[agent]` and a line for each"
+)]
 pub struct AgentSettings {
     /// Where the local API listens.
     pub socket: String,
     /// Where metrics can be read over TCP, by whoever reaches that address; nowhere if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::address::read_place"
+    )]
     pub metrics: Option<SocketAddr>,
     /// When the switch's thread polls and when it sleeps.
     pub polling: Polling,

@@ -25,6 +25,7 @@ mod filter;
 mod host;
 mod invalid;
 mod ledger;
+pub mod mistake;
 mod name;
 mod network;
 mod overlay;

@@ -39,7 +39,7 @@ impl fmt::Display for NetworkName {
 /// are elsewhere.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields, expecting = "a virtual network")]
+#[serde(deny_unknown_fields, expecting = "a virtual network, as { name = \"blue\", vni = 7 }")]
 pub struct NetworkSpec {
     /// The network's name, one of its own.
     pub name: NetworkName,
@@ -64,7 +64,7 @@ impl NetworkSpec {
 /// What a network's machines may have of what networks share.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields, expecting = "a network's share")]
+#[serde(deny_unknown_fields, expecting = "a network's share, as { min = \"500mbit\" }")]
 pub struct NetworkShare {
     /// The least rate at which they can send by each host's uplink, together. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,13 +195,17 @@ impl fmt::Display for Sentences<'_> {
 /// A machine's place in a virtual network.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields, expecting = "a member of a virtual network")]
+#[serde(deny_unknown_fields, expecting = "a member of a network, as `[[network.member]]` below it")]
 pub struct Member {
     /// Its Ethernet address, one of its own in the network.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "02:00:00:00:00:01"))]
     pub mac: Mac,
     /// Its IP addresses, each its own in the network: who asks for one of them is told `mac`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "crate::address::read_all"
+    )]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>, example = json!(["10.0.0.1", "fd00::1"])))]
     pub addresses: Vec<IpAddr>,
     /// Its host's address in the underlay, or one for each of its host's uplinks: the same for all

@@ -2,13 +2,15 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
+use core::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-use units::{Bytes, Class, ClassSet, Mac, Prefix, Rate, hash};
+use serde::{Deserialize, Deserializer, Serialize};
+use units::{Bytes, Class, ClassSet, Mac, ParseUnitError, Prefix, Rate, deserialize_word, hash};
 
 use crate::address::is_host;
 use crate::name::{is_interface, is_socket, is_word};
@@ -17,7 +19,10 @@ use crate::{InvalidConfig, LABELS, NetworkName, NetworkSpec, PortName, VtepList}
 /// What a port is attached to and what it may do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields, expecting = "a port's declaration")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a port, as `[[port]]` and a line for each of its settings"
+)]
 pub struct PortSpec {
     /// The port's name, one of its own on this host.
     pub name: PortName,
@@ -82,7 +87,11 @@ pub struct PortSpec {
 /// some, `{"trunk": [7, 8], "native": 9}`, whose frames have one, but for those of the native one.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(default, deny_unknown_fields)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "VLANs, as { access = 7 } or { trunk = [7, 8], native = 9 }"
+)]
 pub struct VlanMembership {
     /// The one VLAN of frames without a tag.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,7 +125,11 @@ impl VlanMembership {
 /// many as come. A frame that is copied to many receivers counts once for each 32 of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(default, deny_unknown_fields)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "limits of what is flooded, as { broadcast = 1000 }"
+)]
 pub struct StormLimits {
     /// Broadcasts.
     #[cfg_attr(feature = "openapi", schema(default = 10_000))]
@@ -146,7 +159,10 @@ impl Default for StormLimits {
 /// 1]}`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
+#[serde(
+    rename_all = "lowercase",
+    expecting = "\"strict\", or { weighted = [1, 1, 1, 1, 1, 1, 1, 1] }"
+)]
 pub enum Scheduling {
     /// The highest class that has a frame (802.1Q §8.6.8.1).
     #[default]
@@ -180,7 +196,7 @@ pub struct PinnedAddress {
     tag = "kind",
     rename_all = "lowercase",
     deny_unknown_fields,
-    expecting = "what a port is attached to, with its `kind`"
+    expecting = "what a port is attached to, as { kind = \"container\", netns = \"web\", interface = \"eth0\" }"
 )]
 pub enum Attachment {
     /// An interface in a container's network namespace, made by the agent.
@@ -246,7 +262,11 @@ pub struct RouteSpec {
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "0.0.0.0/0"))]
     pub to: Prefix,
     /// The router on the way; the network is on the link if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::address::read"
+    )]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "10.0.0.254"))]
     pub via: Option<IpAddr>,
 }
@@ -374,7 +394,7 @@ pub struct LimitsChange {
 }
 
 /// A new rate or none: `"1gbit"` or `"none"`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum RateChange {
@@ -383,6 +403,23 @@ pub enum RateChange {
     To(Rate),
     /// No rate from now on.
     None(NoRate),
+}
+
+impl FromStr for RateChange {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        if word == "none" {
+            return Ok(Self::None(NoRate::None));
+        }
+        word.parse().map(Self::To).map_err(|error: ParseUnitError| format!("{error}, or `none`"))
+    }
+}
+
+impl<'de> Deserialize<'de> for RateChange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserialize_word(deserializer)
+    }
 }
 
 impl RateChange {

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Rate, Span};
 
 use crate::{
-    Attachment, Generation, LedgerStatus, Ledgers, Limits, NetworkName, NetworkSpec, PortName,
-    Scheduling, StormLimits, UplinkStatus, VlanMembership, VtepList,
+    Attachment, Generation, LedgerStatus, Ledgers, Limits, NetworkName, NetworkSpec, PinnedAddress,
+    PortName, PortSpec, Scheduling, StormLimits, UplinkStatus, VlanMembership, VtepList,
 };
 
 /// The whole agent at one moment.
@@ -59,8 +59,11 @@ pub enum GateStatus {
 pub struct PortStatus {
     /// The port's name.
     pub name: PortName,
-    /// What it is attached to.
+    /// What it is attached to, as declared.
     pub attach: Attachment,
+    /// Its largest packet, in bytes: the declared one, or what it has without.
+    #[serde(default)]
+    pub mtu: u32,
     /// Its Ethernet address, as far as it is known without its frames: the one that is declared, or
     /// made from the port's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +98,12 @@ pub struct PortStatus {
     /// How many frames a second of its sender are flooded, of each kind; 0 for as many as come.
     #[serde(default)]
     pub storm: StormLimits,
+    /// Ethernet addresses that are behind it for good, besides its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pinned: Vec<PinnedAddress>,
+    /// Whether what its sender says from, or of, another's address is refused, if that is declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub antispoof: Option<bool>,
     /// The ledger of frames from its sender.
     pub ingress: Ledgers,
     /// The ledger of frames for its receiver.
@@ -256,6 +265,29 @@ pub enum PausedBy {
 }
 
 impl PortStatus {
+    /// The declaration of the port as it is.
+    pub fn declaration(self) -> PortSpec {
+        let Self { name, attach, network, label, rate, send_rate, class, quota, .. } = self;
+        let Self { scheduling, storm, pinned, vlan, antispoof, .. } = self;
+        PortSpec {
+            name,
+            attach,
+            rate,
+            send_rate,
+            egress: self.egress_limits,
+            ingress: self.ingress_limits,
+            class,
+            quota,
+            scheduling,
+            pinned,
+            storm,
+            vlan,
+            antispoof,
+            network,
+            label,
+        }
+    }
+
     /// Whether every frame in both directions is accounted for.
     pub fn balances(&self) -> bool {
         self.ingress.balances() && self.egress.balances()

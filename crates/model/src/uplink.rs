@@ -9,7 +9,7 @@ use crate::{InvalidConfig, VtepList};
 
 /// A host's end of its tunnels. Every host of a network has the same `encapsulation`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "an uplink's settings")]
+#[serde(deny_unknown_fields, expecting = "an uplink's settings, as `[uplink]` and a line for each")]
 pub struct Uplink {
     /// This host's tunnel address, or one for each of its uplinks.
     pub vtep: VtepList,
@@ -68,7 +68,10 @@ pub struct Uplink {
 
 /// The key that protects tunnels from others in the underlay.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "where the key is, as { file = \"/etc/zovn/tunnel.key\" }"
+)]
 pub struct TunnelKey {
     /// The absolute path of a file with one key or two: each a line of 32 bytes in base64. Packets
     /// are protected by the first; both are accepted.

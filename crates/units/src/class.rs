@@ -90,7 +90,7 @@ impl serde::Serialize for Class {
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Class {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let pcp = u8::deserialize(deserializer)?;
-        Self::new(pcp).ok_or_else(|| serde::de::Error::custom("a class is a number from 0 to 7"))
+        let pcp = crate::word::deserialize_number(deserializer, 7, "a class, from 0 to 7")?;
+        Ok(Self::from_low_bits(pcp))
     }
 }

@@ -56,9 +56,9 @@ impl serde::Serialize for Dscp {
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Dscp {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = u8::deserialize(deserializer)?;
-        Self::new(number)
-            .ok_or_else(|| serde::de::Error::custom("a code point is a number from 0 to 63"))
+        let what = "a code point, from 0 to 63";
+        let number = crate::word::deserialize_number(deserializer, 63, what)?;
+        Self::new(number).ok_or_else(|| serde::de::Error::custom(what))
     }
 }
 

@@ -65,8 +65,10 @@ impl FromStr for Rate {
     type Err = ParseUnitError;
 
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        word::parse(text, UNITS).and_then(Self::from_bits_per_sec).ok_or_else(|| {
-            ParseUnitError::new(text, "a rate above zero", "1gbit, 100mbit or 2.5gbit")
+        let bits = word::parse(text, UNITS);
+        bits.and_then(Self::from_bits_per_sec).ok_or_else(|| {
+            let wanted = if bits.is_some() { "a rate above zero" } else { "a rate" };
+            ParseUnitError::new(text, wanted, "1gbit, 100mbit or 2.5gbit")
         })
     }
 }
@@ -100,7 +102,9 @@ mod tests {
 
     #[test]
     fn zero_is_not_a_rate() {
-        assert!("0gbit".parse::<Rate>().is_err());
+        let complaint = |text: &str| text.parse::<Rate>().unwrap_err().to_string();
+        assert!(complaint("0gbit").starts_with("`0gbit` is not a rate above zero: "));
+        assert!(complaint("1gbps").starts_with("`1gbps` is not a rate: write it as 1gbit"));
         assert_eq!("2.5gbit".parse::<Rate>().unwrap().to_string(), "2500mbit");
     }
 }

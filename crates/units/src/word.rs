@@ -2,6 +2,12 @@
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
+#[cfg(feature = "serde")]
+use alloc::string::ToString;
+#[cfg(feature = "serde")]
+use core::fmt;
+#[cfg(feature = "serde")]
+use core::marker::PhantomData;
 
 /// Why a word is not the quantity it was meant to be.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -70,14 +76,92 @@ macro_rules! serde_as_word {
 }
 
 /// Reads a type from the word that people write: see [`serde_as_word!`](crate::serde_as_word).
+/// What is no word is refused with the type's own sentence, so `10` is told which units there are.
 #[cfg(feature = "serde")]
 pub fn deserialize_word<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: core::str::FromStr<Err: core::fmt::Display>,
     D: serde::Deserializer<'de>,
 {
-    let word = <String as serde::Deserialize>::deserialize(deserializer)?;
-    word.parse().map_err(serde::de::Error::custom)
+    deserializer.deserialize_any(InQuotes(PhantomData))
+}
+
+/// Reads a word.
+#[cfg(feature = "serde")]
+struct InQuotes<T>(PhantomData<T>);
+
+#[cfg(feature = "serde")]
+impl<T: core::str::FromStr<Err: fmt::Display>> InQuotes<T> {
+    /// Refuses a value that is written without quotes.
+    fn bare<E: serde::de::Error>(value: impl fmt::Display) -> Result<T, E> {
+        let word = value.to_string();
+        Err(match word.parse::<T>() {
+            Err(error) => E::custom(error),
+            Ok(_) => E::custom(format_args!("write it in quotes: \"{word}\"")),
+        })
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<T: core::str::FromStr<Err: fmt::Display>> serde::de::Visitor<'_> for InQuotes<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a word in quotes")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<T, E> {
+        word.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<T, E> {
+        Self::bare(number)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<T, E> {
+        Self::bare(number)
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<T, E> {
+        Self::bare(number)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<T, E> {
+        Self::bare(value)
+    }
+}
+
+/// Reads a number of up to `most`. `what` says what it is, as a sentence goes on after "write".
+#[cfg(feature = "serde")]
+pub(crate) fn deserialize_number<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+    most: u8,
+    what: &'static str,
+) -> Result<u8, D::Error> {
+    struct UpTo {
+        most: u8,
+        what: &'static str,
+    }
+
+    impl serde::de::Visitor<'_> for UpTo {
+        type Value = u8;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.what)
+        }
+
+        fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<u8, E> {
+            let within = u8::try_from(number).ok().filter(|number| *number <= self.most);
+            within.ok_or_else(|| E::invalid_value(serde::de::Unexpected::Unsigned(number), &self))
+        }
+
+        fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<u8, E> {
+            let within = u8::try_from(number).ok().filter(|number| *number <= self.most);
+            within.ok_or_else(|| E::invalid_value(serde::de::Unexpected::Signed(number), &self))
+        }
+    }
+
+    deserializer.deserialize_u8(UpTo { most, what })
 }
 
 #[cfg(test)]

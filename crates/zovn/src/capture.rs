@@ -24,6 +24,7 @@ use units::Span;
 
 use crate::client::AgentArgs;
 use crate::ending::{Outcome, USAGE};
+use crate::number::within;
 use crate::signals;
 
 const EXAMPLES: &str = "\
@@ -67,10 +68,10 @@ pub struct Args {
     #[arg(value_name = "EXPRESSION")]
     filter: Vec<String>,
     /// Keep no more of each frame.
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "BYTES", value_parser = within(1..=u32::MAX))]
     snap: Option<u32>,
     /// End after so many frames.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = within(1..=u64::MAX))]
     count: Option<u64>,
     /// End after so long.
     #[arg(long, value_name = "TIME")]

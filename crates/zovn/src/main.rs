@@ -26,6 +26,7 @@ mod manual;
 mod measure;
 mod memory;
 mod networks;
+mod number;
 mod ports;
 mod progress;
 mod signals;

@@ -4,14 +4,15 @@ use std::process::ExitCode;
 
 use clap::ArgGroup;
 use model::{
-    Attachment, Limits, LimitsChange, NetworkName, NoRate, PortChange, PortName, PortSpec,
-    PortStatus, RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
+    Attachment, Limits, LimitsChange, NetworkName, PortChange, PortName, PortSpec, PortStatus,
+    RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
 };
-use units::{Class, Mac, Prefix, Rate};
+use units::{Class, Mac, Prefix};
 
 use crate::client::AnswerArgs;
 use crate::container::{Engine, namespace_of};
 use crate::ending::Outcome;
+use crate::number::within;
 use crate::table::{headed, text};
 
 const ATTACH_EXAMPLES: &str = "\
@@ -129,22 +130,22 @@ pub struct AttachArgs {
 #[derive(clap::Args)]
 struct Settings {
     /// The rate at which it receives: 1gbit, or `none`.
-    #[arg(long, value_parser = rate)]
+    #[arg(long)]
     rate: Option<RateChange>,
     /// The rate at which it sends: 1gbit, or `none`. Its programs wait, nothing is lost.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE")]
     send_rate: Option<RateChange>,
     /// The class of frames without a tag.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..8))]
+    #[arg(long, value_name = "N", value_parser = within(0..=7))]
     class: Option<u8>,
     /// How many of its frames may wait for one receiver in one class.
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "FRAMES", value_parser = within(1..=u32::MAX))]
     quota: Option<u32>,
     /// How many frames may wait for it in each class.
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "FRAMES", value_parser = within(1..=u32::MAX))]
     egress: Option<u32>,
     /// How many of its frames the switch may hold in each class.
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "FRAMES", value_parser = within(1..=u32::MAX))]
     ingress: Option<u32>,
     /// How its receiver is served: `strict`, or eight weights, class 0 first: 1,1,1,1,2,2,4,4.
     #[arg(long, value_name = "HOW", value_parser = scheduling)]
@@ -242,7 +243,7 @@ fn changed(before: &PortStatus, after: &PortStatus) -> String {
     fn or_none(value: Option<impl ToString>) -> String {
         value.map_or("none".into(), |value| value.to_string())
     }
-    let limits = |limits: Limits| match limits.bytes == Limits::frames(1).bytes {
+    let limits = |limits: Limits| match limits.bytes == Limits::egress().bytes {
         true => format!("{} frames", limits.frames),
         false => format!("{} frames, {}", limits.frames, limits.bytes),
     };
@@ -355,14 +356,6 @@ pub fn table(ports: &[PortStatus]) -> String {
         ]);
     }
     text(table)
-}
-
-fn rate(word: &str) -> Result<RateChange, String> {
-    if word == "none" {
-        return Ok(RateChange::None(NoRate::None));
-    }
-    let rate: Rate = word.parse().map_err(|error| format!("{error}, or `none`"))?;
-    Ok(RateChange::To(rate))
 }
 
 fn route(word: &str) -> Result<RouteSpec, String> {

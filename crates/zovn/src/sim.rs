@@ -18,6 +18,7 @@ use sim::scenario::{Fault, Plan, ScenarioError, Summary};
 use self::plan::complain;
 use crate::ending::{Outcome, USAGE, print_json};
 use crate::memory::ask_for_huge_pages;
+use crate::number::within;
 use crate::table::{bare, text};
 
 const EXAMPLES: &str = "\
@@ -64,10 +65,10 @@ enum Command {
     /// Measure how fast this machine simulates: Partition-Aggregate on a fat tree of 256 servers.
     Bench {
         /// How many queries.
-        #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+        #[arg(long, default_value_t = 1000, value_parser = within(1..=u64::MAX))]
         queries: u64,
         /// How often; the median is told.
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
+        #[arg(long, default_value_t = 3, value_parser = within(1..=99))]
         rounds: u16,
         /// Tell it as JSON.
         #[arg(long)]

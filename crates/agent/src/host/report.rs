@@ -44,7 +44,8 @@ pub fn port(
     let (paused, is_paused) = switch.paused(now, *id);
     PortStatus {
         name: spec.name.clone(),
-        attach: spec.attach.clone().with_mtu(*mtu),
+        attach: spec.attach.clone(),
+        mtu: *mtu,
         mac: spec.mac(),
         network: spec.network.clone(),
         label: spec.label,
@@ -57,6 +58,8 @@ pub fn port(
         quota: spec.quota,
         scheduling: spec.scheduling,
         storm: spec.storm,
+        pinned: spec.pinned.clone(),
+        antispoof: spec.antispoof,
         ingress,
         egress,
         ingress_bytes,

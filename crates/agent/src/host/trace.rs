@@ -52,20 +52,6 @@ pub(crate) enum TraceError {
         /// The address.
         address: IpAddr,
     },
-    /// The sender's own kernel would not send it.
-    #[error(
-        "the machine behind `{port}` sends no frame of {size} bytes: its `mtu` of {mtu} allows {most}"
-    )]
-    BeyondMtu {
-        /// The port that sends.
-        port: PortName,
-        /// How long the frame is.
-        size: u32,
-        /// The port's largest packet.
-        mtu: u32,
-        /// The longest frame with such a packet.
-        most: u32,
-    },
     /// Only datagrams have a UDP port.
     #[error("only a datagram has a UDP port: give the IP address that it is for")]
     NoDatagram,
@@ -107,22 +93,24 @@ impl Host {
         if spec.udp.is_some() && matches!(target, Target::Mac(_)) {
             return Err(TraceError::NoDatagram);
         }
-        self.check_length(from, spec)?;
         let walk = Walk { host: self, now: self.now(), from, network, hops: Vec::new() };
-        Ok(walk.to(spec, &target))
+        let mut report = walk.to(spec, &target);
+        report.verdict.extend(Self::beyond_mtu(from, spec));
+        Ok(report)
     }
 
-    /// Whether the machine behind a port sends a frame of the length. A guest may send longer
-    /// packets than it is told.
-    fn check_length(&self, from: &Attached, spec: &TraceSpec) -> Result<(), TraceError> {
+    /// What to say of a frame that is longer than its sender's kernel sends. A guest may send
+    /// longer packets than it is told.
+    fn beyond_mtu(from: &Attached, spec: &TraceSpec) -> Option<String> {
         let tag_len = if spec.class.is_some() || spec.vlan.is_some() { TAG_LEN } else { 0 };
-        let (size, mtu) = (spec.size, from.mtu);
-        let most = ETHERNET_LEN + tag_len + mtu;
-        if size > most && matches!(from.spec.attach, Attachment::Container { .. }) {
-            let port = spec.port.clone();
-            return Err(TraceError::BeyondMtu { port, size, mtu, most });
-        }
-        Ok(())
+        let most = ETHERNET_LEN + tag_len + from.mtu;
+        let is_bound = matches!(from.spec.attach, Attachment::Container { .. });
+        (is_bound && spec.size > most).then(|| {
+            format!(
+                "; but with its `mtu` of {}, the machine behind `{}` sends no frame of more than {most} bytes",
+                from.mtu, spec.port
+            )
+        })
     }
 
     /// Whom a frame is for that is for this address.

@@ -14,7 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use model::Position;
+use model::{Position, mistake};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -173,26 +173,9 @@ pub(super) fn read<T: DeserializeOwned>(tree: Table) -> Result<T, Complaint> {
     T::deserialize(tree.clone()).map_err(|error| {
         let message = error.message().trim();
         let path = blame::<T>(&tree, message);
-        let what = match as_word::<T>(tree, &path, message) {
-            Some(message) => message,
-            None => plain(message, &path),
-        };
+        let what = plain(message, &path);
         Complaint { path, what, key: message.starts_with("unknown field") }
     })
-}
-
-/// What is said of a number where a word should be, had it been a word: `256000` is not a size.
-fn as_word<T: DeserializeOwned>(mut tree: Table, path: &[String], message: &str) -> Option<String> {
-    let (last, tables) = path.split_last()?;
-    let table =
-        tables.iter().try_fold(&mut tree, |table, name| table.get_mut(name)?.as_table_mut())?;
-    let number =
-        table.get(last).filter(|value| value.is_integer() || value.is_float())?.to_string();
-    table.insert(last.clone(), Value::String(number));
-    let error =
-        T::deserialize(tree.clone()).err().filter(|_| message.ends_with("expected a string"))?;
-    let another = error.message().trim();
-    (blame::<T>(&tree, another) == path).then(|| plain(another, path))
 }
 
 /// The path of the key for which reading a `T` from `tree` gives `message`.
@@ -255,84 +238,17 @@ fn plain(message: &str, path: &[String]) -> String {
         if path.len() == 1 && message.starts_with("unknown field") {
             known.extend((given != "sweep").then_some("sweep"));
         }
-        return unknown(given, &known);
+        return mistake::unknown(given, &known);
     }
-    if let Some(missing) = message.strip_prefix("missing field ") {
-        return match missing {
-            "`topology`" => "a scenario has a network: add `[topology]`".to_owned(),
-            _ => format!("{missing} is missing: add it here"),
-        };
-    }
-    let wrong = ["invalid type: ", "invalid value: ", "invalid "];
-    let wrong = wrong.iter().find_map(|prefix| message.strip_prefix(prefix));
-    match wrong.and_then(|wrong| wrong.rsplit_once(", expected ")) {
-        Some((is, wanted)) => format!("this is {}: write {}", given(is), expected(wanted)),
-        None => message.to_owned(),
-    }
-}
-
-/// What serde was given, as people call it.
-fn given(is: &str) -> String {
-    let kinds = [
-        ("string ", "the word "),
-        ("integer ", "the whole number "),
-        ("floating point ", "the number "),
-        ("boolean ", ""),
-        ("sequence", "a list"),
-        ("map", "a table"),
-        ("length ", "a list of length "),
-        ("unit variant", "no word"),
-    ];
-    let kind = kinds.iter().find_map(|(kind, word)| Some((word, is.strip_prefix(kind)?)));
-    kind.map_or_else(|| is.to_owned(), |(word, rest)| format!("{word}{rest}"))
-}
-
-/// What a word that is not known may have been meant to be.
-pub(super) fn unknown(given: &str, known: &[&str]) -> String {
-    // No word of ours is longer; the distance to one that is would take its time.
-    let given: String = given.chars().take(40).collect();
-    let far = |word: &str| strsim::damerau_levenshtein(&given, word);
-    let nearest =
-        known.iter().min_by_key(|word| far(word)).filter(|word| far(word) <= 1 + word.len() / 5);
-    match (nearest, known) {
-        (Some(word), _) => format!("`{given}` is not known here: did you mean `{word}`?"),
-        (None, []) => format!("`{given}` is not known here: take it out"),
-        (None, known) => format!("`{given}` is not known here: write one of {}", known.join(", ")),
-    }
-}
-
-/// What serde expects, as people call it.
-fn expected(wanted: &str) -> &str {
-    match wanted {
-        "u8" => "a whole number from 0 to 255",
-        "u32" => "a whole number from 0 to 4294967295",
-        "u64" => "a whole number from 0 up",
-        "f64" => "a number",
-        "a string" => "a word in quotes",
-        "a boolean" => "true or false",
-        "a map" => "a table",
-        "string only" | "variant identifier" => "a word in quotes",
-        "a tuple of size 2" | "fewer elements in array" => "a value and a share: `[10e3, 0.5]`",
-        "a sequence" => "a list",
-        wanted if wanted.starts_with("struct") || wanted.contains("enum") => "a table",
-        wanted => wanted,
+    match message.strip_prefix("missing field ") {
+        Some("`topology`") => "a scenario has a network: add `[topology]`".to_owned(),
+        _ => mistake::plain(message),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_near_word_is_suggested_and_no_far_one() {
-        let known = ["racks", "chassis", "servers"];
-        assert_eq!(unknown("rack", &known), "`rack` is not known here: did you mean `racks`?");
-        assert_eq!(
-            unknown("chasiss", &known),
-            "`chasiss` is not known here: did you mean `chassis`?"
-        );
-        assert!(unknown("cable", &known).ends_with("write one of racks, chassis, servers"));
-    }
 
     #[test]
     fn columns_count_characters() {

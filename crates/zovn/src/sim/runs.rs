@@ -15,6 +15,7 @@ use super::plan::plan;
 use super::watch::{Failure, Watch};
 use super::{bare, text};
 use crate::ending::{Outcome, USAGE, print_json};
+use crate::number::within;
 use crate::signals;
 
 /// What is to be run, and how it is told: by `run` and by `sweep`.
@@ -23,10 +24,10 @@ pub struct Order {
     /// The scenario's file (TOML; docs/scenarios.md shows every field).
     pub file: PathBuf,
     /// What randomness is drawn from, instead of what the file says.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
+    #[arg(long, value_parser = within(0..=MOST_SEED))]
     seed: Option<u64>,
     /// How many runs at once, each on one thread; as many as there are processors if absent.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_parser = within(1..=u16::MAX))]
     threads: Option<u16>,
     /// Tell it as JSON.
     #[arg(long)]

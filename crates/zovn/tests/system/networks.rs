@@ -179,7 +179,7 @@ fn a_file_does_not_remove_networks_by_saying_nothing_of_them() {
         ("", "would remove network `blue` (members: 1)"),
         ("[[network]]\nname = 'red'\nvni = 8\n", "would remove network `blue` (members: 1)"),
         (UPLINK, "networks.toml:1: `[uplink]`: a file of networks has"),
-        ("[[networks]]\nname = 'red'\n", "unknown field `networks`"),
+        ("[[networks]]\nname = 'red'\n", "`networks` is not known here: did you mean `network`?"),
     ] {
         let refused = world.apply(text);
         assert!(!refused.status.success());
@@ -434,10 +434,10 @@ fn what_networks_are_promised_together_is_what_the_uplink_has_or_nothing_changes
         "{text}"
     );
     for (wrong, words) in [
-        ("{ min = nan }", "expected a string"),
+        ("{ min = nan }", "`NaN` is not a rate: write it as 1gbit"),
         ("{ min = '0mbit' }", "rate"),
         ("{ min = '1gb' }", "rate"),
-        ("{ max = 5 }", "expected a string"),
+        ("{ max = 5 }", "`5` is not a rate: write it as 1gbit"),
     ] {
         let text = said(world.apply(&share("blue", 7, wrong)));
         assert!(text.contains(words) && text.trim().lines().count() <= 2, "{text}");

@@ -7,10 +7,11 @@ mod networks;
 mod workloads;
 
 use model::ClassKind;
+use model::mistake::unknown;
 use traffic::{Cdf, CdfError};
 use units::Span;
 
-use super::fault::{Complaint, unknown};
+use super::fault::Complaint;
 use super::plan::MOST_SEED;
 use super::words::is_name;
 use super::{Arrivals, Control, Scenario, Topology, Transport, VERSION, Vms};

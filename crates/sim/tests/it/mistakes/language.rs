@@ -170,7 +170,7 @@ fn a_value_of_the_wrong_sort_or_unit_is_told_the_right_one() {
     added(&[
         (
             "[link]\nrate = \"10gb\"",
-            "line 15, column 8: `link.rate`: `10gb` is not a rate above zero: write it as 1gbit, 100mbit or 2.5gbit",
+            "line 15, column 8: `link.rate`: `10gb` is not a rate: write it as 1gbit, 100mbit or 2.5gbit",
         ),
         (
             "[fabric]\nbuffer = \"140kb\"",

@@ -99,6 +99,52 @@ fn a_process_names_its_network_and_the_hosts_is_refused() {
     }
 }
 
+#[test]
+fn what_is_said_of_a_port_can_be_put_back() {
+    let mut world = World::new(2);
+    let client = world.start(1);
+    let container = PortSpec {
+        rate: "1gbit".parse().ok(),
+        egress: Limits { frames: 64, bytes: Bytes(1 << 20) },
+        quota: Some(32),
+        scheduling: Scheduling::Weighted([1, 1, 1, 1, 2, 2, 4, 4]),
+        pinned: vec![PinnedAddress { mac: Mac::local(77), vlan: 7 }],
+        storm: model::StormLimits::NONE,
+        vlan: Some(model::VlanMembership { trunk: vec![7, 8], native: Some(9), access: None }),
+        antispoof: Some(true),
+        ..world.port(1)
+    };
+    let attach = Attachment::VhostUser {
+        socket: world.directory.path().join("vm").display().to_string(),
+        mode: SocketMode::Listen,
+        mac: Some(Mac::local(78)),
+        queues: 2,
+        mtu: Some(1400),
+    };
+    let machine = PortSpec::new(PortName("vm".into()), attach);
+    for spec in [&world.port(0), &container, &machine] {
+        let path = format!("/v1/ports/{}", spec.name);
+        if spec.name != name(0) {
+            client.attach(spec).unwrap();
+        }
+        let answer = world.ask(&format!("GET {path}"), "");
+        let (_, said) = answer.split_once("\r\n\r\n").unwrap();
+        let put = |body: &str| world.ask(&format!("PUT {path}"), body);
+        assert!(put(said).starts_with("HTTP/1.1 200"), "{}", put(said));
+        assert_eq!(client.port(&spec.name).unwrap().declaration(), *spec);
+        // Changed on the way, and put where nothing is.
+        let slower = said.replacen("\"send_rate\":null", "\"send_rate\":\"1mbit\"", 1);
+        assert!(put(&slower).starts_with("HTTP/1.1 200"), "{}", put(&slower));
+        let changed = PortSpec { send_rate: "1mbit".parse().ok(), ..spec.clone() };
+        assert_eq!(client.port(&spec.name).unwrap().declaration(), changed);
+        client.detach(&spec.name).unwrap();
+        assert!(put(said).starts_with("HTTP/1.1 201"), "{}", put(said));
+        assert_eq!(client.port(&spec.name).unwrap().declaration(), *spec);
+        let wrong = put(&said.replacen('{', "{\"quotta\": 7,", 1));
+        assert!(wrong.starts_with("HTTP/1.1 400") && wrong.contains("did you mean `quota`?"), "{wrong}");
+    }
+}
+
 /// Podman with storage of its own, and a container that sleeps.
 struct Podman {
     place: tempfile::TempDir,
