@@ -76,7 +76,7 @@ pub enum InvalidConfig {
     },
     /// There are virtual networks, and no way out of the host.
     #[error(
-        "virtual networks need this host's address in the underlay: declare it, `[uplink]` with `vtep`"
+        "virtual networks need this host's address in the underlay, where tunnels reach it: declare it in host.toml, which an agent reads at its start, as `[uplink]` with `vtep = \"192.0.2.1\"`"
     )]
     NoUplink,
     /// The end of the tunnels is wrong by itself: what is wrong, and what to write instead.

@@ -20,8 +20,9 @@ macro_rules! examples {
             "  ", $program, " -c host.toml --check            only say whether the file can stand\n",
             "  ", $program, " --socket /tmp/a.sock            no ports yet: attach them through the API\n",
             "  curl --unix-socket /run/zovn/agent.sock http://agent/v1/status\n\n",
-            "The first signal stops taking frames and lets those that are held reach their receivers (`drain` in the file, 5s);\n",
-            "a second one does not wait. After SIGTERM, containers keep their interfaces, and ports that were attached through\n",
+            // One line: the terminal's width breaks it.
+            "The first signal stops taking frames and lets those that are held reach their receivers (`drain` in the file, 5s); ",
+            "a second one does not wait. After SIGTERM, containers keep their interfaces, and ports that were attached through ",
             "the API are kept, for the next agent. After Ctrl-C (SIGINT) all is removed."
         )
     };

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 
 use comfy_table::Table;
+use figures::{Unit, si};
 use model::{
     PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
     TraceSession, TraceSpec, TraceTable,
@@ -159,8 +160,9 @@ fn session_line(session: &TraceSession) -> String {
         session.rtt,
     ) {
         (Some(credit), Some(in_flight), Some(window), Some(rtt)) => format!(
-            ", credit {credit} bytes, {in_flight} of {window} bytes in flight, RTT {rtt}, {outstanding} frames \
-             outstanding"
+            ", credit {credit} bytes, {in_flight} of {window} bytes in flight, RTT {}, {outstanding} frames \
+             outstanding",
+            si(rtt.as_nanos() as f64 / 1e9, Unit::SECONDS)
         ),
         _ => ", without a session".into(),
     };

@@ -21,7 +21,7 @@ use overlay::Form;
 use plane::{Clearance, Leaving};
 use port::{FrameView, Slot};
 use tunnel::Admission;
-use units::{Instant, Mac};
+use units::{Instant, Mac, Span};
 
 use self::frame::{Frame, LENGTHS, Target};
 use super::attached::Attached;
@@ -320,7 +320,7 @@ impl Walk<'_> {
             Fate::Waits => held("there is no room in the egress's queue"),
             Fate::Switched if egress.ready_at > self.now => held(&format!(
                 "its rate lets the next frame go in {}",
-                egress.ready_at.since(self.now)
+                Span::from_micros(egress.ready_at.since(self.now).as_nanos().div_ceil(1000))
             )),
             Fate::Switched if plane.is_tx_blocked(id) => held("its receiver has no room"),
             Fate::Switched => None,

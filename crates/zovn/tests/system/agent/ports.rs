@@ -141,7 +141,10 @@ fn what_is_said_of_a_port_can_be_put_back() {
         assert!(put(said).starts_with("HTTP/1.1 201"), "{}", put(said));
         assert_eq!(client.port(&spec.name).unwrap().declaration(), *spec);
         let wrong = put(&said.replacen('{', "{\"quotta\": 7,", 1));
-        assert!(wrong.starts_with("HTTP/1.1 400") && wrong.contains("did you mean `quota`?"), "{wrong}");
+        assert!(
+            wrong.starts_with("HTTP/1.1 400") && wrong.contains("did you mean `quota`?"),
+            "{wrong}"
+        );
     }
 }
 
