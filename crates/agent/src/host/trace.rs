@@ -317,11 +317,12 @@ impl Walk<'_> {
             _ if let Some(failure) = plane.failure(id) => held(&failure.to_string()),
             _ if plane.device(id).is_down() => held("nobody is there to take it"),
             _ if let Some(bad) = self.at_socket(id, frame) => Some(bad),
-            Fate::Waits => held("there is no room in the egress's queue"),
-            Fate::Switched if egress.ready_at > self.now => held(&format!(
+            // Its queue is short: what waits for a place there waits for the rate as well.
+            Fate::Waits | Fate::Switched if egress.ready_at > self.now => held(&format!(
                 "its rate lets the next frame go in {}",
                 Span::from_micros(egress.ready_at.since(self.now).as_nanos().div_ceil(1000))
             )),
+            Fate::Waits => held("there is no room in the egress's queue"),
             Fate::Switched if plane.is_tx_blocked(id) => held("its receiver has no room"),
             Fate::Switched => None,
         };
