@@ -311,7 +311,10 @@ fn one_run(
         adversary.hear(bench, program)?;
     }
     finish_all(&mut witness)?;
-    finish_all(&mut receivers)?;
+    // A receiver of streams ends with them.
+    if adversary.streams().is_none() {
+        finish_all(&mut receivers)?;
+    }
     let received: TimedReceived = witness[0].report(bench, PATIENCE)?;
     let mut rate = 0.0;
     for program in &mut receivers {
