@@ -36,6 +36,10 @@ pub(crate) enum Event {
     Work { workload: u16, what: u32 },
     /// A UDP flow's next datagram.
     Pace { flow: u32 },
+    /// A way whose window is paced may send.
+    Allow { way: u32 },
+    /// A host reports what has come by a way.
+    Report { host: u32, way: u32 },
     /// Deadlocks are looked for.
     Watch,
 }

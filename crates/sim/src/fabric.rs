@@ -142,7 +142,7 @@ impl Fabric {
                 .map(|name| Lane {
                     lossless: scenario.physical_kind(name) == ClassKind::Lossless,
                     weight: scenario.classes[name].weight.max(1),
-                    mark_at: scenario.classes[name].ecn.map(|bytes| bytes.0),
+                    mark_at: scenario.mark_at(name).map(|bytes| bytes.0),
                 })
                 .collect(),
             response: u32::try_from(fabric.pfc.response.0).unwrap_or(u32::MAX),
@@ -236,6 +236,11 @@ impl Fabric {
     #[inline]
     pub(crate) fn can_queue(&self, port: u32, lane: u8, bytes: u32) -> bool {
         self.lanes[self.place(port, lane)].queue.bytes + u64::from(bytes) <= self.rules.nic_queue
+    }
+
+    /// Bytes that wait to be sent.
+    pub(crate) fn queued(&self, port: u32, lane: u8) -> u64 {
+        self.lanes[self.place(port, lane)].queue.bytes
     }
 
     /// Tells of every port and lane what waits there to be sent, and whether the peer has paused

@@ -10,6 +10,8 @@
 //! up-link is one for each lane, as a NIC has a queue for each: so a lane that is paused holds back
 //! no other.
 
+mod controlled;
+
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::num::NonZeroU32;
@@ -22,6 +24,7 @@ use lossless::{
 use units::{Bytes, Class, ClassMap, Rng};
 
 use crate::clock::{Burst, Clock, Event, Maker};
+use crate::congestion::Ways;
 use crate::events::EventList;
 use crate::fabric::Fabric;
 use crate::graph::Graph;
@@ -134,6 +137,8 @@ pub(crate) struct Hosts {
     /// Frames lost for want of room in a virtual switch's ingress or behind it, in its NIC, by
     /// lane.
     lost: Vec<u64>,
+    /// None where congestion is not controlled.
+    ways: Option<Box<Ways>>,
 }
 
 /// What hosts work with.
@@ -195,9 +200,9 @@ impl Rules {
 }
 
 impl Hosts {
-    pub(crate) fn new(scenario: &Scenario, graph: &Graph, lanes: &[String]) -> Self {
+    pub(crate) fn new(scenario: &Scenario, graph: &Graph, names: &[String]) -> Self {
         let network = &scenario.virtual_network;
-        let lanes: Vec<Lane> = lanes
+        let lanes: Vec<Lane> = names
             .iter()
             .map(|name| Lane {
                 class: scenario.priority(name),
@@ -233,6 +238,7 @@ impl Hosts {
             sleepers: BTreeMap::new(),
             arrived: vec![Queue::default(); hosts.len() * lanes.len()],
             lost: vec![0; lanes.len()],
+            ways: Ways::new(scenario, graph.hosts, names).map(Box::new),
             rules: Rules {
                 stack_delay: network.stack_delay.into(),
                 machines: per_server,
@@ -282,8 +288,24 @@ impl Hosts {
         free_at.max(delays) - delays
     }
 
-    /// Has a flow of datagrams wait until it is worth to look again whether its machine is blocked.
-    pub(crate) fn wait(&mut self, machine: u32, lane: u8, flow: u32) {
+    /// Whether a socket that blocks would, now, for a datagram to a host.
+    pub(crate) fn would_block(&self, machine: u32, host: u32, lane: u8) -> bool {
+        self.is_blocked(machine, lane) || self.is_held_back(machine, host, lane)
+    }
+
+    /// Whether as many frames of a machine to a host wait in their way as may.
+    fn is_held_back(&self, machine: u32, host: u32, lane: u8) -> bool {
+        self.ways.as_ref().is_some_and(|ways| ways.is_full(machine, host, lane))
+    }
+
+    /// Has a flow of datagrams wait until it is worth to look again whether its socket would block.
+    pub(crate) fn wait(&mut self, machine: u32, host: u32, lane: u8, flow: u32) {
+        if self.is_held_back(machine, host, lane)
+            && let Some(ways) = &mut self.ways
+        {
+            ways.wait(machine, host, lane, flow);
+            return;
+        }
         let place = self.place(machine, lane);
         self.sleepers.entry(place).or_default().push(flow);
     }
@@ -400,6 +422,9 @@ impl Hosts {
         machine: u32,
         burst: Burst,
     ) {
+        if self.ways.is_some() && self.hold_back(with, machine, burst) {
+            return;
+        }
         let from = self.target(machine);
         let lane = with.packets[burst.0].lane;
         let mut next = Some(burst.0);
@@ -545,6 +570,9 @@ impl Hosts {
         number: u32,
         handle: Handle,
     ) {
+        if self.ways.is_some() && self.note(with, number, handle) {
+            return;
+        }
         let host = &mut self.hosts[number as usize];
         if host.bridge.is_none() {
             with.delivered.push(with.packets, handle);
@@ -621,11 +649,14 @@ impl Hosts {
         if host.nic_full == 0 {
             return;
         }
-        host.nic_full = 0;
+        let lanes = std::mem::take(&mut host.nic_full);
         if host.bridge.is_some() {
             self.pump(with, number);
         } else {
             self.offer(with, number);
+        }
+        if self.ways.is_some() {
+            self.let_go_all(with, number, lanes);
         }
     }
 
@@ -699,7 +730,8 @@ impl Hosts {
             self.pacing.iter().flat_map(|pacing| &pacing.outboxes).map(|outbox| &outbox.queue);
         let queues = self.backlogs.iter().chain(&self.arrived).chain(outboxes);
         let switched = self.bridges().map(|bridge| bridge.switch.total().held);
-        queues.map(|queue| queue.len(packets)).sum::<u64>() + switched.sum::<u64>()
+        let held_back = self.ways.as_ref().map_or(0, |ways| ways.held(packets));
+        queues.map(|queue| queue.len(packets)).sum::<u64>() + switched.sum::<u64>() + held_back
     }
 
     /// Whether a lane promises that nothing is lost in the virtual network.

@@ -19,6 +19,7 @@ mod capture;
 mod cells;
 mod clock;
 mod confidence;
+mod congestion;
 mod events;
 mod fabric;
 mod graph;

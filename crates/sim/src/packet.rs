@@ -14,6 +14,11 @@ impl Handle {
     pub(crate) fn is_none(self) -> bool {
         self == Self::NONE
     }
+
+    /// Its number: no two packets at a time have the same.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// What travels in one frame. What every hop reads comes first, and lies in one cache line.
@@ -50,6 +55,18 @@ pub(crate) enum Load {
     Segment { end: u32, segment: tcp::Segment },
     /// For a UDP flow.
     Datagram { flow: u32, bytes: u16 },
+    /// For a host whose machines' congestion is controlled, from the host of the machine `from`.
+    Report { from: u32, report: Report },
+}
+
+/// What a host tells a sender of what has arrived.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Report {
+    /// Of which way: see [`crate::congestion`].
+    pub way: u32,
+    /// Bytes, and those of them that were marked.
+    pub bytes: u32,
+    pub marked: u32,
 }
 
 /// All packets.

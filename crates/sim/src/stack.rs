@@ -356,6 +356,7 @@ impl Stack {
                 packets.remove(handle);
                 heard.extend(self.settle(hosts, flow, bytes));
             }
+            Load::Report { .. } => unreachable!("a report goes no further than its host"),
         }
     }
 
@@ -519,8 +520,8 @@ impl Stack {
         if left.is_none() && clock.now() > stop {
             return;
         }
-        if hosts.is_blocked(machine, lane) {
-            hosts.wait(machine, lane, flow);
+        if hosts.would_block(machine, to.host, lane) {
+            hosts.wait(machine, to.host, lane, flow);
             return;
         }
         let (maker, turn) = (Maker(hosts.host_of(machine)), hosts.turn(machine));
@@ -554,6 +555,7 @@ impl Stack {
         match load {
             Load::Segment { end, .. } => self.ends[*end as usize ^ 1].machine,
             Load::Datagram { flow, .. } => self.senders[*flow as usize].machine,
+            Load::Report { from, .. } => *from,
         }
     }
 

@@ -100,6 +100,7 @@ pub struct Progress {
 impl<L: EventList<Event>> World<L> {
     /// Sets a scenario up that was checked.
     pub(crate) fn new(scenario: &Scenario, list: L, instruments: Instruments) -> Self {
+        let scenario = &*scenario.with_reports();
         let graph = Graph::new(scenario);
         let mut lanes: Vec<String> = scenario.classes.keys().cloned().collect();
         lanes.sort_by_key(|name| scenario.priority(name).pcp());
@@ -239,6 +240,10 @@ impl<L: EventList<Event>> World<L> {
                     self.refill(port);
                 }
                 Event::Tick { host } => self.with_hosts(|hosts, with| hosts.tick(with, host)),
+                Event::Allow { way } => self.with_hosts(|hosts, with| hosts.allow(with, way)),
+                Event::Report { host, way } => {
+                    self.with_hosts(|hosts, with| hosts.report_if_due(with, host, way));
+                }
                 Event::Watch => {
                     if let Some(circle) = self.deadlock() {
                         return Ending::Deadlock(circle);

@@ -146,6 +146,11 @@ fn inner(ends: &Ends, traffic_class: u8, load: &Load) -> (Vec<u8>, usize) {
             let (client, service) = ports(*flow);
             (protocol::UDP, udp_header(addresses, [client, service], *bytes), *bytes)
         }
+        // As datagrams without payload: their numbers are counted, not carried.
+        Load::Report { report, .. } => {
+            let (client, service) = ports(report.way);
+            (protocol::UDP, udp_header(addresses, [client, service], 0), 0)
+        }
     };
     let [source, destination] = ends.machines.map(Mac::local);
     let mut out = ethernet::Header::new(destination, source, ethertype::IPV4).as_bytes().to_vec();

@@ -27,12 +27,13 @@ mod virtual_network;
 mod words;
 mod workload;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use model::ClassKind;
 use serde::{Deserialize, Serialize};
 use traffic::{Cdf, Known};
-use units::{Class, Span, hash};
+use units::{Bytes, Class, Span, hash};
 
 pub(crate) use ::fabric::PFC_FRAME;
 pub use ::fabric::{Link, Pfc, Thresholds};
@@ -46,7 +47,7 @@ pub use tcp::{Control, Profile, Tcp};
 pub use topology::{
     Cable, Dumbbell, FatTree, KAry, Layer, LeafSpine, LinkChange, Ring, RingRouting, Star, Topology,
 };
-pub use virtual_network::VirtualNetwork;
+pub use virtual_network::{Congestion, VirtualNetwork};
 pub use words::{Arrivals, ParseWordError, Sizes, Vm, Vms};
 pub use workload::{
     AllToAll, Flows, Incast, PartitionAggregate, Permutation, Stream, Transport, Workload,
@@ -55,6 +56,17 @@ pub use workload::{
 
 /// The schema that this program reads, and writes into results.
 pub const VERSION: u32 = 1;
+
+/// The class that congestion control reports in, with its priority.
+pub(crate) const REPORTS: &str = "reports";
+pub(crate) const REPORTS_PRIORITY: Class = Class::from_low_bits(7);
+
+/// What its weight is, where outputs take turns.
+const REPORTS_WEIGHT: u32 = 16;
+
+/// How much of a controlled class waits at an output before it marks, as time at the link's rate:
+/// 30 kB at 10 Gb/s.
+const MARK_AFTER: Span = Span::from_micros(24);
 
 /// One run, with everything said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -227,6 +239,26 @@ impl Scenario {
     /// If no class is called so, which a checked scenario's workloads never do.
     pub fn priority(&self, name: &str) -> Class {
         self.classes[name].priority
+    }
+
+    /// Where a class's frames are marked: where it says so, or where congestion control needs it.
+    pub(crate) fn mark_at(&self, class: &str) -> Option<Bytes> {
+        let bits = u128::from(self.link.rate.bits_per_sec());
+        let bytes = bits * u128::from(MARK_AFTER.as_nanos()) / 8_000_000_000;
+        let needed = (!self.virtual_network.congestion.is_none()).then_some(Bytes(bytes as u64));
+        self.classes[class].ecn.or(needed)
+    }
+
+    /// The scenario as it runs: where congestion is controlled, reports have a class.
+    pub(crate) fn with_reports(&self) -> Cow<'_, Self> {
+        if self.virtual_network.congestion.is_none() {
+            return Cow::Borrowed(self);
+        }
+        let mut scenario = self.clone();
+        let (priority, weight) = (REPORTS_PRIORITY, REPORTS_WEIGHT);
+        let class = ClassSpec { priority, weight, ..ClassSpec::default() };
+        scenario.classes.insert(REPORTS.to_owned(), class);
+        Cow::Owned(scenario)
     }
 
     /// A number for this scenario: the same on every machine, another one if anything that is

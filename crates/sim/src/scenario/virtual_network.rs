@@ -45,6 +45,28 @@ pub struct VirtualNetwork {
     pub stack_jitter: Span,
     /// How long a receiver may take nothing while frames wait for it before it is declared stalled.
     pub stall_after: Span,
+    /// What holds machines back that send more than the physical network takes.
+    #[serde(skip_serializing_if = "Congestion::is_none")]
+    pub congestion: Congestion,
+}
+
+/// How congestion is controlled of classes that are lossless in both networks.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Congestion {
+    /// Not at all: whoever sends too much is paused.
+    #[default]
+    None,
+    /// By a window at the sending host for each machine, far host and class, which marks make
+    /// smaller.
+    Lanes,
+}
+
+impl Congestion {
+    /// Whether nothing is controlled.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
 }
 
 impl Default for VirtualNetwork {
@@ -64,6 +86,7 @@ impl Default for VirtualNetwork {
             stack_gap: Span::ZERO,
             stack_jitter: Span::ZERO,
             stall_after: Span::from_secs(10),
+            congestion: Congestion::None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod capture;
 mod common;
+mod congestion;
 mod damage;
 mod engine;
 mod mistakes;

@@ -1,7 +1,7 @@
 //! Rules of the physical and the virtual network.
 
 use super::*;
-use crate::scenario::{Buffer, Fabric, Layer, Tier};
+use crate::scenario::{Buffer, Fabric, Layer, REPORTS, REPORTS_PRIORITY, Tier};
 use units::{Bytes, Rate};
 
 /// A virtual switch has so many ports; each class has one of them for its uplink.
@@ -38,6 +38,18 @@ impl Check<'_> {
                 &path("ecn"),
                 "every frame would be marked: raise it, or leave it out",
             );
+            if !self.scenario.virtual_network.congestion.is_none() {
+                self.ensure(
+                    class.priority != REPORTS_PRIORITY,
+                    &path("priority"),
+                    "congestion control sends its reports with priority 7: give it another one",
+                );
+                self.ensure(
+                    name != REPORTS,
+                    &format!("class.{name}"),
+                    "congestion control's own class is called so: give this one another name",
+                );
+            }
         }
     }
 
@@ -165,7 +177,8 @@ impl Check<'_> {
             "virtual.vms",
             "a server has at least one machine: write `vms = { vm = 1 }`",
         );
-        let most = MOST_PORTS.saturating_sub(self.scenario.classes.len() as u64);
+        let classes = self.scenario.with_reports().classes.len();
+        let most = MOST_PORTS.saturating_sub(classes as u64);
         if per_server > most {
             let what = format!(
                 "a virtual switch has ports for each class and {most} machines, not {per_server}"

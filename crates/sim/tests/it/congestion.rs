@@ -1,0 +1,103 @@
+//! What congestion control does for whoever shares links with those who send too much.
+
+use crate::common::{plan, run};
+use sim::Outcome;
+
+/// So many servers send all they can to one, and as much to one each, over one switch of 10 Gb/s.
+fn hot_spot(senders: u32, control: &str) -> Outcome {
+    let [last, hot, first, end] = [senders - 1, senders, senders + 1, 2 * senders];
+    run(&format!(
+        r#"
+version = 1
+name = "hot spot"
+run.duration = "30ms"
+run.warmup = "10ms"
+topology = {{ kind = "star", servers = {} }}
+virtual.congestion = "{control}"
+[workload.hot]
+kind = "stream"
+source = "vm@0-{last}"
+destination = "vm@{hot}"
+transport = "udp"
+[workload.victims]
+kind = "stream"
+source = "vm@0-{last}"
+destination = "vm@{first}-{end}"
+transport = "udp"
+"#,
+        end + 1
+    ))
+}
+
+/// The streams' payload as shares of what a link carries of it in the time that counts, in the
+/// order of their destinations.
+fn shares(outcome: &Outcome) -> Vec<f64> {
+    let link = 0.02 * 10e9 / 8.0 * 1418.0 / 1520.0;
+    let mut streams: Vec<_> = outcome.record.streams().iter().collect();
+    streams.sort_by_key(|it| (it.to, it.from));
+    streams.iter().map(|it| it.bytes as f64 / link).collect()
+}
+
+fn paused(outcome: &Outcome) -> f64 {
+    outcome.classes.iter().map(|it| it.paused.as_secs_f64()).sum()
+}
+
+#[test]
+fn lanes_free_the_victims_of_a_hot_spot() {
+    const SENDERS: usize = 8;
+    let outcome = hot_spot(SENDERS as u32, "none");
+    let all = shares(&outcome);
+    let (hot, victims) = all.split_at(SENDERS);
+    assert!(hot.iter().sum::<f64>() > 0.98, "{hot:?}");
+    assert!(victims.iter().all(|it| *it < 0.2), "{victims:?}");
+    let before = paused(&outcome);
+
+    let outcome = hot_spot(SENDERS as u32, "lanes");
+    let all = shares(&outcome);
+    let (hot, victims) = all.split_at(SENDERS);
+    // What the hot link does not take of a sender's link.
+    let ideal = 1.0 - 1.0 / SENDERS as f64;
+    assert!(hot.iter().sum::<f64>() > 0.95, "{hot:?}");
+    let mean = victims.iter().sum::<f64>() / SENDERS as f64;
+    assert!(mean > 0.97 * ideal, "{victims:?}");
+    assert!(victims.iter().all(|it| *it > 0.9 * ideal), "{victims:?}");
+    let after = paused(&outcome);
+    assert!(after < before / 20.0, "{after} s, not {before} s");
+}
+
+#[test]
+fn who_shares_a_link_with_nobody_loses_next_to_nothing() {
+    let bytes = |control: &str| {
+        let outcome = run(&format!(
+            r#"
+version = 1
+name = "alone"
+run.duration = "20ms"
+topology = {{ kind = "star", servers = 2 }}
+virtual.congestion = "{control}"
+[workload.alone]
+kind = "stream"
+source = "vm@0"
+destination = "vm@1"
+transport = "udp"
+"#
+        ));
+        outcome.record.streams()[0].bytes as f64
+    };
+    let (without, with) = (bytes("none"), bytes("lanes"));
+    assert!(with > 0.99 * without, "{with}, not {without}");
+}
+
+/// All kinds of workloads at once, on a small network.
+const MIXED: &str = include_str!("../mixed.toml");
+
+#[test]
+fn everything_arrives_where_lossless_and_lossy_classes_are_mixed() {
+    let text = MIXED.replace("[virtual]", "[virtual]\ncongestion = \"lanes\"");
+    assert_ne!(text, MIXED);
+    for cell in plan(&text).cells() {
+        let outcome = sim::run(&cell.scenario, |_| true);
+        assert_eq!(outcome.defects, [""; 0], "{}", cell.name);
+        assert!(outcome.record.queries().len() > 30, "{}", cell.name);
+    }
+}
