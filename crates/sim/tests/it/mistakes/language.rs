@@ -186,7 +186,7 @@ fn a_value_of_the_wrong_sort_or_unit_is_told_the_right_one() {
         ),
         (
             "[class.default]\npriority = 8",
-            "line 15, column 12: `class.default.priority`: a class is a number from 0 to 7",
+            "line 15, column 12: `class.default.priority`: this is the whole number `8`: write a class, from 0 to 7",
         ),
         ("[[workload.x]]", "line 14, column 1: `workload.x`: this is a list: write a table"),
         (
