@@ -45,6 +45,7 @@ fn every_shipped_scenario_can_be_simulated() {
         ("zovn-fig12-queues", 30),
         ("isolation-queues", 16),
         ("isolation-lanes", 6),
+        ("zovn-fig12-lanes", 6),
     ];
     assert_eq!(found, expected.map(|(name, cells)| (name.to_owned(), cells)).into());
 }
