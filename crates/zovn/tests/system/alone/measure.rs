@@ -277,6 +277,23 @@ fn two_networks_meet_at_an_uplink_and_at_a_downlink() {
 }
 
 #[test]
+fn adversaries_take_nothing_of_a_guarantee() {
+    let case = ["isolation", "--adversary", "bytes,tcp", "--tenants", "2", "--switch", "zovn"];
+    let size = ["--rate", "20mbit", "--tb", "400ms", "--lead", "300ms", "--gap", "300ms"];
+    let (object, code) = measured(&[&case[..], &size, &["--rounds", "1"]].concat());
+    assert_eq!(code, Some(0), "{object:#}");
+    assert_eq!(object["experiment"], "adversary");
+    let results = object["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for one in results {
+        assert_eq!((&one["lost"], &one["balanced"]), (&0.into(), &true.into()), "{one:#}");
+        // A busy machine holds frames up for longer than networks may.
+        assert!(one["goodput"].as_f64().unwrap() > 0.9, "{one:#}");
+        assert!(one["others"].as_f64().unwrap() > 1e7, "{one:#}");
+    }
+}
+
+#[test]
 fn flow_control_between_hosts_is_compared() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("lab.toml");
