@@ -122,4 +122,18 @@ mod tests {
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn numbers_are_of_the_types_of_their_fields() {
+        for line in [
+            "capture --snap 60 --count 5",
+            "set web --class 3 --quota 5 --egress 5 --ingress 5",
+            "sim bench --queries 5 --rounds 2",
+            "sim run a.toml --seed 1 --threads 2",
+            "trace --port web --to 10.0.0.2 --class 3 --vlan 7 --size 100",
+        ] {
+            let words = std::iter::once("zovn").chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_ok(), "{line}");
+        }
+    }
 }

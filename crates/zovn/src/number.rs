@@ -4,10 +4,11 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Reads a number that lies within these.
+/// Reads a number that lies within these, which is of its flag's own type: of another one, clap
+/// finds no value. A range without any type is none, as `i32` is no `u64`.
 pub fn within<N>(range: RangeInclusive<N>) -> impl Fn(&str) -> Result<N, String> + Clone
 where
-    N: FromStr + PartialOrd + Display + Clone,
+    N: FromStr + PartialOrd + Display + Clone + Into<u64>,
 {
     move |word| {
         let number = word.parse().ok().filter(|number| range.contains(number));

@@ -136,7 +136,7 @@ struct Settings {
     #[arg(long, value_name = "RATE")]
     send_rate: Option<RateChange>,
     /// The class of frames without a tag.
-    #[arg(long, value_name = "N", value_parser = within(0..=7))]
+    #[arg(long, value_name = "N", value_parser = within(0..=7u8))]
     class: Option<u8>,
     /// How many of its frames may wait for one receiver in one class.
     #[arg(long, value_name = "FRAMES", value_parser = within(1..=u32::MAX))]

@@ -68,7 +68,7 @@ enum Command {
         #[arg(long, default_value_t = 1000, value_parser = within(1..=u64::MAX))]
         queries: u64,
         /// How often; the median is told.
-        #[arg(long, default_value_t = 3, value_parser = within(1..=99))]
+        #[arg(long, default_value_t = 3, value_parser = within(1..=99u16))]
         rounds: u16,
         /// Tell it as JSON.
         #[arg(long)]

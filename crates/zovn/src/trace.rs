@@ -45,13 +45,13 @@ pub struct Args {
     #[arg(long, value_name = "MAC|IP", value_parser = address)]
     to: Option<String>,
     /// The priority of its tag, 0 to 7; without a tag, and of its port's class, if left out.
-    #[arg(long, value_name = "N", value_parser = within(0..=7))]
+    #[arg(long, value_name = "N", value_parser = within(0..=7u8))]
     class: Option<u8>,
     /// Its length, from the Ethernet header on.
     #[arg(long, value_name = "BYTES", default_value = "60")]
     size: u32,
     /// The VLAN of its tag.
-    #[arg(long, value_name = "N", value_parser = within(0..=4094))]
+    #[arg(long, value_name = "N", value_parser = within(0..=4094u16))]
     vlan: Option<u16>,
     /// Its packet may be fragmented on its way: IPv4 without DF.
     #[arg(long)]
