@@ -1,12 +1,11 @@
 // Which lane of its container's queue a frame takes: what is for a slow receiver waits apart from the rest.
 //
-//      frame ──▶ lane_of ──▶ priority: the class of the interface's queue (htb) that it waits in
+//      frame ──▶ lane_of ──▶ the class of the interface's queue (htb) that it waits in
 //                  ▲
 //                lanes[]     what userspace has diverted: a socket's datagrams, or all for an Ethernet address
 //
 // The layouts and the rules below are those of crates/tap/src/lanes/key.rs: userspace tells by them by which lane a
-// frame came. What takes no lane has no class, and waits in the common one, whatever class its socket names
-// (SO_PRIORITY).
+// frame came. What takes no lane has no class, and waits in the common one.
 
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -17,9 +16,6 @@
 #define ETHERTYPE_IPV4 0x0800
 #define ETHERTYPE_IPV6 0x86dd
 #define IPPROTO_UDP 17
-
-// The major number of our classes, as in crates/tap/src/lanes.rs.
-#define CLASSES 0x7a70
 
 // More than userspace diverts.
 #define KEYS 2048
@@ -34,7 +30,7 @@ struct key {
 
 _Static_assert(sizeof(struct key) == 24, "as in userspace");
 
-// The class that is a key's lane.
+// The minor number of the class that is a key's lane.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -86,9 +82,8 @@ int lane_of(struct __sk_buff *skb)
 		class = bpf_map_lookup_elem(&lanes, &socket);
 	if (!class)
 		class = bpf_map_lookup_elem(&lanes, &receiver);
-	if (class)
-		skb->priority = *class;
-	else if (skb->priority >> 16 == CLASSES)
-		skb->priority = 0;
-	return TC_ACT_UNSPEC;
+	if (!class)
+		return TC_ACT_UNSPEC;
+	skb->tc_classid = *class;
+	return TC_ACT_OK;
 }

@@ -115,10 +115,12 @@ pub fn are_there(queues: &[QdiscStatus]) -> bool {
 const PACKETS: u32 = credit::LIMIT / 64;
 
 /// Puts the discipline that lanes hang in where it belongs. Without lanes, it is a plain queue.
-fn install(netlink: &mut Netlink, link: u32, is_adopted: bool) -> Result<(), Failure> {
+fn install(at: &mut Interface<'_>, is_adopted: bool) -> Result<(), Failure> {
+    let (netlink, link) = (&mut *at.netlink, at.link);
     let queues = netlink.qdiscs(link)?;
     if queues.iter().any(|queue| queue.handle == CLASSES && queue.kind == "htb") {
         // An earlier switch has left it. What waits in its lanes goes before all that is sent now.
+        steering::remove(at.namespace, at.name)?;
         let lanes = (1..=LANES as u8).map(|number| lane_queue(number, ALL, 0));
         let is_there = |lane: &Qdisc| queues.iter().any(|queue| queue.handle == lane.handle);
         return Ok(lanes.filter(is_there).try_for_each(|lane| netlink.set_qdisc(link, lane))?);
@@ -220,8 +222,8 @@ pub struct Interface<'a> {
 impl Lanes {
     /// Prepares an interface for lanes, which together may have so many small frames in the
     /// switch. Where the kernel lacks what that takes, there are none.
-    pub fn new(netlink: &mut Netlink, link: u32, is_adopted: bool, room: u32) -> Self {
-        let prepared = install(netlink, link, is_adopted).and_then(|()| steering::check());
+    pub fn new(mut at: Interface<'_>, is_adopted: bool, room: u32) -> Self {
+        let prepared = install(&mut at, is_adopted).and_then(|()| steering::check());
         Self {
             room,
             keys: HashMap::new(),

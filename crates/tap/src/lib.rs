@@ -202,7 +202,10 @@ impl TapPort {
         // The queue comes first: an adopted interface may be up already.
         let kick = namespace.run(|| Kick::new(link))?.map_err(because)?;
         let credit = Credit::install(&mut netlink, link, kick)?;
-        let lanes = Lanes::new(&mut netlink, link, is_adopted, config.small_slots / 2);
+        let kick = credit.kick();
+        let at =
+            Interface { netlink: &mut netlink, namespace: &namespace, name: interface, link, kick };
+        let lanes = Lanes::new(at, is_adopted, config.small_slots / 2);
         netlink.change_link("lo", LinkChange { up: Some(true), ..LinkChange::default() })?;
         let change = LinkChange {
             mtu: Some(config.mtu),

@@ -2,27 +2,39 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
 use aya::maps::{HashMap, MapData};
-use aya::programs::tc::SchedClassifierLink;
+use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcError, TcHandle};
 use aya::programs::{SchedClassifier, TcAttachType};
-use aya::util::KernelVersion;
 use aya::{Ebpf, EbpfLoader};
 use kernel::netlink::Handle;
 use kernel::netns::Namespace;
 
+use super::CLASSES;
 use super::key::Key;
 
 static PROGRAM: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/lanes.bpf.o"));
 
-/// The program at one interface. It is taken away with this.
+/// The program at one interface: a filter of the discipline whose classes are lanes. It is taken
+/// away with this, and [by who finds it](remove) if this process is killed.
+///
+/// At the interface's egress (`clsact`) it would not outlive us. But to attach it there the kernel
+/// waits for all processors while it holds RTNL, without which nobody is granted credit.
 pub struct Steering {
     lanes: HashMap<MapData, Key, u32>,
-    _link: SchedClassifierLink,
+    link: Option<SchedClassifierLink>,
+    namespace: Namespace,
 }
+
+/// Where the program hangs.
+const PARENT: TcAttachType = TcAttachType::Custom((CLASSES.0 as u32) << 16 | CLASSES.1 as u32);
+
+/// The program's name.
+const NAME: &str = "lane_of";
 
 /// A program that is being loaded.
 #[derive(Debug)]
@@ -40,7 +52,7 @@ pub fn check() -> Result<(), Failure> {
 
 impl Steering {
     /// Loads the program and attaches it to an interface of a namespace, on a thread of its own:
-    /// that takes some 15 ms, for which the switch must not wait.
+    /// that takes a millisecond and more where others hold RTNL, for which the switch must not wait.
     pub fn load(namespace: &Namespace, interface: &str) -> Result<Loading, Failure> {
         let (namespace, interface) = (namespace.try_clone()?, interface.to_owned());
         let (sender, receiver) = mpsc::channel();
@@ -57,20 +69,40 @@ impl Steering {
         let lanes = programs.take_map("lanes").ok_or("the program has no map")?.try_into()?;
         let program = program(&mut programs)?;
         let link = namespace.run(|| -> Result<_, Failure> {
-            let id = program.attach(interface, TcAttachType::Egress)?;
+            // The program tells the minor number alone.
+            let classid = Some(TcHandle::new(CLASSES.0, CLASSES.1));
+            let options = TcAttachOptions::Netlink(NlOptions { classid, ..NlOptions::default() });
+            let id = program.attach_with_options(interface, PARENT, options)?;
             Ok(program.take_link(id)?)
         })??;
-        Ok(Self { lanes, _link: link })
+        Ok(Self { lanes, link: Some(link), namespace: namespace.try_clone()? })
     }
 
     /// From now on what has this key takes this lane.
     pub fn insert(&mut self, key: &Key, class: Handle) -> Result<(), Failure> {
-        Ok(self.lanes.insert(key, u32::from(class.0) << 16 | u32::from(class.1), 0)?)
+        Ok(self.lanes.insert(key, u32::from(class.1), 0)?)
     }
 
     /// From now on it takes none.
     pub fn remove(&mut self, key: &Key) -> Result<(), Failure> {
         Ok(self.lanes.remove(key)?)
+    }
+}
+
+impl Drop for Steering {
+    fn drop(&mut self) {
+        // In its namespace: the interface with this number elsewhere is another one. It fails where
+        // the interface is gone.
+        let link = self.link.take();
+        let _ = self.namespace.run(|| drop(link));
+    }
+}
+
+/// Takes away the program that an agent has left at an interface, if there is one.
+pub fn remove(namespace: &Namespace, interface: &str) -> Result<(), Failure> {
+    match namespace.run(|| tc::qdisc_detach_program(interface, PARENT, NAME))? {
+        Err(TcError::IoError(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => Ok(done?),
     }
 }
 
@@ -95,17 +127,13 @@ static LOADER: LazyLock<Mutex<EbpfLoader<'static>>> = LazyLock::new(|| {
 
 /// Loads the program into the kernel. It takes descriptors as long as it is kept.
 fn load() -> Result<Ebpf, Failure> {
-    // Before, a program at an interface stays when its agent is killed.
-    if KernelVersion::current()? < KernelVersion::new(6, 6, 0) {
-        return Err("that takes Linux 6.6".into());
-    }
     let mut programs = LOADER.lock().unwrap_or_else(PoisonError::into_inner).load(PROGRAM)?;
     program(&mut programs)?.load()?;
     Ok(programs)
 }
 
 fn program(programs: &mut Ebpf) -> Result<&mut SchedClassifier, Failure> {
-    Ok(programs.program_mut("lane_of").ok_or("there is no program")?.try_into()?)
+    Ok(programs.program_mut(NAME).ok_or("there is no program")?.try_into()?)
 }
 
 impl fmt::Debug for Steering {
@@ -119,76 +147,48 @@ mod tests {
     use aya::programs::{TestRun, TestRunOptions};
     use units::Rng;
 
-    use super::super::{CLASSES, key};
+    use super::super::key;
     use super::*;
 
-    /// Where `priority` is in `struct __sk_buff`, and the room for all of it.
-    const PRIORITY: std::ops::Range<usize> = 32..36;
-    const CONTEXT: usize = 256;
-
-    /// The priority that the program gives a frame whose socket has set this one.
-    fn priority(program: &SchedClassifier, frame: &[u8], set: u32) -> u32 {
-        let (mut before, mut after) = ([0; CONTEXT], [0; CONTEXT]);
-        before[PRIORITY].copy_from_slice(&set.to_ne_bytes());
-        let options = TestRunOptions {
-            data_in: Some(frame),
-            ctx_in: Some(&before),
-            ctx_out: Some(&mut after),
-            ..TestRunOptions::new()
-        };
-        program.test_run(options).unwrap();
-        u32::from_ne_bytes(after[PRIORITY].try_into().unwrap())
+    /// Whether the program knows a lane for a frame.
+    fn is_known(program: &SchedClassifier, frame: &[u8]) -> bool {
+        let options = TestRunOptions { data_in: Some(frame), ..TestRunOptions::new() };
+        // TC_ACT_OK; the other is TC_ACT_UNSPEC.
+        program.test_run(options).unwrap().return_value == 0
     }
 
     #[test]
-    fn the_program_and_userspace_agree_on_which_lane_a_frame_takes() {
+    fn the_program_and_userspace_agree_on_which_frames_take_a_lane() {
         let mut programs = load().unwrap();
         let mut map: HashMap<_, Key, u32> = programs.take_map("lanes").unwrap().try_into().unwrap();
         let program = program(&mut programs).unwrap();
         let known = [false, true].map(key::tests::datagram);
-        let mut lanes = std::collections::HashMap::new();
-        for (frame, class) in known.iter().zip(2..) {
-            lanes.insert(key::socket(frame).unwrap(), class);
-        }
         // All else for the address of one of them, and for another one.
         let mut other = known[0].clone();
         other[5] ^= 1;
-        lanes.insert(key::receiver(&other).unwrap(), 4);
+        let [receiver, other] = [&known[0], &other].map(|frame| key::receiver(frame).unwrap());
+        let sockets = known.each_ref().map(|frame| key::socket(frame).unwrap());
         let mut rng = Rng::new(0x6c61_6e65);
-        let mut taken = [0; 6];
-        for round in 0..4000 {
-            if round == 2000 {
-                lanes.insert(key::receiver(&known[0]).unwrap(), 5);
+        for key in [sockets[0], sockets[1], receiver, other] {
+            map.insert(key, 2, 0).unwrap();
+            let mut taken = [0; 2];
+            for _ in 0..2000 {
+                let mut frame = known[rng.below(2) as usize].clone();
+                for _ in 0..rng.below(3) {
+                    let at = rng.below(frame.len() as u64) as usize;
+                    // Few bits: many of these frames are still for a known socket.
+                    frame[at] ^= 1 << rng.below(8);
+                }
+                if rng.below(8) == 0 {
+                    // In the UDP header: the kernel runs it with whole headers of IP only.
+                    frame.truncate(frame.len() - rng.below(9) as usize);
+                }
+                let takes = [key::socket(&frame), key::receiver(&frame)].contains(&Some(key));
+                assert_eq!(is_known(program, &frame), takes, "{frame:02x?}");
+                taken[usize::from(takes)] += 1;
             }
-            if round % 2000 == 0 {
-                lanes.iter().for_each(|(key, class)| map.insert(key, *class, 0).unwrap());
-            }
-            let mut frame = known[rng.below(2) as usize].clone();
-            for _ in 0..rng.below(3) {
-                let at = rng.below(frame.len() as u64) as usize;
-                // Few bits: many of these frames are still for a known socket.
-                frame[at] ^= 1 << rng.below(8);
-            }
-            if rng.below(8) == 0 {
-                // In the UDP header: the kernel runs it with whole headers of IP only.
-                frame.truncate(frame.len() - rng.below(9) as usize);
-            }
-            let socket = key::socket(&frame).and_then(|key| lanes.get(&key));
-            let lane = socket.or_else(|| lanes.get(&key::receiver(&frame)?)).copied();
-            assert_eq!(priority(program, &frame, 0), lane.unwrap_or(0), "{frame:02x?}");
-            taken[lane.unwrap_or(0) as usize] += 1;
-        }
-        assert!([0, 2, 3, 4, 5].iter().all(|lane| taken[*lane] > 0), "{taken:?}");
-    }
-
-    #[test]
-    fn a_socket_names_no_lane_itself() {
-        let mut programs = load().unwrap();
-        let program = program(&mut programs).unwrap();
-        let frame = key::tests::datagram(false);
-        let lane = u32::from(CLASSES.0) << 16 | 3;
-        for (set, left) in [(lane, 0), (u32::from(CLASSES.0) << 16, 0), (6, 6), (0, 0)] {
-            assert_eq!(priority(program, &frame, set), left, "{set:x}");
+            assert!(taken[0] > 0 && taken[1] > 0, "{taken:?}");
+            map.remove(&key).unwrap();
         }
     }
 }

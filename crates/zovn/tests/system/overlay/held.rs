@@ -51,7 +51,8 @@ fn senders_wait(world: &mut World) {
             scope.spawn(move || send(&socket, READER.at(7), number, 0..COUNT, 1000));
         }
         for machine in SENDERS {
-            until(|| world.status_of(machine).paused_by.is_some());
+            // At its port or, once that holds half of what it may, inside its container.
+            until(|| world.status_of(machine).ingress.total.held > 400);
         }
         tally.take_all(&reader, SENDERS.len(), COUNT);
     });
