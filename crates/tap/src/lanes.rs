@@ -43,7 +43,7 @@ use kernel::netns::Namespace;
 use port::Like;
 
 use self::key::Key;
-use self::steering::{Failure, Loading, Steering};
+use self::steering::{CLASSES, Failure, Loading, Steering};
 use super::credit::{self, Kick, Own, Sent};
 
 /// How many lanes there are at most. Where more receivers are slow, some share one. Each costs a
@@ -89,9 +89,6 @@ const ALL: u32 = credit::LIMIT;
 
 /// Where a discipline hangs that is inside the bucket.
 const INSIDE: Handle = Handle(credit::BUCKET.0, 1);
-
-/// The handle of the discipline that has lanes as its classes, inside the bucket.
-const CLASSES: Handle = Handle(0x7a70, 0);
 
 /// The class of what is in no lane. It is minor number 1; lane `n` is `n + 1`.
 const COMMON: Handle = Handle(CLASSES.0, 1);

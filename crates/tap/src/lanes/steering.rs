@@ -14,7 +14,6 @@ use aya::{Ebpf, EbpfLoader};
 use kernel::netlink::Handle;
 use kernel::netns::Namespace;
 
-use super::CLASSES;
 use super::key::Key;
 
 static PROGRAM: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/lanes.bpf.o"));
@@ -29,6 +28,9 @@ pub struct Steering {
     link: Option<SchedClassifierLink>,
     namespace: Namespace,
 }
+
+/// The discipline that has lanes as its classes, inside the bucket.
+pub const CLASSES: Handle = Handle(0x7a70, 0);
 
 /// Where the program hangs.
 const PARENT: TcAttachType = TcAttachType::Custom((CLASSES.0 as u32) << 16 | CLASSES.1 as u32);
@@ -52,7 +54,8 @@ pub fn check() -> Result<(), Failure> {
 
 impl Steering {
     /// Loads the program and attaches it to an interface of a namespace, on a thread of its own:
-    /// that takes a millisecond and more where others hold RTNL, for which the switch must not wait.
+    /// that takes a millisecond, and more where others hold RTNL, for which the switch must not
+    /// wait.
     pub fn load(namespace: &Namespace, interface: &str) -> Result<Loading, Failure> {
         let (namespace, interface) = (namespace.try_clone()?, interface.to_owned());
         let (sender, receiver) = mpsc::channel();

@@ -217,12 +217,13 @@ fn guests_and_a_container_talk_through_the_agent_and_lose_nothing() {
     for _ in 0..5000 {
         send();
     }
+    // The container waited: of all the others, the machine has had most.
+    assert!(came(&b) > before + 3000);
     until(|| came(&b) == before + 5001);
     let status = client.status().unwrap();
     assert!(status.balanced);
     assert_eq!(status.ledger.refused_total(), refused, "{:?}", status.ledger);
     assert!(status.ports.iter().all(|port| port.state == PortState::Up));
-    assert!(status.ports[0].paused.as_nanos() > 0, "the container waited");
 }
 
 #[test]
