@@ -28,11 +28,11 @@ pub enum Peer {
     OvsMeter,
     /// Open vSwitch's userspace datapath, with HTB at the port.
     OvsHtb,
-    /// zovn with every class lossy, so that nobody is told to wait, and without [`Terms`].
+    /// zovn with every class lossy, so that nobody is told to wait, and without terms.
     ZovnLossyUnshared,
     /// The same with terms.
     ZovnLossy,
-    /// zovn without [`Terms`].
+    /// zovn without terms.
     ZovnUnshared,
     /// zovn; the second network may not send more than its minimum.
     ZovnMax,
