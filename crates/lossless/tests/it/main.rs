@@ -11,6 +11,7 @@ mod examples;
 mod flows;
 mod links;
 mod outlook;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
