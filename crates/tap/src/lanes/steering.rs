@@ -21,8 +21,8 @@ static PROGRAM: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/l
 /// The program at one interface: a filter of the discipline whose classes are lanes. It is taken
 /// away with this, and [by who finds it](remove) if this process is killed.
 ///
-/// At the interface's egress (`clsact`) it would not outlive us. But to attach it there the kernel
-/// waits for all processors while it holds RTNL, without which nobody is granted credit.
+/// At the interface's egress (`tcx`) it would end with this process. But to attach it there the
+/// kernel waits for all processors while it holds RTNL, without which nobody is granted credit.
 pub struct Steering {
     lanes: HashMap<MapData, Key, u32>,
     link: Option<SchedClassifierLink>,
