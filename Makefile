@@ -69,7 +69,7 @@ bench: packages ## every benchmark
 	$(CARGO) bench --workspace --benches
 
 count: packages ## the instructions that a frame and a turn cost, which must not grow by a tenth
-	$(CARGO) bench --package demand --package placement --package nlog --package shares \
+	$(CARGO) bench --package admission --package demand --package placement --package nlog --package shares \
 		--package overlay --package measure --package sim --bench instructions
 
 SHARE       = $(DESTDIR)$(PREFIX)/share

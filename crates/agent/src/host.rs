@@ -35,8 +35,8 @@ use kernel::random;
 use lossless::{Classes, Limits, PortConfig, PortId, Settings};
 use model::{
     AddressStatus, AgentSettings, AgentStatus, CaptureSpec, Deleted, Ledgers, NetworkName,
-    NetworkShare, PeerStatus, Polling, PortName, PortSpec, PortStatus, ResponderStatus, Uplink,
-    UplinkStatus,
+    NetworkShare, NetworkStatus, PeerStatus, Polling, PortName, PortSpec, PortStatus,
+    ResponderStatus, Uplink, UplinkStatus,
 };
 use overlay::{Delta, Overlay};
 use plane::taps::Reader;
@@ -333,12 +333,13 @@ impl Host {
         for (network, declared) in networks {
             plane.datapath_mut().declare(network, declared);
         }
-        gone.iter().for_each(|name| numbers.release(name));
         plane.handle_peer_events(now);
+        let freed = gone.iter().filter_map(|name| numbers.release(name));
+        freed.for_each(|network| forget_network(plane, network));
         self.follow_directory();
     }
 
-    /// Gives networks these terms at the uplink; together they are promised so much.
+    /// Gives networks these terms; together they are promised so much.
     pub fn set_shares<'a>(
         &mut self,
         shares: impl Iterator<Item = (&'a NetworkName, &'a NetworkShare)>,
@@ -346,6 +347,13 @@ impl Host {
     ) {
         let now = self.now();
         let Self { plane, numbers, shares: own, .. } = self;
+        let shares: BTreeMap<_, _> = shares.map(|(name, share)| (name.clone(), *share)).collect();
+        if let Some((overlay, _)) = plane.peers_mut() {
+            for (name, network) in numbers.iter() {
+                let memory = shares.get(name).and_then(|share| share.memory);
+                overlay.keep_memory(network, memory.map_or(0, |memory| memory.0));
+            }
+        }
         if let Some(own) = own {
             own.set(now, plane, numbers, shares, promise);
         }
@@ -393,7 +401,7 @@ impl Host {
             let mut status = plane.peers()?.status(ledgers, responder);
             status.notes.extend(self.interfaces.iter().flat_map(Interfaces::notes));
             let shares = self.shares.as_ref();
-            status.sharing = shares.map(|shares| shares.status(plane, &self.numbers));
+            status.sharing = shares.map(|shares| shares.status(now, plane, &self.numbers));
             Some(status)
         };
         let mut uplink =
@@ -410,6 +418,7 @@ impl Host {
             empty_turns: 0,
             udp_gate: plane.gate().status(),
             ports: self.attached.iter().map(|port| self.report(port, now)).collect(),
+            networks: self.networks(now),
             uplink,
             ledger: plane.total_ledger(),
             balanced: match proof {
@@ -417,6 +426,18 @@ impl Host {
                 Proof::LastRound => plane.is_balanced(),
             },
         }
+    }
+
+    /// What each network has done here.
+    fn networks(&self, now: Instant) -> Vec<NetworkStatus> {
+        let mut books = self.plane.books(now);
+        let networks = self.numbers.iter();
+        networks
+            .filter_map(|(name, network)| {
+                let memory = self.plane.peers().map_or(0, |overlay| overlay.memory_of(network));
+                Some(report::network(name, books.remove(&network)?, memory))
+            })
+            .collect()
     }
 
     /// How many numbers of far hosts there are.
@@ -727,6 +748,14 @@ fn waiting(uplink: &Uplink) -> UplinkStatus {
             uplink.vtep
         )],
     }
+}
+
+/// A network's number is about to mean another.
+fn forget_network(plane: &mut HostPlane, network: Network) {
+    if let Some((overlay, _)) = plane.peers_mut() {
+        overlay.keep_memory(network, 0);
+    }
+    plane.forget_network(network);
 }
 
 /// The uplink as a port of the switch. What far hosts have sent is bounded by the memory that it

@@ -1,9 +1,10 @@
 //! The agent's status as OpenMetrics text, which Prometheus scrapes.
 //!
 //! All values come from one [`AgentStatus`], so the values of one scrape belong to the same moment
-//! and balance. Labels are few and bounded: a port's name or a peer's address, a direction, one of
+//! and balance. Labels are few and bounded: a port's or a network's name or a peer's address, a direction, one of
 //! eight classes, a reason for a refusal, of a port at most 16 sockets that are full.
 
+mod networks;
 mod page;
 mod peers;
 
@@ -117,6 +118,7 @@ impl Collector for Snapshot {
         self.encode_agent(&mut page)?;
         self.encode_ports(&mut page)?;
         self.encode_frames(&mut page)?;
+        networks::encode(&self.0.networks, &mut page)?;
         self.0.uplink.iter().try_for_each(|uplink| peers::encode(uplink, &mut page))
     }
 }

@@ -27,7 +27,7 @@ pub fn capacity(uplink: Option<&Uplink>) -> Host {
     Host {
         rate: uplink.and_then(|uplink| uplink.rate),
         latency: uplink.map_or(Span::ZERO, |uplink| uplink.latency),
-        memory: Bytes(u64::MAX),
+        memory: Bytes(uplink.map_or(0, |_| overlay::MEMORY / 2)),
     }
 }
 
@@ -49,10 +49,10 @@ pub fn promise<'a>(
         burst: spec.share.burst(),
         min_packets: 0,
         frame: Span::ZERO,
-        memory: Bytes(0),
+        memory: spec.share.memory.unwrap_or(Bytes(0)),
     };
-    let has_min = specs.into_iter().filter(|spec| spec.share.min.is_some());
-    admission::admit(capacity, has_min.filter(is_here).map(claim))
+    let claims = |spec: &&NetworkSpec| spec.share.min.is_some() || spec.share.memory.is_some();
+    admission::admit(capacity, specs.into_iter().filter(claims).filter(is_here).map(claim))
         .map_err(|error| InvalidConfig::Promises(error.to_string()))
 }
 

@@ -74,9 +74,7 @@ impl<F: Copy> Switch<F> {
         self.empty_egress(now, port, Refusal::DETACHED, &mut released);
         self.withdraw_all(now, port, released);
         let gone = self.ports.detach(port);
-        for account in gone.ingress.accounts() {
-            self.retired.merge(account);
-        }
+        self.retired.add(now, &gone);
         self.pending.remove(port);
     }
 

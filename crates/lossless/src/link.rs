@@ -39,6 +39,12 @@ pub struct LinkUse {
     pub bytes: u64,
     /// The part of them that was sent within the owner's guarantee.
     pub guaranteed_bytes: u64,
+    /// What went besides: sent again.
+    pub resent_bytes: u64,
+    /// How long the owner had frames that the link could have sent.
+    pub backlogged: Span,
+    /// The part of that in which the link sent other owners' frames instead.
+    pub waited: Span,
 }
 
 /// Those who share an egress.
@@ -50,12 +56,62 @@ pub(crate) struct Link {
     holders: Vec<Option<Holder>>,
     /// By holder.
     owners: Vec<Owner>,
-    /// By holder: what it was sent.
-    sent: Vec<LinkUse>,
+    /// By holder: what it has had.
+    had: Vec<Had>,
+    /// What all were sent, in bytes.
+    sent: u64,
+    rate: Rate,
     /// Whose turn it is.
     run: Option<Run>,
     /// What the frame that was handed out takes of the link, once the receiver has it.
     taken: Option<Cost>,
+}
+
+/// What a holder has had of the link.
+#[derive(Clone, Copy, Debug, Default)]
+struct Had {
+    /// Bytes that it was sent.
+    bytes: u64,
+    guaranteed_bytes: u64,
+    /// Bytes that were sent again.
+    resent: u64,
+    /// The last time that it began to have something that could go, if it still has.
+    backlog: Option<Backlog>,
+    /// How long it had something before.
+    backlogged: Span,
+    /// Others' bytes that the link sent in that time.
+    others: u64,
+}
+
+/// A time in which a holder has something that could go.
+#[derive(Clone, Copy, Debug)]
+struct Backlog {
+    /// When it began.
+    since: Instant,
+    /// What others had been sent by then, in bytes.
+    others: u64,
+}
+
+impl Had {
+    /// Where the link has sent so many bytes by now: what others were sent.
+    fn others(&self, sent: u64) -> u64 {
+        sent - self.bytes
+    }
+
+    /// The holder has something that could go from now on, or nothing any more.
+    fn note(&mut self, now: Instant, has_some: bool, sent: u64) {
+        match (self.backlog, has_some) {
+            (None, true) => {
+                self.backlog = Some(Backlog { since: now, others: self.others(sent) });
+            }
+            (Some(Backlog { since, others }), false) => {
+                self.backlog = None;
+                self.backlogged += now.since(since);
+                self.others += self.others(sent) - others;
+            }
+            _ => {}
+        }
+    }
 }
 
 /// A turn, in which frames of one owner leave one after the other.
@@ -77,7 +133,9 @@ impl Link {
             around: config.around,
             holders: Vec::new(),
             owners: Vec::new(),
-            sent: Vec::new(),
+            had: Vec::new(),
+            sent: 0,
+            rate: config.rate,
             run: None,
             taken: None,
         }
@@ -96,10 +154,19 @@ impl Link {
         self.holders[number] = Some(holder);
         if self.owners.len() <= holder.index() {
             self.owners.resize(holder.index() + 1, Owner::default());
-            self.sent.resize(holder.index() + 1, LinkUse::default());
+            self.had.resize(holder.index() + 1, Had::default());
         }
         self.owners[holder.index()] = owner;
+        self.had[holder.index()] = Had::default();
         holder
+    }
+
+    /// An owner that has nothing to send is known no more, nor what it has had.
+    pub(crate) fn forget(&mut self, owner: Owner) {
+        let holder = self.holders.get_mut(usize::from(owner.0)).and_then(Option::take);
+        if let Some(holder) = holder {
+            self.shares.remove(holder);
+        }
     }
 
     pub(crate) fn set_terms(&mut self, now: Instant, owner: Owner, terms: Terms) {
@@ -121,6 +188,7 @@ impl Link {
             self.end(now);
         }
         let holder = self.holder(owner);
+        self.had[holder.index()].note(now, first.is_some(), self.sent);
         match first {
             Some(cost) => self.shares.wake(now, holder, cost),
             None => self.shares.rest(holder),
@@ -147,11 +215,13 @@ impl Link {
         if spent == Cost::default() {
             return;
         }
-        let sent = &mut self.sent[turn.holder().index()];
-        sent.bytes += u64::from(spent.bytes);
+        let had = &mut self.had[turn.holder().index()];
+        had.bytes += u64::from(spent.bytes);
         if turn.right() == Right::Guarantee {
-            sent.guaranteed_bytes += u64::from(spent.bytes);
+            had.guaranteed_bytes += u64::from(spent.bytes);
         }
+        self.sent += u64::from(spent.bytes);
+        had.note(now, next.is_some(), self.sent);
         self.shares.took(now, turn, spent, next);
     }
 
@@ -178,15 +248,35 @@ impl Link {
         }
     }
 
-    /// What an owner was sent. `None` if it has had nothing, and no terms.
-    pub(crate) fn sent(&self, owner: Owner) -> Option<LinkUse> {
+    /// So much of an owner went besides its turns.
+    pub(crate) fn charge(&mut self, now: Instant, owner: Owner, load: Load) {
+        let (holder, cost) = (self.holder(owner), self.cost(load));
+        if self.run.as_ref().is_some_and(|run| run.owner == owner) {
+            self.end(now);
+        }
+        self.shares.charge(now, holder, cost);
+        self.had[holder.index()].resent += u64::from(cost.bytes);
+    }
+
+    /// What an owner has had by now. `None` if that is nothing, and it has no terms.
+    pub(crate) fn used(&self, now: Instant, owner: Owner) -> Option<LinkUse> {
         let holder = (*self.holders.get(usize::from(owner.0))?)?;
-        Some(self.sent[holder.index()])
+        let mut had = self.had[holder.index()];
+        had.note(now, false, self.sent);
+        let Had { bytes, guaranteed_bytes, resent, backlogged, others, .. } = had;
+        Some(LinkUse {
+            bytes,
+            guaranteed_bytes,
+            resent_bytes: resent,
+            backlogged,
+            waited: self.rate.time_for(others),
+        })
     }
 
     /// The owners that it knows.
     pub(crate) fn owners(&self) -> impl Iterator<Item = Owner> {
-        self.owners.iter().copied()
+        let numbers = (0..).map(Owner).zip(&self.holders);
+        numbers.filter(|(_, holder)| holder.is_some()).map(|(owner, _)| owner)
     }
 
     /// How long guarantees did not hold, because it was sent less than they add up to.

@@ -273,6 +273,11 @@ impl Ingress {
         held <= config.ingress.frames / 2 && self.aside <= config.aside() / 2
     }
 
+    /// How long the sender has been held back by now.
+    pub(crate) fn paused_by(&self, now: Instant) -> Span {
+        self.paused + self.paused_since.map_or(Span::ZERO, |since| now.since(since))
+    }
+
     pub(crate) fn pause(&mut self, now: Instant) {
         self.paused_since.get_or_insert(now);
     }

@@ -70,10 +70,18 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// What an owner was sent by an egress that is [shared](Self::share). `None` if it has had
-    /// nothing there, and no terms.
-    pub fn link_use(&self, port: PortId, owner: Owner) -> Option<LinkUse> {
-        self.port(port).egress.link.as_ref()?.sent(owner)
+    /// So much of an owner went by an egress that is [shared](Self::share), besides its turns there:
+    /// what was sent again. Its own frames wait for that, not others'.
+    pub fn charge(&mut self, now: Instant, port: PortId, owner: Owner, load: Load) {
+        if let Some(link) = &mut self.port_mut(port).egress.link {
+            link.charge(now, owner, load);
+        }
+    }
+
+    /// What an owner has had by now of an egress that is [shared](Self::share). `None` if that is
+    /// nothing, and it has no terms.
+    pub fn link_use(&self, now: Instant, port: PortId, owner: Owner) -> Option<LinkUse> {
+        self.port(port).egress.link.as_ref()?.used(now, owner)
     }
 
     /// How long guarantees did not hold at an egress that is [shared](Self::share), because it was

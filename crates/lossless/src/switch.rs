@@ -9,6 +9,7 @@ use crate::account::{Account, Load, Reason};
 use crate::cells::Cells;
 use crate::config::Settings;
 use crate::id::PortId;
+use crate::owners::Retired;
 use crate::port::Port;
 use crate::ports::Ports;
 use crate::set::PortSet;
@@ -25,8 +26,8 @@ pub struct Switch<F> {
     /// Those whose egress holds something, in its queue or set aside; now and then one more.
     pub(crate) pending: PortSet,
     pub(crate) settings: Settings,
-    /// The ingress accounts of ports that were detached.
-    pub(crate) retired: Account,
+    /// The books of ports that were detached.
+    pub(crate) retired: Retired,
     /// What was refused of late, while somebody wants to know.
     pub(crate) refused: Option<Vec<Refused<F>>>,
 }
@@ -83,7 +84,7 @@ impl<F: Copy> Switch<F> {
             pending: PortSet::default(),
             cells: Cells::new(),
             voqs: Voqs::new(),
-            retired: Account::default(),
+            retired: Retired::default(),
             refused: None,
         }
     }
@@ -157,8 +158,7 @@ impl<F: Copy> Switch<F> {
     /// How long a port's sender has been held back, and whether it is now.
     pub fn paused(&self, now: Instant, port: PortId) -> (Span, bool) {
         let ingress = &self.port(port).ingress;
-        let running = ingress.paused_since.map_or(Span::ZERO, |since| now.since(since));
-        (ingress.paused + running, ingress.paused_since.is_some())
+        (ingress.paused_by(now), ingress.paused_since.is_some())
     }
 
     /// Whether as many of a port's frames as may be wait for one receiver.
@@ -208,7 +208,7 @@ impl<F: Copy> Switch<F> {
 
     /// Everything that ever came in, by ports that are attached and ports that were.
     pub fn total(&self) -> Account {
-        let mut total = self.retired;
+        let mut total = self.retired.ingress();
         for account in self.ports.iter().flat_map(|(_, port)| port.ingress.accounts()) {
             total.merge(account);
         }

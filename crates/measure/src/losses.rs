@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn agent(ledger: LedgerStatus, balanced: bool) -> AgentStatus {
-        let (version, ports) = (String::new(), Vec::new());
+        let (version, ports, networks) = (String::new(), Vec::new(), Vec::new());
         let udp_gate = GateStatus::On;
         AgentStatus {
             version,
@@ -182,6 +182,7 @@ mod tests {
             empty_turns: 0,
             udp_gate,
             ports,
+            networks,
             ledger,
             balanced,
             uplink: None,

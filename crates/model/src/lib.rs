@@ -61,8 +61,8 @@ pub use port::{
 };
 pub use position::Position;
 pub use status::{
-    AddressStatus, AgentStatus, GateStatus, HeldSocket, NetworksReplaced, NetworksStatus, PausedBy,
-    PortState, PortStatus, SocketsStatus,
+    AddressStatus, AgentStatus, GateStatus, HeldSocket, NetworkStatus, NetworksReplaced,
+    NetworksStatus, PausedBy, PortState, PortStatus, SocketsStatus,
 };
 pub use trace::{
     TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec,

@@ -83,6 +83,11 @@ pub struct NetworkShare {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1514b"))]
     pub burst: Option<Bytes>,
+    /// The memory of each host for frames from other hosts that is kept for this network's, however
+    /// much others' receivers leave unread. Absent: none is, and what is left is shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "32mib"))]
+    pub memory: Option<Bytes>,
     /// The classes that they may choose by their frames' tags, on the host and between hosts; other
     /// frames are of their port's class, which is one of these. Absent: all, but between hosts
     /// frames are of their port's class.
@@ -111,7 +116,7 @@ impl NetworkShare {
 
     /// What is wrong with the terms, all of it.
     fn faults(&self) -> Vec<ShareFault> {
-        let Self { min, max, weight, burst, .. } = *self;
+        let Self { min, max, weight, burst, memory, .. } = *self;
         let mut faults = Vec::new();
         if let (Some(min), Some(max)) = (min, max)
             && min > max
@@ -134,6 +139,7 @@ impl NetworkShare {
         {
             faults.push(ShareFault::Burst(burst));
         }
+        faults.extend(memory.filter(|it| *it < LEAST_MEMORY).map(ShareFault::Memory));
         faults
     }
 }
@@ -146,6 +152,9 @@ const LEAST_BURST: Bytes = Bytes(1514);
 
 /// The largest.
 const MOST_BURST: Bytes = Bytes(u32::MAX as u64);
+
+/// The least memory: it has slots for six of the longest frames.
+const LEAST_MEMORY: Bytes = Bytes(1 << 20);
 
 /// What is wrong with a network's share, and what to write instead.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -177,6 +186,9 @@ pub enum ShareFault {
         "`burst` {0} is less than a frame or more than 4gib: make it 1514b or some times as much"
     )]
     Burst(Bytes),
+    /// Too little for a frame of each size.
+    #[error("`memory` {0} is below 1mib: make it more, or leave it out")]
+    Memory(Bytes),
 }
 
 /// Some faults, one sentence each.
@@ -546,6 +558,24 @@ mod tests {
         complains(
             |[blue, _]| blue.share.classes = Some(ClassSet::NONE),
             "network `blue`: `share.classes` names none: name one or more, as [0, 3], or leave it out",
+        );
+    }
+
+    #[test]
+    fn terms_that_cannot_be_kept_are_told_all_at_once() {
+        complains(
+            |[blue, _]| {
+                blue.share = NetworkShare {
+                    max: Some(Rate::from_bits_per_sec(50_000).unwrap()),
+                    weight: Some(0),
+                    burst: Some(Bytes(3028)),
+                    memory: Some(Bytes(4096)),
+                    ..NetworkShare::default()
+                };
+            },
+            "network `blue`: `share`: `max` 50kbit is below 100kbit: write it in mbit or gbit; `weight` is 0: \
+             make it 1 to 65535; `burst` is a part of `min`: declare that, or leave it out; `memory` 4kib is \
+             below 1mib: make it more, or leave it out",
         );
     }
 

@@ -150,6 +150,18 @@ pub struct NetworkShareStatus {
     pub sent_bytes: u64,
     /// The part of these that was sent within `min`.
     pub guaranteed_bytes: u64,
+    /// Bytes sent again, which count against its terms as well.
+    #[serde(default)]
+    pub resent_bytes: u64,
+    /// How long it had frames that the link could have sent.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "1500ms"))]
+    pub backlogged: Span,
+    /// The part of that in which the link sent other networks' frames instead: what it waited for
+    /// others. The rest went by with its own frames, or until its `max` let the next one go.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "120ms"))]
+    pub waited: Span,
 }
 
 /// What an uplink's link is given at most, so that nothing waits below the switch.

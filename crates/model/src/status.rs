@@ -33,6 +33,9 @@ pub struct AgentStatus {
     pub udp_gate: GateStatus,
     /// Every attached port, by name.
     pub ports: Vec<PortStatus>,
+    /// The virtual networks that have a port here, or had one, by name.
+    #[serde(default)]
+    pub networks: Vec<NetworkStatus>,
     /// This host's end of its tunnels, if an uplink is declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uplink: Option<UplinkStatus>,
@@ -40,6 +43,32 @@ pub struct AgentStatus {
     pub ledger: LedgerStatus,
     /// Whether every ledger balances, and the queues hold what the ledgers say.
     pub balanced: bool,
+}
+
+/// A virtual network on this host at one moment: what its ports have done, those that were detached
+/// included. Counters start at 0 when the network is first declared here or has its first port, and again
+/// once it has neither.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NetworkStatus {
+    /// The network.
+    pub name: NetworkName,
+    /// Its ports that are attached.
+    pub ports: u32,
+    /// The ledger of frames from its machines here.
+    pub ingress: LedgerStatus,
+    /// The ledger of frames for its machines here, from wherever.
+    pub egress: LedgerStatus,
+    /// Bytes received from its machines here.
+    pub ingress_bytes: u64,
+    /// Bytes delivered to its machines here.
+    pub egress_bytes: u64,
+    /// How long its senders were paused, added up.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "1500ms"))]
+    pub paused: Span,
+    /// Memory that its frames from other hosts take up now, in bytes.
+    #[serde(default)]
+    pub memory_bytes: u64,
 }
 
 /// Whether UDP flows are held while their socket is full: `"on"`, or `{"off": "why"}`.

@@ -36,5 +36,6 @@ pub use error::OpenError;
 pub use link::Link;
 pub use monitor::Monitor;
 pub use overlay::{Outline, Overlay, Protection, UNPROTECTED};
+pub use slots::MEMORY;
 pub use topology::{Delta, Topology};
 pub use trunk::{Form, Outlook, REASONS, SessionOutlook, Trunk};

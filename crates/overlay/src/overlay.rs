@@ -265,6 +265,16 @@ impl Overlay {
         self.table.insert(Trunk::new(now, owner, config, channel, paths));
     }
 
+    /// Keeps so many of the [bytes](crate::MEMORY) for arrived frames for this network; 0 for none.
+    pub fn keep_memory(&mut self, network: Network, bytes: u64) {
+        self.shared.slots.keep(network, bytes);
+    }
+
+    /// How many bytes of that memory a network's frames take up.
+    pub fn memory_of(&self, network: Network) -> u64 {
+        self.shared.slots.held_by(network)
+    }
+
     /// Uses these pre-shared keys from now on, if tunnels are protected.
     pub fn set_keys(&mut self, now: Instant, keys: &Arc<Keys>) {
         let Some(protection) = &mut self.protection else { return };

@@ -24,6 +24,16 @@ pub type Counts = [u32; SIZES.len()];
 /// middle-sized ones, 132 MiB for the longest. Pages are touched as they are used.
 pub const FRAMES: Counts = [32 << 10, 8 << 10, 2 << 10];
 
+/// That memory together, in bytes.
+pub const MEMORY: u64 = {
+    let (mut bytes, mut size) = (0, 0);
+    while size < SIZES.len() {
+        bytes += SIZES[size] as u64 * FRAMES[size] as u64;
+        size += 1;
+    }
+    bytes
+};
+
 /// The smallest size that has room for so many bytes. `None` if none has.
 pub fn size_for(len: usize) -> Option<usize> {
     SIZES.iter().position(|size| len <= *size)
@@ -128,6 +138,25 @@ impl Slots {
         let quotas = wanted.map_or(&self.quotas[..], |(size, _)| &self.quotas[size..=size]);
         let groups = wanted.map(|(_, network)| groups(stream.0, network));
         quotas.iter().all(|quota| quota.welcomes(stream, groups))
+    }
+
+    /// Keeps this part of all slots for a network's frames, of each size alike; 0 for none.
+    pub fn keep(&mut self, network: Network, bytes: u64) {
+        let Self { pools, quotas, .. } = self;
+        let all: u64 =
+            pools.iter().zip(SIZES).map(|(pool, size)| (pool.slots() * size) as u64).sum();
+        for (pool, quota) in pools.iter().zip(quotas) {
+            let slots = u128::from(bytes.min(all)) * pool.slots() as u128 / u128::from(all.max(1));
+            quota.keep(Group::Network(network), slots as u32);
+        }
+    }
+
+    /// How many bytes the slots of a network's frames have.
+    pub fn held_by(&self, network: Network) -> u64 {
+        let held = |(quota, size): (&Quota<_, _>, usize)| {
+            u64::from(quota.held_by(Group::Network(network))) * size as u64
+        };
+        self.quotas.iter().zip(SIZES).map(held).sum()
     }
 
     /// How many slots a stream has.
@@ -347,5 +376,33 @@ impl Slots {
     fn joined_mut(&mut self, slot: Slot) -> Option<&mut Vec<u64>> {
         let (size, slot) = self.find(slot);
         (size > 0).then(|| &mut self.joined[size][slot as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNTS: Counts = [320, 80, 20];
+
+    #[test]
+    fn memory_that_is_kept_for_a_network_is_there_when_others_have_filled_all_else() {
+        let owner = Owner { peer: Peer::new(1).expect("it is a number"), serial: 1 };
+        let [kept, others] = [1, 2].map(|number| Network::new(number).expect("it is a number"));
+        let mut slots = Slots::new(COUNTS);
+        let all: u64 =
+            COUNTS.iter().zip(SIZES).map(|(count, size)| u64::from(*count) * size as u64).sum();
+        slots.keep(kept, all / 2);
+        let mut fill = |network, size: usize| {
+            let store = || slots.store(size, owner, Claim::Unreliable, network, &[0; 60]);
+            std::iter::from_fn(store).count() as u32
+        };
+        for (size, count) in COUNTS.into_iter().enumerate() {
+            assert!(fill(others, size) <= count / 2);
+            assert_eq!(fill(kept, size), count / 2, "of size {size}");
+        }
+        let held: u64 =
+            COUNTS.iter().zip(SIZES).map(|(count, size)| u64::from(count / 2) * size as u64).sum();
+        assert_eq!(slots.held_by(kept), held);
     }
 }

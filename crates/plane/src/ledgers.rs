@@ -1,10 +1,14 @@
 //! The ledgers of ports, as the API and metrics report them.
 
-use lossless::{Account, PortId};
+use std::collections::BTreeMap;
+
+use datapath::Network;
+use lossless::{Account, Books, PortId};
 use model::{ClassStatus, LedgerStatus, Ledgers};
 use port::Port;
-use units::Class;
+use units::{Class, Instant};
 
+use crate::line::owner_of;
 use crate::peers::Peers;
 use crate::plane::Plane;
 use crate::stages::{Gate, Responder};
@@ -23,6 +27,18 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// The ledger of the whole switch.
     pub fn total_ledger(&self) -> LedgerStatus {
         ledger(&self.switch.total())
+    }
+
+    /// What the ports of each network that has or had one have done, the uplink's aside.
+    pub fn books(&self, now: Instant) -> BTreeMap<Network, Books> {
+        let books = self.switch.books(now, self.uplink).into_iter();
+        books.filter_map(|(owner, books)| Some((Network::new(owner.0)?, books))).collect()
+    }
+
+    /// A network's number is about to mean another: what is known of this one is forgotten. No port
+    /// is in it.
+    pub fn forget_network(&mut self, network: Network) {
+        self.switch.forget_owner(owner_of(network));
     }
 
     fn ledgers<'a>(&self, account: impl Fn(Class) -> &'a Account) -> (Ledgers, u64) {

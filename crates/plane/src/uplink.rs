@@ -70,9 +70,10 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         }
     }
 
-    /// What a network was sent by the uplink. `None` if it has had nothing there, and no terms.
-    pub fn link_use(&self, network: datapath::Network) -> Option<LinkUse> {
-        self.switch.link_use(self.uplink?, owner_of(network))
+    /// What a network has had by now of an uplink that networks [share](Self::share_uplink). `None`
+    /// if that is nothing, and it has no terms.
+    pub fn link_use(&self, now: Instant, network: datapath::Network) -> Option<LinkUse> {
+        self.switch.link_use(now, self.uplink?, owner_of(network))
     }
 
     /// The port that far hosts are behind, if there is one.
@@ -271,6 +272,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                         Some(refusal) => self.switch.missed(now, id, flow, refusal),
                     };
                     self.release_all(now, released);
+                }
+                Event::Resent(network, load) => {
+                    self.switch.charge(now, id, owner_of(network), load);
                 }
                 Event::Unblocked(flow) => self.switch.unblock(now, id, flow),
                 Event::Abandoned(flows, refusal) => {

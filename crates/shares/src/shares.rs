@@ -291,6 +291,30 @@ impl Shares {
         }
     }
 
+    /// So much of the holder went besides its turns: what was sent again, as a rule. It counts as what
+    /// went in turns does, against its guarantee while it is within that.
+    pub fn charge(&mut self, now: Instant, holder: Holder, cost: Cost) {
+        let time = self.time(now);
+        let frames = u64::from(cost.frames) * u64::from(self.settings.frame_bytes);
+        let place = self.place(holder);
+        let is_resting = place.state == State::Resting;
+        if !place.max.is_unbounded() {
+            place.max.overflow(now);
+            place.max.spend(cost);
+        }
+        if is_resting {
+            place.min.overflow(time);
+        }
+        if !place.min.is_unbounded() && place.min.ready_at() <= time {
+            place.min.spend(cost);
+        } else {
+            self.rounds.spend(holder.0, frames + u64::from(cost.bytes));
+        }
+        if !is_resting {
+            self.refile(now, time, holder.0);
+        }
+    }
+
     /// When [`next`](Self::next) may have a turn: in the past if it may now, `None` if all are at
     /// rest.
     pub fn ready_at(&self) -> Option<Instant> {

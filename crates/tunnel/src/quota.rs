@@ -44,6 +44,8 @@ impl<K> Claim<K> {
 /// - Reliable streams leave a quarter to unreliable ones, and always an eighth of all. When memory
 ///   [is short](Self::is_short), an eighth is free for what is in flight until senders stop.
 /// - Unreliable streams leave a quarter to reliable ones.
+/// - What a group [keeps](Self::keep) nobody else takes, and none of these bounds is its own there:
+///   each stream leaves as much of it as it has to the group's other streams.
 #[derive(Clone, Debug)]
 pub struct Quota<K, G> {
     all: u32,
@@ -54,6 +56,10 @@ pub struct Quota<K, G> {
     reliable: u32,
     /// Slots of each group.
     groups: BTreeMap<G, Held>,
+    /// How many slots are each group's alone, of those that have some.
+    kept: BTreeMap<G, u32>,
+    /// How many of these are free, of all groups.
+    unused: u32,
 }
 
 /// Slots of a group.
@@ -67,6 +73,10 @@ impl Held {
     fn side(&mut self, is_reliable: bool) -> &mut u32 {
         if is_reliable { &mut self.reliable } else { &mut self.unreliable }
     }
+
+    fn all(self) -> u32 {
+        self.reliable + self.unreliable
+    }
 }
 
 /// How many times what is left to others a group may take.
@@ -75,7 +85,45 @@ const GROUP_SHARE: u32 = 8;
 impl<K: Copy + Ord, G: Copy + Ord> Quota<K, G> {
     /// All slots are free.
     pub fn new(all: u32) -> Self {
-        Self { all, free: all, held: BTreeMap::new(), reliable: 0, groups: BTreeMap::new() }
+        Self {
+            all,
+            free: all,
+            held: BTreeMap::new(),
+            reliable: 0,
+            groups: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            unused: 0,
+        }
+    }
+
+    /// Keeps so many slots for a group from now on; 0 for none. What others have of them already is
+    /// the group's once it is free.
+    pub fn keep(&mut self, group: G, slots: u32) {
+        self.unused -= self.unused_of(group);
+        match slots {
+            0 => drop(self.kept.remove(&group)),
+            _ => drop(self.kept.insert(group, slots)),
+        }
+        self.unused += self.unused_of(group);
+    }
+
+    /// How many slots a group has.
+    pub fn held_by(&self, group: G) -> u32 {
+        self.groups.get(&group).map_or(0, |held| held.all())
+    }
+
+    /// How many of the slots that are kept for a group are free.
+    fn unused_of(&self, group: G) -> u32 {
+        self.kept.get(&group).map_or(0, |kept| kept.saturating_sub(self.held_by(group)))
+    }
+
+    /// The same of these groups.
+    fn own(&self, groups: [G; 2]) -> u32 {
+        if self.kept.is_empty() {
+            0
+        } else {
+            groups.map(|group| self.unused_of(group)).iter().sum()
+        }
     }
 
     /// Whether there is a slot for this claim, of a frame of these groups.
@@ -84,7 +132,18 @@ impl<K: Copy + Ord, G: Copy + Ord> Quota<K, G> {
             let of = |group| held(self.groups.get(&group).copied().unwrap_or_default());
             groups.into_iter().all(|group| of(group) < left.saturating_mul(GROUP_SHARE))
         };
-        self.free > 0
+        let own = self.own(groups);
+        if own > 0 {
+            let leaves_as_much = |stream| self.held(stream) < own;
+            let may = match claim {
+                Claim::Reliable(stream) => leaves_as_much(stream),
+                Claim::NextInOrder(_) | Claim::Unreliable => true,
+            };
+            if may && self.free > self.unused - own {
+                return true;
+            }
+        }
+        self.open() > 0
             && match claim {
                 Claim::Reliable(stream) => {
                     let shared = self.shared();
@@ -103,7 +162,7 @@ impl<K: Copy + Ord, G: Copy + Ord> Quota<K, G> {
 
     /// Whether there is a slot for this claim that does not make memory [short](Self::is_short).
     pub fn can_spare(&self, claim: Claim<K>, groups: [G; 2]) -> bool {
-        let stops_nobody = || self.unreliable() < self.all / 8 * 3 && self.free > self.all / 8;
+        let stops_nobody = || self.unreliable() < self.all / 8 * 3 && self.open() > self.all / 8;
         self.has_for(claim, groups) && (claim.whose().is_some() || stops_nobody())
     }
 
@@ -119,7 +178,7 @@ impl<K: Copy + Ord, G: Copy + Ord> Quota<K, G> {
     /// Whether unreliable streams will soon find no slot. Reliable ones make memory short only if
     /// unreliable ones have more than an eighth.
     pub fn is_short(&self) -> bool {
-        self.unreliable() > self.all / 2 || self.free < self.all / 8
+        self.unreliable() > self.all / 2 || self.open() < self.all / 8
     }
 
     /// Takes a slot that [there is](Self::has_for).
@@ -130,9 +189,11 @@ impl<K: Copy + Ord, G: Copy + Ord> Quota<K, G> {
             *self.held.entry(stream).or_default() += 1;
             self.reliable += 1;
         }
+        let own = self.own(groups);
         for group in groups {
             *self.groups.entry(group).or_default().side(stream.is_some()) += 1;
         }
+        self.unused -= own - self.own(groups);
     }
 
     /// Frees a slot of a frame of these groups: of a reliable stream, or of the unreliable ones.
@@ -150,6 +211,7 @@ impl<K: Copy + Ord, G: Copy + Ord> Quota<K, G> {
                 self.held.remove(&stream);
             }
         }
+        let own = self.own(groups);
         for group in groups {
             let held = self.groups.get_mut(&group).expect("who has a place is known");
             *held.side(stream.is_some()) -= 1;
@@ -157,6 +219,7 @@ impl<K: Copy + Ord, G: Copy + Ord> Quota<K, G> {
                 self.groups.remove(&group);
             }
         }
+        self.unused += self.own(groups) - own;
     }
 
     /// Free slots.
@@ -180,7 +243,12 @@ impl<K: Copy + Ord, G: Copy + Ord> Quota<K, G> {
 
     /// How many more slots reliable streams may take.
     fn left(&self) -> u32 {
-        self.most().saturating_sub(self.reliable).min(self.free.saturating_sub(self.all / 8))
+        self.most().saturating_sub(self.reliable).min(self.open().saturating_sub(self.all / 8))
+    }
+
+    /// Free slots that are kept for nobody.
+    fn open(&self) -> u32 {
+        self.free.saturating_sub(self.unused)
     }
 
     /// The slots reserved for frames that others wait for.
@@ -196,6 +264,8 @@ impl<K: Copy + Ord, G: Copy + Ord> Quota<K, G> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -287,22 +357,95 @@ mod tests {
         }
     }
 
+    /// All that anybody may take, of so many streams of this group, is taken.
+    fn fill(places: &mut Quota, group: u32, of: fn(u32) -> Claim<u32>) -> u32 {
+        let mut taken = 0;
+        for label in 0..500 {
+            let claim = of(1000 * group + label);
+            // Each is of another second group.
+            while places.has_for(claim, [group, 1_000_000 * group + taken]) {
+                places.take(claim, [group, 1_000_000 * group + taken]);
+                taken += 1;
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn what_is_kept_for_a_group_is_there_whoever_has_taken_all_else() {
+        let claims = [Claim::Reliable as fn(u32) -> Claim<u32>, |_| Claim::Unreliable];
+        for others in claims {
+            let mut places = Quota::new(1600);
+            places.keep(1, 300);
+            (2..200).for_each(|group| _ = fill(&mut places, group, others));
+            for of in claims {
+                let mut places = places.clone();
+                // Of many streams, all of it; of one, half, as others of its group may come.
+                let claim = of(1000);
+                let mut taken = 0;
+                while places.has_for(claim, [1, 9]) {
+                    places.take(claim, [1, 9]);
+                    taken += 1;
+                }
+                assert!(taken >= 150, "{taken}");
+                assert!(taken + fill(&mut places, 1, of) >= 300);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_kept_no_more_is_everybodys() {
+        let mut places = Quota::new(1600);
+        places.keep(1, 300);
+        places.keep(2, 100);
+        places.take(Claim::Reliable(1), [1, 9]);
+        places.put(Some(1), [1, 9]);
+        assert_eq!((places.open(), places.free()), (1200, 1600));
+        places.keep(1, 0);
+        places.keep(2, 0);
+        assert_eq!(places.open(), 1600);
+    }
+
+    proptest! {
+        #[test]
+        fn free_slots_that_are_kept_are_counted(
+            steps in prop::collection::vec((0_u8..4, 0_u32..4, 0_u32..400), 0..200),
+        ) {
+            let mut places = Quota::new(400);
+            let mut taken: Vec<(Option<u32>, [u32; 2])> = Vec::new();
+            for (what, group, number) in steps {
+                let claim = match number % 3 {
+                    0 => Claim::Unreliable,
+                    1 => Claim::Reliable(group),
+                    _ => Claim::NextInOrder(group),
+                };
+                match what {
+                    0 => places.keep(group, number),
+                    1 if !taken.is_empty() => {
+                        let (stream, groups) = taken.swap_remove(number as usize % taken.len());
+                        places.put(stream, groups);
+                    }
+                    _ => for _ in 0..number {
+                        if places.has_for(claim, [group, 100 + group]) {
+                            places.take(claim, [group, 100 + group]);
+                            taken.push((claim.whose(), [group, 100 + group]));
+                        }
+                    }
+                }
+                let unused: u32 = (0..4).map(|group| places.unused_of(group)).sum();
+                prop_assert_eq!(places.unused, unused);
+                prop_assert_eq!(places.free() as usize, 400 - taken.len());
+                let held: u32 = (0..4).map(|group| places.held_by(group)).sum();
+                prop_assert_eq!(held as usize, taken.len());
+            }
+        }
+    }
+
     #[test]
     fn a_group_of_very_many_streams_leaves_memory_to_other_groups() {
         for of in [Claim::Reliable as fn(u32) -> Claim<u32>, |_| Claim::Unreliable] {
             let mut places = Quota::new(1600);
-            let mut take = |group: u32| {
-                let mut taken = 0;
-                for label in 0..500 {
-                    let claim = of(1000 * group + label);
-                    // Each is of another second group.
-                    while places.has_for(claim, [group, 1000 * group + taken]) {
-                        places.take(claim, [group, 1000 * group + taken]);
-                        taken += 1;
-                    }
-                }
-                taken
-            };
+            let mut take = |group| fill(&mut places, group, of);
             let [first, second, third] = [1, 2, 3].map(&mut take);
             assert!(
                 first > 8 * second && second > 4 * third && third > 0,

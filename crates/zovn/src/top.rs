@@ -1,10 +1,12 @@
-//! `zovn top`: an agent's ports and the hosts that its tunnels lead to, live.
+//! `zovn top`: an agent's ports, its networks and the hosts that its tunnels lead to, live.
 //!
 //! ```text
 //! agent ─status─▶ Pace: two statuses and what happened between them ─▶ view: a screen, or plain text
 //! ```
 
 mod cells;
+mod columns;
+mod networks;
 mod pace;
 mod peers;
 mod view;
@@ -37,7 +39,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 ///
 /// For each port: its rates, both its queues, how much of the time its sender was held back,
 /// refusals, UDP flows that wait for their socket, and whether the law holds: what was accepted was
-/// delivered or refused, or is held. For each host that tunnels lead to: whether frames go there,
+/// delivered or refused, or is held. For each virtual network: its rates, what it is promised of the
+/// uplink, for how much of the time it waited there for others, and for whom. For each host that tunnels lead to: whether frames go there,
 /// its rates, round trip and window, frames sent again, and flows that wait for credit.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]

@@ -34,18 +34,19 @@ impl Numbers {
         Some(network)
     }
 
-    /// A network has one user less. With the last one, its number is free.
+    /// A network has one user less. With the last one, its number is free: this one, which is about
+    /// to mean another network.
     ///
     /// # Panics
     ///
     /// If it has none.
-    pub fn release(&mut self, name: &NetworkName) {
+    pub fn release(&mut self, name: &NetworkName) -> Option<Network> {
         let used = self.used.get_mut(name).expect("who releases a number has acquired it");
         used.users -= 1;
-        if used.users == 0 {
-            self.free.push_back(used.network);
-            self.used.remove(name);
-        }
+        let freed = (used.users == 0).then_some(used.network)?;
+        self.free.push_back(freed);
+        self.used.remove(name);
+        Some(freed)
     }
 
     /// The number of a network that somebody uses.
@@ -69,11 +70,11 @@ mod tests {
         let name = |number: u32| NetworkName(number.to_string());
         let first = numbers.acquire(&name(0)).unwrap();
         assert_eq!(numbers.acquire(&name(0)), Some(first));
-        numbers.release(&name(0));
+        assert_eq!(numbers.release(&name(0)), None);
         // All that there are, and one more.
         assert!((1..65_534).all(|number| numbers.acquire(&name(number)).is_some()));
         assert_eq!(numbers.acquire(&name(65_534)), None);
-        numbers.release(&name(0));
+        assert_eq!(numbers.release(&name(0)), Some(first));
         assert_eq!(numbers.get(&name(0)), None);
         assert_eq!(numbers.acquire(&name(65_534)), Some(first));
     }

@@ -423,7 +423,8 @@ impl Host {
 
     /// A port is no member of its network any more.
     fn release_network(&mut self, spec: &PortSpec) {
-        spec.network.iter().for_each(|name| self.numbers.release(name));
+        let freed = spec.network.as_ref().and_then(|name| self.numbers.release(name));
+        freed.into_iter().for_each(|network| super::forget_network(&mut self.plane, network));
     }
 
     /// Before a port is detached: nothing new is taken from it, and nothing new is meant for it.

@@ -4,8 +4,10 @@ use std::cmp::Reverse;
 use std::net::SocketAddr;
 
 use datapath::Flap;
-use lossless::{Aside, PortId};
-use model::{HeldSocket, PausedBy, PortName, PortSpec, PortState, PortStatus};
+use lossless::{Aside, Books, PortId};
+use model::{
+    HeldSocket, NetworkName, NetworkStatus, PausedBy, PortName, PortSpec, PortState, PortStatus,
+};
 use units::Instant;
 
 use super::attached::Attached;
@@ -76,6 +78,21 @@ pub fn port(
         held_sockets: held_sockets(plane, *id, now),
         udp_sockets: plane.gate().sockets(*id),
         notes: notes.collect(),
+    }
+}
+
+/// What a network's ports have done, and how much memory its frames from other hosts take up.
+pub fn network(name: &NetworkName, books: Books, memory_bytes: u64) -> NetworkStatus {
+    let Books { ports, ingress, egress, paused } = books;
+    NetworkStatus {
+        name: name.clone(),
+        ports,
+        ingress: plane::ledger(&ingress),
+        egress: plane::ledger(&egress),
+        ingress_bytes: ingress.bytes,
+        egress_bytes: egress.bytes,
+        paused,
+        memory_bytes,
     }
 }
 

@@ -36,16 +36,16 @@ impl UplinkShares {
     }
 
     /// Gives each network the terms that are declared of it.
-    pub(super) fn set<'a>(
+    pub(super) fn set(
         &mut self,
         now: Instant,
         plane: &mut HostPlane,
         numbers: &Numbers,
-        shares: impl Iterator<Item = (&'a NetworkName, &'a NetworkShare)>,
+        shares: BTreeMap<NetworkName, NetworkShare>,
         promise: Promise,
     ) {
         self.promise = promise;
-        self.shares = shares.map(|(name, share)| (name.clone(), *share)).collect();
+        self.shares = shares;
         for (name, network) in numbers.iter() {
             let share = self.shares.get(name).copied().unwrap_or_default();
             plane.set_terms(now, network, self.terms(&share));
@@ -74,9 +74,14 @@ impl UplinkShares {
     }
 
     /// What is promised, and what each network has had.
-    pub(super) fn status(&self, plane: &HostPlane, numbers: &Numbers) -> SharingStatus {
+    pub(super) fn status(
+        &self,
+        now: Instant,
+        plane: &HostPlane,
+        numbers: &Numbers,
+    ) -> SharingStatus {
         let status = |(name, network): (&NetworkName, Network)| {
-            let used = plane.link_use(network)?;
+            let used = plane.link_use(now, network)?;
             let share = self.shares.get(name).copied().unwrap_or_default();
             Some(NetworkShareStatus {
                 network: name.clone(),
@@ -85,6 +90,9 @@ impl UplinkShares {
                 weight: self.weight(&share).get(),
                 sent_bytes: used.bytes,
                 guaranteed_bytes: used.guaranteed_bytes,
+                resent_bytes: used.resent_bytes,
+                backlogged: used.backlogged,
+                waited: used.waited,
             })
         };
         let short = plane.uplink().and_then(|id| plane.switch().link_short(id));

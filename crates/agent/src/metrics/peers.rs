@@ -10,6 +10,7 @@ use model::{
 use overlay::REASONS;
 use prometheus_client::registry::Unit;
 use tunnel::outer::Refusal;
+use units::Span;
 
 use super::page::{Labels, Page, reasons};
 
@@ -101,6 +102,10 @@ fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
     page.gauge("peers", "Peers.", None, [(vec![], uplink.peers.len() as i64)])
 }
 
+fn network(share: &NetworkShareStatus) -> Labels {
+    vec![("network", share.network.to_string())]
+}
+
 /// What networks are promised of the uplink, and have had.
 fn encode_sharing(sharing: &SharingStatus, page: &mut Page<'_>) -> fmt::Result {
     let help = "What is promised to all networks together, in bits a second.";
@@ -111,14 +116,26 @@ fn encode_sharing(sharing: &SharingStatus, page: &mut Page<'_>) -> fmt::Result {
     page.counter("uplink_short", help, Some(Unit::Seconds), short)?;
     let networks = |value: fn(&NetworkShareStatus) -> u64| {
         let networks = sharing.networks.iter();
-        networks.map(move |it| (vec![("network", it.network.to_string())], value(it)))
+        networks.map(move |it| (network(it), value(it)))
     };
     let help = "Sent of a network, with what is put around frames; without what is sent again.";
     let sent = networks(|it| it.sent_bytes);
     page.counter("uplink_network_sent", help, Some(Unit::Bytes), sent)?;
     let help = "The part of that which was sent within the network's guarantee.";
     let guaranteed = networks(|it| it.guaranteed_bytes);
-    page.counter("uplink_network_guaranteed", help, Some(Unit::Bytes), guaranteed)
+    page.counter("uplink_network_guaranteed", help, Some(Unit::Bytes), guaranteed)?;
+    let help = "Sent again of a network, with what is put around frames.";
+    let resent = networks(|it| it.resent_bytes);
+    page.counter("uplink_network_resent", help, Some(Unit::Bytes), resent)?;
+    let times = |value: fn(&NetworkShareStatus) -> Span| {
+        let networks = sharing.networks.iter();
+        networks.map(move |it| (network(it), value(it).as_secs_f64()))
+    };
+    let help = "Time that a network had frames that the link could have sent.";
+    let backlogged = times(|it| it.backlogged);
+    page.counter("uplink_network_backlogged", help, Some(Unit::Seconds), backlogged)?;
+    let help = "The part of that in which the link sent other networks' frames.";
+    page.counter("uplink_network_waited", help, Some(Unit::Seconds), times(|it| it.waited))
 }
 
 fn encode_peers(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
@@ -317,6 +334,9 @@ pub(super) mod tests {
                     weight: 1,
                     sent_bytes: 14,
                     guaranteed_bytes: 13,
+                    resent_bytes: 15,
+                    backlogged: units::Span::from_millis(2500),
+                    waited: units::Span::from_millis(250),
                 }],
             }),
             responder: ResponderStatus { replies: 4, rate_limited: 5 },
@@ -336,6 +356,7 @@ pub(super) mod tests {
             empty_turns: 0,
             udp_gate: GateStatus::On,
             ports: Vec::new(),
+            networks: Vec::new(),
             uplink: Some(uplink()),
             ledger: LedgerStatus::default(),
             balanced: true,
@@ -361,6 +382,9 @@ pub(super) mod tests {
             "zovn_uplink_short_seconds_total 1.5",
             "zovn_uplink_network_sent_bytes_total{network=\"blue\"} 14",
             "zovn_uplink_network_guaranteed_bytes_total{network=\"blue\"} 13",
+            "zovn_uplink_network_resent_bytes_total{network=\"blue\"} 15",
+            "zovn_uplink_network_backlogged_seconds_total{network=\"blue\"} 2.5",
+            "zovn_uplink_network_waited_seconds_total{network=\"blue\"} 0.25",
             "zovn_responder_replies_total 4",
             "zovn_responder_rate_limited_total 5",
             "zovn_peers 2",

@@ -1,6 +1,6 @@
 //! An egress that owners share.
 
-use lossless::{LinkConfig, Owner};
+use lossless::{LinkConfig, Load, Owner};
 use shares::{Bound, Terms};
 
 use super::*;
@@ -294,4 +294,116 @@ fn a_maximum_holds_its_owner_alone_and_the_switch_says_until_when() {
     assert!(at > wire.now && at.since(wire.now) < Span::from_millis(2));
     wire.now = at;
     assert_eq!(wire.send(), Some(0));
+}
+
+#[test]
+fn the_time_that_an_owner_waits_is_its_own_frames_and_others() {
+    let mut wire = Wire::new(&[Terms::default(); OWNERS]);
+    wire.offer(0, 0, 50);
+    wire.offer(2, 0, 200);
+    let had = |wire: &Wire, owner| {
+        wire.switch.link_use(wire.now, wire.ids[FAR], Owner(owner)).expect("it has something")
+    };
+    let time = |frames: u64| rate().time_for(frames * u64::from(1514 + AROUND));
+    // While both have some, each is sent half.
+    while wire.sent[0] < 50 * u64::from(1514 + AROUND) {
+        wire.send().expect("both have some");
+    }
+    let about = |span: Span, frames: u64| {
+        let differs = span.as_nanos().abs_diff(time(frames).as_nanos());
+        assert!(differs <= time(3).as_nanos(), "{span}, not {}", time(frames));
+    };
+    let few = had(&wire, 0);
+    about(few.waited, 50);
+    about(few.backlogged, 100);
+    about(had(&wire, 1).waited, 50);
+    // The other one goes on alone, and waits for nobody.
+    while wire.send().is_some() {}
+    assert_eq!(had(&wire, 0), few);
+    about(had(&wire, 1).waited, 50);
+    about(had(&wire, 1).backlogged, 250);
+    // Nobody has anything: nobody waits.
+    let [before, now] = [wire.now, wire.now + Span::from_secs(1)];
+    let later = wire.switch.link_use(now, wire.ids[FAR], Owner(1));
+    assert_eq!(later, wire.switch.link_use(before, wire.ids[FAR], Owner(1)));
+}
+
+#[test]
+fn an_owners_books_are_its_ports_those_that_are_gone_too_until_it_is_forgotten() {
+    let mut wire = Wire::new(&[Terms::default(), guaranteed(100)]);
+    wire.offer(2, 0, 3);
+    wire.offer(3, 0, 4);
+    wire.offer(4, 0, 5);
+    while wire.send().is_some() {}
+    wire.offer(3, 0, 2);
+    let books = |wire: &Wire| wire.switch.books(wire.now, Some(wire.ids[FAR]));
+    let of = |wire: &Wire, owner| books(wire).get(&Owner(owner)).copied();
+    let all = of(&wire, 1).expect("it has two ports");
+    assert_eq!((all.ports, all.ingress.accepted, all.ingress.held), (2, 9, 2));
+    let sum = |wire: &Wire| {
+        let ledgers = books(wire).into_values();
+        ledgers.fold(Account::default(), |mut sum, books| {
+            sum.merge(&books.ingress);
+            sum
+        })
+    };
+    assert_eq!(sum(&wire), wire.switch.total());
+    // What its port still held is refused, and stays in the books.
+    let Wire { switch, ids, now, .. } = &mut wire;
+    switch.detach(*now, ids[3], |_| {});
+    let left = of(&wire, 1).expect("it has a port");
+    assert_eq!((left.ports, left.ingress.accepted, left.ingress.refused_total()), (1, 9, 2));
+    assert!(left.ingress.balances());
+    let Wire { switch, ids, now, .. } = &mut wire;
+    switch.detach(*now, ids[2], |_| {});
+    let total = switch.total();
+    switch.forget_owner(Owner(1));
+    assert_eq!(of(&wire, 1), None);
+    assert_eq!(wire.switch.link_use(wire.now, wire.ids[FAR], Owner(1)), None);
+    assert_eq!(wire.switch.total(), total, "what came in stays in the books of the whole");
+}
+
+#[test]
+fn what_is_sent_again_of_an_owner_its_own_frames_wait_for() {
+    let mut wire = Wire::new(&[Terms::default(); OWNERS]);
+    wire.offer(0, 0, 200);
+    wire.offer(2, 0, 200);
+    let again = Load { frames: 1, bytes: 1514 };
+    for _ in 0..100 {
+        wire.switch.charge(wire.now, wire.ids[FAR], Owner(0), again);
+        wire.send().expect("both have some");
+        wire.send().expect("both have some");
+    }
+    // Of 300 frames' time each has half.
+    let frames = |owner: usize| wire.sent[owner] / u64::from(1514 + AROUND);
+    assert!((48..=52).contains(&frames(0)) && (148..=152).contains(&frames(1)), "{:?}", wire.sent);
+    let had = wire.switch.link_use(wire.now, wire.ids[FAR], Owner(0)).expect("it has something");
+    assert_eq!(had.resent_bytes, 100 * u64::from(1514 + AROUND));
+}
+
+#[test]
+fn what_is_sent_again_counts_against_a_guarantee_and_a_maximum() {
+    let bounded = |mbit: u64| Terms {
+        max: Bound::bits(Rate::from_bits_per_sec(mbit * 1_000_000).unwrap(), 1614),
+        ..Terms::default()
+    };
+    let mut wire = Wire::new(&[guaranteed(500), bounded(100)]);
+    for port in [0, 2, 4] {
+        wire.offer(port, 0, 900);
+    }
+    // Each frame of the first two is sent twice.
+    let again = Load { frames: 1, bytes: 1514 };
+    for _ in 0..800 {
+        let owner = wire.send().expect("all have some");
+        if owner < 2 {
+            wire.switch.charge(wire.now, wire.ids[FAR], Owner(owner as u16), again);
+            wire.now += rate().time_for(u64::from(1514 + AROUND));
+        }
+    }
+    let time = wire.now.as_nanos() as f64 / 1e9;
+    let mbits = wire.sent.map(|bytes| bytes as f64 * 8.0 / 1e6 / time);
+    // Half of what the second may, half of the first's guarantee and of its part of the rest.
+    assert!((40.0..55.0).contains(&mbits[1]), "{mbits:?}");
+    assert!((250.0..370.0).contains(&mbits[0]), "{mbits:?}");
+    assert!(mbits[2] > 150.0, "{mbits:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use lossless::{Flow, PortId, Refusal};
+use lossless::{Flow, Load, PortId, Refusal};
 use plane::{Event, Leaving, Senders, Sent};
 use port::{FrameView, Slot};
 use tunnel::{Admission, MAX_FRAME_LEN, Session, Stream};
@@ -276,7 +276,7 @@ impl Trunk {
         let Self { config, underlay, session: Some(session), channel, spoiled, .. } = self else {
             return false;
         };
-        let Shared { networks, scratch, .. } = shared;
+        let Shared { networks, scratch, events, .. } = shared;
         let mut underlay = underlay.borrow_mut();
         let mut moved = false;
         while underlay.has_room(host_hash(config.far)) {
@@ -305,6 +305,8 @@ impl Trunk {
                 false => Going::in_parts(bytes, view.offload(), config.most),
             };
             let going = going.filter(|going| going.has(begin as usize, data.len));
+            let load = Load { frames: 1, bytes: data.len.get().into() };
+            events.push_back(Event::Resent(network, load));
             // Of a frame whose guest has withdrawn its memory only the position is sent.
             if going.is_none() {
                 spoiled.insert((port, slot), why_unfit(&view));

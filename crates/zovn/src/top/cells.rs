@@ -40,6 +40,14 @@ pub fn si(value: f64) -> String {
     }
 }
 
+/// A share, from 0 to 1, in percent.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent > 0.0 && percent < 1.0 => "<1 %".into(),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use clap::ValueEnum;
-use model::{AgentStatus, PeerStatus, PortName, PortStatus};
+use model::{
+    AgentStatus, NetworkName, NetworkShareStatus, NetworkStatus, PeerStatus, PortName, PortStatus,
+};
+use units::Rate;
 
 /// The latest status, and how fast things went since the one before.
 #[derive(Debug)]
 pub struct Pace {
     status: AgentStatus,
     rates: BTreeMap<PortName, Rates>,
+    networks: BTreeMap<NetworkName, NetworkRates>,
     peers: BTreeMap<IpAddr, PeerRates>,
     busy_share: f64,
 }
@@ -31,6 +35,35 @@ pub struct Rates {
     pub paused_share: f64,
     /// Frames refused, from it or for it.
     pub refused: f64,
+}
+
+/// A network on this host: what its ports do, and what it has of the uplink.
+#[derive(Clone, Debug, Default)]
+pub struct NetworkPace {
+    /// Its ports that are attached.
+    pub ports: u32,
+    /// Frames from its machines and for them that are held.
+    pub held: u64,
+    /// The least and the highest rate at which it sends by the uplink.
+    pub bounds: [Option<Rate>; 2],
+    /// How fast things went.
+    pub rates: NetworkRates,
+    /// The network that the uplink sent most of meanwhile, and that one's part of what was sent of
+    /// others, 0 to 1. `None` if it did not wait for others.
+    pub waits_for: Option<(NetworkName, f64)>,
+}
+
+/// A network's pace: per second, or as a share of the time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NetworkRates {
+    /// Bits that came in from its machines.
+    pub in_bits: f64,
+    /// Bits that went out to its machines.
+    pub out_bits: f64,
+    /// Bits that the uplink sent of it.
+    pub sent_bits: f64,
+    /// How much of the time the uplink sent others' frames while it had some, 0 to 1.
+    pub waited_share: f64,
 }
 
 /// A peer's pace, per second.
@@ -80,13 +113,20 @@ impl Sort {
 impl Pace {
     /// A first status: nothing is known of pace yet.
     pub fn of(status: AgentStatus) -> Self {
-        Self { status, rates: BTreeMap::new(), peers: BTreeMap::new(), busy_share: 0.0 }
+        Self {
+            status,
+            rates: BTreeMap::new(),
+            networks: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            busy_share: 0.0,
+        }
     }
 
     /// The next status. If the agent, or a port, began anew in between, its pace begins anew too.
     pub fn advance(&mut self, status: AgentStatus) {
         let before = std::mem::replace(&mut self.status, status);
         self.rates.clear();
+        self.networks.clear();
         self.peers.clear();
         self.busy_share = 0.0;
         let Some(ns) = self.status.uptime_ns.checked_sub(before.uptime_ns).filter(|ns| *ns > 0)
@@ -94,6 +134,13 @@ impl Pace {
             return;
         };
         self.busy_share = self.status.busy_ns.saturating_sub(before.busy_ns) as f64 / ns as f64;
+        let [former, latest] = [&before, &self.status].map(networks);
+        self.networks = latest
+            .into_iter()
+            .filter_map(|(name, now)| {
+                Some((name.clone(), NetworkRates::between(*former.get(name)?, now, ns)?))
+            })
+            .collect();
         let peers = before.uplink.iter().flat_map(|uplink| &uplink.peers);
         let peers: BTreeMap<_, _> = peers.map(|peer| (peer.vtep, peer)).collect();
         for peer in self.status.uplink.iter().flat_map(|uplink| &uplink.peers) {
@@ -125,6 +172,32 @@ impl Pace {
     pub fn peers(&self) -> impl ExactSizeIterator<Item = (&PeerStatus, PeerRates)> {
         let peers = self.status.uplink.as_ref().map_or(&[][..], |uplink| &uplink.peers);
         peers.iter().map(|peer| (peer, self.peers.get(&peer.vtep).copied().unwrap_or_default()))
+    }
+
+    /// Every network that has or had a port here or something of the uplink, by name.
+    pub fn networks(&self) -> BTreeMap<&NetworkName, NetworkPace> {
+        let rates = |name: &NetworkName| self.networks.get(name).copied().unwrap_or_default();
+        let networks = networks(&self.status);
+        let sent: f64 = networks.keys().map(|name| rates(name).sent_bits).sum();
+        // The two that were sent most: the first of them that is another.
+        let mut most: Vec<_> = networks.keys().map(|name| (*name, rates(name).sent_bits)).collect();
+        most.sort_by(|a, b| b.1.total_cmp(&a.1));
+        most.truncate(2);
+        let pace = |(name, (status, share)): (&NetworkName, Both<'_>)| {
+            let rates = rates(name);
+            let others = sent - rates.sent_bits;
+            let first = most.iter().find(|(other, _)| *other != name);
+            NetworkPace {
+                ports: status.map_or(0, |it| it.ports),
+                held: status.map_or(0, |it| it.ingress.held + it.egress.held),
+                bounds: share.map_or([None; 2], |it| [it.min, it.max]),
+                rates,
+                waits_for: first
+                    .filter(|_| rates.waited_share > 0.0 && others > 0.0)
+                    .map(|(other, bits)| ((*other).clone(), bits / others)),
+            }
+        };
+        networks.iter().map(|(name, both)| (*name, pace((name, *both)))).collect()
     }
 
     /// Every port with its pace, in order.
@@ -166,6 +239,39 @@ impl Rates {
                 .min(1.0),
             refused: per_second(refused(before), refused(after))?,
         })
+    }
+}
+
+/// What a status tells of a network.
+type Both<'a> = (Option<&'a NetworkStatus>, Option<&'a NetworkShareStatus>);
+
+/// What a status tells of each network.
+fn networks(status: &AgentStatus) -> BTreeMap<&NetworkName, Both<'_>> {
+    let mut networks: BTreeMap<&NetworkName, Both<'_>> = BTreeMap::new();
+    for it in &status.networks {
+        networks.entry(&it.name).or_default().0 = Some(it);
+    }
+    let sharing = status.uplink.iter().filter_map(|uplink| uplink.sharing.as_ref());
+    for it in sharing.flat_map(|sharing| &sharing.networks) {
+        networks.entry(&it.network).or_default().1 = Some(it);
+    }
+    networks
+}
+
+impl NetworkRates {
+    /// `None` if the network came anew in between.
+    fn between(before: Both<'_>, after: Both<'_>, ns: u64) -> Option<Self> {
+        let mut rates = Self::default();
+        if let (Some(before), Some(after)) = (before.0, after.0) {
+            rates.in_bits = per_second(before.ingress_bytes, after.ingress_bytes, ns)? * 8.0;
+            rates.out_bits = per_second(before.egress_bytes, after.egress_bytes, ns)? * 8.0;
+        }
+        if let (Some(before), Some(after)) = (before.1, after.1) {
+            rates.sent_bits = per_second(before.sent_bytes, after.sent_bytes, ns)? * 8.0;
+            let waited = per_second(before.waited.as_nanos(), after.waited.as_nanos(), ns)?;
+            rates.waited_share = (waited / 1e9).min(1.0);
+        }
+        Some(rates)
     }
 }
 

@@ -1,66 +1,37 @@
 //! The hosts that tunnels lead to, as a table below that of ports.
 
 use model::{BfdState, PathStatus, PeerState, PeerStatus, SessionStatus};
-use ratatui::layout::{Constraint, HorizontalAlignment};
 use ratatui::style::Stylize;
-use ratatui::text::{Line, Span};
+use ratatui::text::Span;
 use ratatui::widgets::{Row, Table};
 
-use super::cells::{abridged, figure, si};
+use super::cells::{figure, si};
+use super::columns::{self, Column};
 use super::pace::{Pace, PeerRates};
 
-/// A column of the table.
-struct Column {
-    title: &'static str,
-    width: u16,
-    alignment: HorizontalAlignment,
-    /// Where room is short, columns go in the order of this number; those of 0 stay.
-    goes: u8,
-    show: fn(&PeerStatus, PeerRates) -> Vec<Span<'static>>,
-}
+const COLUMNS: [Column<PeerStatus, PeerRates>; 10] = [
+    Column::left("PEER", 15, 0, |peer, _| vec![peer.vtep.to_string().bold()]),
+    Column::left("STATE", 9, 0, |peer, _| vec![state(peer.state)]),
+    Column::left("BFD", 4, 0, |peer, _| vec![bfd(peer)]),
+    Column::right("IN bit/s", 8, 6, |_, rates| figure(rates.in_bits)),
+    Column::right("OUT bit/s", 9, 7, |_, rates| figure(rates.out_bits)),
+    Column::right("RTT", 6, 4, |peer, _| {
+        vec![session(peer).and_then(|it| it.rtt).map_or("–".dim(), |rtt| seconds(rtt).into())]
+    }),
+    Column::right("CWND", 6, 2, |peer, _| {
+        session(peer).map_or(nothing(), |it| figure(it.congestion_window_bytes as f64))
+    }),
+    Column::right("RETX", 6, 3, |peer, rates| match session(peer) {
+        None => nothing(),
+        Some(it) if rates.retransmitted > 0.0 => vec![si(it.retransmitted as f64).yellow()],
+        Some(it) => figure(it.retransmitted as f64),
+    }),
+    Column::right("CREDIT", 6, 1, |peer, _| figure(peer.held_flows.into())),
+    Column::right("HELD", 5, 5, |peer, _| figure(peer.egress.held as f64)),
+];
 
-const COLUMNS: [Column; 10] = {
-    use HorizontalAlignment::{Left, Right};
-    const fn column(
-        title: &'static str,
-        width: u16,
-        alignment: HorizontalAlignment,
-        goes: u8,
-        show: fn(&PeerStatus, PeerRates) -> Vec<Span<'static>>,
-    ) -> Column {
-        Column { title, width, alignment, goes, show }
-    }
-    [
-        column("PEER", 15, Left, 0, |peer, _| vec![peer.vtep.to_string().bold()]),
-        column("STATE", 9, Left, 0, |peer, _| vec![state(peer.state)]),
-        column("BFD", 4, Left, 0, |peer, _| vec![bfd(peer)]),
-        column("IN bit/s", 8, Right, 6, |_, rates| figure(rates.in_bits)),
-        column("OUT bit/s", 9, Right, 7, |_, rates| figure(rates.out_bits)),
-        column("RTT", 6, Right, 4, |peer, _| {
-            vec![session(peer).and_then(|it| it.rtt).map_or("–".dim(), |rtt| seconds(rtt).into())]
-        }),
-        column("CWND", 6, Right, 2, |peer, _| {
-            session(peer).map_or(nothing(), |it| figure(it.congestion_window_bytes as f64))
-        }),
-        column("RETX", 6, Right, 3, |peer, rates| match session(peer) {
-            None => nothing(),
-            Some(it) if rates.retransmitted > 0.0 => vec![si(it.retransmitted as f64).yellow()],
-            Some(it) => figure(it.retransmitted as f64),
-        }),
-        column("CREDIT", 6, Right, 1, |peer, _| figure(peer.held_flows.into())),
-        column("HELD", 5, Right, 5, |peer, _| figure(peer.egress.held as f64)),
-    ]
-};
-
-/// How wide the table is with a space between two columns.
-pub const WIDTH: u16 = {
-    let (mut width, mut place) = (COLUMNS.len() as u16 - 1, 0);
-    while place < COLUMNS.len() {
-        width += COLUMNS[place].width;
-        place += 1;
-    }
-    width
-};
+/// How wide the table is.
+pub const WIDTH: u16 = columns::width(&COLUMNS);
 
 /// How many lines the table takes, with an empty one above it.
 pub fn height(pace: &Pace) -> usize {
@@ -70,39 +41,21 @@ pub fn height(pace: &Pace) -> usize {
     }
 }
 
-/// The columns that fit.
-fn columns(width: u16) -> impl Iterator<Item = &'static Column> + Clone {
-    let (mut left, mut gone) = (WIDTH, 0);
-    while left > width && gone < COLUMNS.len() as u8 {
-        gone += 1;
-        let going = COLUMNS.iter().filter(|column| column.goes == gone);
-        left -= going.map(|column| column.width + 1).sum::<u16>();
-    }
-    COLUMNS.iter().filter(move |column| column.goes == 0 || column.goes > gone)
-}
-
 /// The table as wide as this, without the empty line and so many of the first peers.
 pub fn table(pace: &Pace, scroll: usize, width: u16) -> Table<'_> {
-    let columns = columns(width);
+    let shown = columns::fitting(&COLUMNS, width);
     let peers = pace.peers();
     let scroll = scroll.min(peers.len().saturating_sub(1));
-    let cell = |column: &Column, cell| {
-        Line::from(abridged(cell, column.width.into())).alignment(column.alignment)
-    };
-    let shown = columns.clone();
-    let rows = peers.skip(scroll).flat_map(move |(peer, rates)| {
-        let own = Row::new(shown.clone().map(|column| cell(column, (column.show)(peer, rates))));
-        // Its cells are those of the first columns, which stay.
+    let rows = peers.skip(scroll).flat_map(|(peer, rates)| {
+        // A path's cells are those of the first columns, which stay.
         let path = |path| {
-            COLUMNS.iter().zip(path_cells(path)).map(|(column, span)| cell(column, vec![span]))
+            let cells = COLUMNS.iter().zip(path_cells(path));
+            Row::new(cells.map(|(column, span)| column.cell(vec![span])))
         };
-        let paths: Vec<_> = paths(peer).iter().map(|it| Row::new(path(it))).collect();
-        std::iter::once(own).chain(paths)
+        let own = columns::row(&shown, peer, &rates);
+        std::iter::once(own).chain(paths(peer).iter().map(path))
     });
-    let title = |column: &Column| Line::from(column.title.dim()).alignment(column.alignment);
-    let titles = columns.clone().map(title);
-    let widths = columns.map(|column| Constraint::Length(column.width));
-    Table::new(rows, widths).header(Row::new(titles)).column_spacing(1)
+    columns::table(&shown, rows)
 }
 
 fn session(peer: &PeerStatus) -> Option<&SessionStatus> {
@@ -184,12 +137,7 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_has_fewer_columns() {
-        for width in 30..100 {
-            let total: u16 = columns(width).map(|column| column.width + 1).sum();
-            assert!(total - 1 <= width, "{width}");
-        }
-        let titles: Vec<_> = columns(40).map(|column| column.title).collect();
-        assert_eq!(titles, ["PEER", "STATE", "BFD", "OUT bit/s"]);
+        columns::tests::assert_fits(&COLUMNS, 40, &["PEER", "STATE", "BFD", "OUT bit/s"]);
     }
 
     fn path(number: u8, is_active: bool, state: BfdState) -> PathStatus {

@@ -1,5 +1,5 @@
-//! How an agent looks: the law on top, a line for each port and each host that tunnels lead to,
-//! keys at the bottom.
+//! How an agent looks: the law on top, a line for each port, each network and each host that tunnels
+//! lead to, keys at the bottom.
 
 use figures::count;
 use model::{AgentStatus, GateStatus, HeldSocket, Ledgers, Limits, PortState, PortStatus};
@@ -10,9 +10,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Table};
 use ratatui::{Frame, Terminal};
 
-use super::cells::{abridged, figure, si};
+use super::cells::{abridged, figure, percent, si};
 use super::pace::{Pace, Rates, Sort, refused};
-use super::peers;
+use super::{networks, peers};
 
 /// How wide the first column is where no name asks for more.
 const NAME: u16 = 12;
@@ -54,20 +54,29 @@ impl View {
 
     /// Moves down the ports and peers, or up.
     pub fn scroll(&mut self, lines: isize) {
-        let last = self.pace.status().ports.len().max(self.pace.peers().len()).saturating_sub(1);
+        let ports = self.pace.status().ports.len();
+        let last = ports.max(self.pace.peers().len()).max(self.pace.networks().len());
+        let last = last.saturating_sub(1);
         self.scroll = self.scroll.saturating_add_signed(lines).min(last);
     }
 
     /// Draws it.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let notes = self.notes();
-        // Of many peers, those that fit into half of the screen.
+        // Of many networks and peers, those that fit into a third of the screen each.
+        let height = frame.area().height;
         let ports = 1 + self.pace.status().ports.len() as u16;
-        let peers = (peers::height(&self.pace) as u16)
-            .min(frame.area().height.saturating_sub(3 + ports).max(frame.area().height / 2));
-        let [head, table, far, foot, keys] = Layout::vertical([
+        let lower = [networks::height(&self.pace), peers::height(&self.pace)];
+        let mut left = height.saturating_sub(3 + ports);
+        let [networks, peers] = lower.map(|lines| {
+            let lines = (lines as u16).min(left.max(height / 3));
+            left = left.saturating_sub(lines);
+            lines
+        });
+        let [head, table, shared, far, foot, keys] = Layout::vertical([
             Constraint::Length(3),
             Constraint::Fill(1),
+            Constraint::Length(networks),
             Constraint::Length(peers),
             Constraint::Length(notes.len() as u16),
             Constraint::Length(1),
@@ -75,7 +84,13 @@ impl View {
         .areas(frame.area());
         self.draw_head(frame, head);
         frame.render_widget(self.table(table.width), table);
-        let [_, far] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(far);
+        let below = |area| {
+            let [_, table] =
+                Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+            table
+        };
+        let (shared, far) = (below(shared), below(far));
+        frame.render_widget(networks::table(&self.pace, self.scroll, shared.width), shared);
         frame.render_widget(peers::table(&self.pace, self.scroll, far.width), far);
         frame.render_widget(Paragraph::new(notes), foot);
         frame.render_widget(keys_line(self.sort), keys);
@@ -84,9 +99,10 @@ impl View {
     /// The same as plain text, every port and peer included, without the keys.
     pub fn to_text(&self) -> String {
         let notes = self.notes().iter().map(|note| note.width() as u16).max();
-        let width =
-            notes.unwrap_or(0).max(total(&COLUMNS) - NAME + self.longest()).max(peers::WIDTH);
-        let rows = self.pace.status().ports.len() + peers::height(&self.pace);
+        let ports = total(&COLUMNS) - NAME + self.longest();
+        let width = notes.unwrap_or(0).max(ports).max(peers::WIDTH).max(networks::WIDTH);
+        let lower = networks::height(&self.pace) + peers::height(&self.pace);
+        let rows = self.pace.status().ports.len() + lower;
         let lines = 3 + 1 + rows + self.notes().len() + 1;
         let height = u16::try_from(lines).unwrap_or(u16::MAX);
         let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));
@@ -117,9 +133,9 @@ impl View {
             let up = duration(status.uptime_ns);
             line.push(format!("   up {up}   {} ports   switch thread ", status.ports.len()).into());
             line.extend(bar(busy));
-            line.push(format!(" {}   UDP gate ", share(busy)).into());
+            line.push(format!(" {}   UDP gate ", percent(busy)).into());
         } else {
-            line.push(format!("  busy {}  gate ", share(busy)).into());
+            line.push(format!("  busy {}  gate ", percent(busy)).into());
         }
         line.push(match status.udp_gate {
             GateStatus::On => "on".green(),
@@ -321,7 +337,7 @@ fn state(state: PortState) -> Span<'static> {
 }
 
 fn paused(paused: f64) -> Span<'static> {
-    if paused == 0.0 { share(paused).dim() } else { share(paused).yellow() }
+    if paused == 0.0 { percent(paused).dim() } else { percent(paused).yellow() }
 }
 
 fn refusals(port: &PortStatus, rates: Rates) -> Span<'static> {
@@ -370,14 +386,6 @@ fn keys_line(sort: Sort) -> Line<'static> {
     }
     line.extend([" ↑↓ ".reversed(), " scroll".into()]);
     Line::from(line)
-}
-
-/// A share, from 0 to 1, in percent.
-fn share(share: f64) -> String {
-    match share * 100.0 {
-        percent if percent > 0.0 && percent < 1.0 => "<1 %".into(),
-        percent => format!("{percent:.0} %"),
-    }
 }
 
 /// How long, in its two largest units.

@@ -427,6 +427,11 @@ fn what_networks_are_promised_together_is_what_the_uplink_has_or_nothing_changes
     more.share.burst = "700kb".parse().ok();
     let problem = refusal(world.client().set_network(&more));
     assert!(problem.contains("`latency`") && problem.contains("`blue` (700kb)"), "{problem}");
+    let memory =
+        [("blue", 7), ("red", 8)].map(|(name, vni)| share(name, vni, "{ memory = '100mib' }"));
+    let text = said(world.apply(&memory.concat()));
+    let words = ["`memory` of all networks is 200mib", "most have `blue` (100mib), `red` (100mib)"];
+    assert!(words.iter().all(|words| text.contains(words)), "{text}");
     // Terms that contradict themselves: all of it is said at once.
     let text = said(world.apply(&share("blue", 7, "{ min = '2gbit', max = '1gbit', weight = 0 }")));
     assert!(

@@ -311,6 +311,7 @@ impl World {
                 Event::Unblocked(named) => {
                     is_blocked[Remote::of_flow(named).0.label as usize] = false;
                 }
+                Event::Resent(..) => {}
                 other => panic!("{other:?}"),
             }
         }

@@ -85,8 +85,13 @@ fn networks_share_an_uplink_as_their_terms_say_from_when_they_are_changed() {
         RED[..3].iter().for_each(|from| drop(scope.spawn(|| flood(*from, RED[3]))));
         until(|| ["blue", "red"].iter().all(|network| had(&world, network).sent_bytes > 1_000_000));
 
+        let waited = had(&world, "blue").waited;
         let part = part_of_blue(&world);
         assert!((0.45..0.55).contains(&part), "with a half each, {part}");
+        // While the uplink sent 2.5 MB and more, which takes 0.2 s, it waited for half of them.
+        let NetworkShareStatus { waited: now, backlogged, .. } = had(&world, "blue");
+        assert!(now.as_nanos() - waited.as_nanos() > 80_000_000, "{waited} to {now}");
+        assert!(backlogged > now, "{backlogged}");
         let share =
             NetworkShare { min: "60mbit".parse().ok(), weight: Some(1), ..NetworkShare::default() };
         set(&world, "blue", share);
@@ -106,5 +111,15 @@ fn networks_share_an_uplink_as_their_terms_say_from_when_they_are_changed() {
     assert_eq!((promised_bits, networks.len()), (0, 2));
     assert!(had(&world, "blue").guaranteed_bytes > 1_000_000);
     assert_eq!(had(&world, "red").guaranteed_bytes, 0);
+    // Each network's books are those of its ports.
+    let status = world.status(0);
+    for (name, ports) in [("blue", 1), ("red", 3)] {
+        let network = status.networks.iter().find(|it| it.name.0 == name).expect("it has ports");
+        assert_eq!(network.ports, ports);
+        assert!(network.ingress.balances() && network.egress.balances(), "{network:?}");
+        let its = status.ports.iter().filter(|port| port.network.as_ref() == Some(&network.name));
+        let accepted: u64 = its.map(|port| port.ingress.total.accepted).sum();
+        assert_eq!(network.ingress.accepted, accepted);
+    }
     world.assert_balanced();
 }
