@@ -13,6 +13,7 @@
 //! their priorities.
 
 mod deadlock;
+mod sampling;
 
 use std::ops::Add;
 
@@ -22,8 +23,10 @@ use crate::clock::{Clock, Event, Maker};
 use crate::events::EventList;
 use crate::graph::Graph;
 use crate::packet::{Handle, Packets, Queue};
-use crate::scenario::{Buffer, PFC_FRAME, Scenario, Scheduling};
+use crate::scenario::{Buffer, Congestion, PFC_FRAME, Scenario, Scheduling};
 use crate::time::{Pace, Time};
+pub(crate) use sampling::Sampled;
+use sampling::Sampling;
 
 /// What the whole network has in common.
 #[derive(Debug)]
@@ -123,6 +126,8 @@ pub(crate) struct Fabric {
     /// What a shared memory may hold besides headroom, by node.
     shared: Vec<u64>,
     hosts: u32,
+    /// Where switches give notice of congestion.
+    sampling: Option<Box<Sampling>>,
 }
 
 /// What becomes of a frame that a switch is offered.
@@ -202,6 +207,10 @@ impl Fabric {
         }
         let used = vec![0; graph.ports.len()];
         let nodes = graph.ends.iter().map(|end| end.node).collect();
+        let sampling = (scenario.virtual_network.congestion == Congestion::Qcn).then(|| {
+            let controlled = lanes.iter().map(|name| scenario.is_controlled(name)).collect();
+            Sampling::new(by_lane.len(), controlled, scenario.run.seed).into()
+        });
         Self {
             rules,
             nodes,
@@ -212,6 +221,7 @@ impl Fabric {
             used,
             shared,
             hosts: graph.hosts,
+            sampling,
         }
     }
 
@@ -286,9 +296,21 @@ impl Fabric {
                     self.rest[place].marked += 1;
                 }
                 self.enqueue(clock, packets, output, handle);
+                if let Some(sampling) = &mut self.sampling
+                    && sampling.lanes[usize::from(lane)]
+                {
+                    let place = output as usize * self.rules.lanes.len() + usize::from(lane);
+                    sampling.see(place, handle, bytes, waiting + u64::from(bytes));
+                }
             }
             Admission::Lost => packets.lose(handle),
         }
+    }
+
+    /// The frame that the last switch has sampled, whose sender is to be told of congestion.
+    #[inline]
+    pub(crate) fn take_sampled(&mut self) -> Option<Sampled> {
+        self.sampling.as_mut()?.sampled.take()
     }
 
     /// Finds memory for a frame, and pauses its sender if memory runs short.

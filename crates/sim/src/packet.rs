@@ -57,6 +57,9 @@ pub(crate) enum Load {
     Datagram { flow: u32, bytes: u16 },
     /// For a host whose machines' congestion is controlled, from the host of the machine `from`.
     Report { from: u32, report: Report },
+    /// For such a host, from a switch: how much congestion a frame of this way met that was for the
+    /// machine `from`, 1 to 63.
+    Notice { from: u32, way: u32, feedback: u8 },
 }
 
 /// What a host tells a sender of what has arrived.

@@ -5,7 +5,7 @@ use std::io;
 use crate::capture::{Capture, Sink};
 use crate::clock::{Clock, Event, Maker};
 use crate::events::{EventList, Wheel};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Sampled};
 use crate::graph::Graph;
 use crate::host::{Hosts, Surroundings};
 use crate::outcome::{ClassOutcome, Ending, Outcome};
@@ -198,6 +198,9 @@ impl<L: EventList<Event>> World<L> {
                             port,
                             packet,
                         );
+                        if let Some(sampled) = self.fabric.take_sampled() {
+                            self.give_notice(port, sampled);
+                        }
                     } else {
                         self.with_hosts(|hosts, with| hosts.arrive(with, node, packet));
                     }
@@ -293,6 +296,14 @@ impl<L: EventList<Event>> World<L> {
         if node < self.graph.hosts {
             self.with_hosts(|hosts, with| hosts.refill(with, node));
         }
+    }
+
+    /// The switch that a frame has come into by this port tells the frame's sender of congestion.
+    #[cold]
+    fn give_notice(&mut self, port: u32, sampled: Sampled) {
+        let Self { clock, packets, graph, fabric, hosts, .. } = self;
+        let notice = hosts.notice(packets, sampled);
+        fabric.switch(clock, packets, graph, port, notice);
     }
 
     #[inline]

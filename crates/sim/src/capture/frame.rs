@@ -22,7 +22,7 @@ use wire::{ipv4, pfc, udp, vxlan};
 use zerocopy::IntoBytes;
 
 use crate::host::Hosts;
-use crate::packet::{Load, Packet};
+use crate::packet::{Load, Packet, Report};
 use crate::scenario::Scenario;
 use crate::stack::Stack;
 
@@ -147,8 +147,8 @@ fn inner(ends: &Ends, traffic_class: u8, load: &Load) -> (Vec<u8>, usize) {
             (protocol::UDP, udp_header(addresses, [client, service], *bytes), *bytes)
         }
         // As datagrams without payload: their numbers are counted, not carried.
-        Load::Report { report, .. } => {
-            let (client, service) = ports(report.way);
+        Load::Report { report: Report { way, .. }, .. } | Load::Notice { way, .. } => {
+            let (client, service) = ports(*way);
             (protocol::UDP, udp_header(addresses, [client, service], 0), 0)
         }
     };

@@ -11,15 +11,21 @@
 //! queue of their own, while its [window](window) is used up or the NIC has enough. A UDP socket
 //! blocks while its way's queue is full, and for no other way's.
 //!
+//! As a reference there are the limiters of QCN in the windows' stead: switches sample what waits
+//! ([`crate::fabric`]) and give [notice](limiter) to the sender of what they find; the far host tells
+//! nothing.
+//!
 //! This knows queues and numbers; hosts move frames.
 
+mod limiter;
 mod window;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::packet::{Handle, Packets, Queue, Report};
-use crate::scenario::{Congestion, REPORTS, Scenario};
+use crate::scenario::{Congestion, Scenario};
 use crate::time::Time;
+use limiter::Limiter;
 use window::{Leave, Window};
 
 /// A report's frame, on a physical link: a tunnel's headers and some numbers.
@@ -49,11 +55,41 @@ struct Way {
     in_turn: bool,
     /// When an event looks at it.
     wake_at: Time,
-    window: Window,
+    control: Control,
     queue: Queue,
     /// Flows of datagrams whose sockets block until the queue has room.
     sleepers: Vec<u32>,
     owed: Owed,
+}
+
+/// What holds a way back.
+#[derive(Debug)]
+enum Control {
+    /// What is under way, which reports make less.
+    Window(Window),
+    /// A rate, which notices make smaller.
+    Limiter(Limiter),
+}
+
+impl Control {
+    /// When a frame of `len` bytes may leave that is next now.
+    fn leave(&mut self, now: Time, len: u32) -> Leave {
+        match self {
+            Self::Window(window) => window.leave(now, len),
+            Self::Limiter(limiter) => match limiter.ready_at(now) {
+                at if at > now => Leave::At(at),
+                _ => Leave::Now,
+            },
+        }
+    }
+
+    /// A frame leaves.
+    fn send(&mut self, now: Time, len: u32) {
+        match self {
+            Self::Window(window) => window.send(now, len),
+            Self::Limiter(limiter) => limiter.send(now, len),
+        }
+    }
 }
 
 /// What the far host has of a way, and did not report yet.
@@ -97,6 +133,8 @@ impl Way {
 pub(crate) struct Ways {
     /// The longest frame.
     datagram: u64,
+    /// Whether ways have limiters, not windows: the rate of links in bits a second, and a seed.
+    limiters: Option<(u64, u64)>,
     /// How many classes there are, reports included, and which of them are controlled.
     lanes: usize,
     controlled: Vec<bool>,
@@ -111,14 +149,12 @@ pub(crate) struct Ways {
 impl Ways {
     /// None where nothing is controlled.
     pub(crate) fn new(scenario: &Scenario, hosts: u32, lanes: &[String]) -> Option<Self> {
-        let is_lossless = |name: &String| {
-            let kinds = [scenario.virtual_kind(name), scenario.physical_kind(name)];
-            kinds == [model::ClassKind::Lossless; 2] && name != REPORTS
-        };
         (scenario.virtual_network.congestion != Congestion::None).then(|| Self {
             datagram: scenario.longest_frame(),
+            limiters: (scenario.virtual_network.congestion == Congestion::Qcn)
+                .then(|| (scenario.link.rate.bits_per_sec(), scenario.run.seed)),
             lanes: lanes.len(),
-            controlled: lanes.iter().map(is_lossless).collect(),
+            controlled: lanes.iter().map(|name| scenario.is_controlled(name)).collect(),
             ways: Vec::new(),
             numbers: BTreeMap::new(),
             owners: Vec::new(),
@@ -144,18 +180,25 @@ impl Ways {
 
     /// The way from a machine to a host in a class.
     pub(crate) fn number(&mut self, machine: u32, host: u32, lane: u8) -> u32 {
-        *self.numbers.entry((machine, host, lane)).or_insert_with(|| {
-            self.ways.push(Way {
+        let Self { numbers, ways, limiters, datagram, .. } = self;
+        *numbers.entry((machine, host, lane)).or_insert_with(|| {
+            let control = match limiters {
+                None => Control::Window(Window::new(*datagram)),
+                Some((link, seed)) => {
+                    Control::Limiter(Limiter::new(*link, *seed ^ (1 + ways.len() as u64)))
+                }
+            };
+            ways.push(Way {
                 machine,
                 lane,
                 in_turn: false,
                 wake_at: Time::NEVER,
-                window: Window::new(self.datagram),
+                control,
                 queue: Queue::default(),
                 sleepers: Vec::new(),
                 owed: Owed::default(),
             });
-            self.ways.len() as u32 - 1
+            ways.len() as u32 - 1
         })
     }
 
@@ -184,7 +227,7 @@ impl Ways {
         }
         self.owners[place] = way;
         // The outer header says so, whatever the machine's own does.
-        packets[handle].ecn_capable = true;
+        packets[handle].ecn_capable |= self.limiters.is_none();
         self.ways[way as usize].queue.push(packets, handle);
         self.line_up(from, way);
     }
@@ -222,9 +265,9 @@ impl Ways {
             it.in_turn = false;
             let Some(head) = it.queue.head() else { continue };
             let bytes = packets[head].bytes;
-            match it.window.leave(now, bytes) {
+            match it.control.leave(now, bytes) {
                 Leave::Now => {
-                    it.window.send(now, bytes);
+                    it.control.send(now, bytes);
                     it.queue.pop(packets);
                     let (machine, has_room) = (it.machine, it.has_room(self.datagram));
                     if !it.queue.is_empty() {
@@ -251,7 +294,10 @@ impl Ways {
         handle: Handle,
         finds_room: bool,
     ) -> (u32, Answer) {
-        let way = self.owners[handle.index()];
+        let way = self.owner(handle);
+        if let Control::Limiter(_) = self.ways[way as usize].control {
+            return (way, Answer::Nothing);
+        }
         let packet = &mut packets[handle];
         let owed = &mut self.ways[way as usize].owed;
         owed.bytes += packet.bytes;
@@ -286,7 +332,21 @@ impl Ways {
     /// A report has come back.
     pub(crate) fn handle_report(&mut self, now: Time, report: Report) {
         let Report { way, bytes, marked } = report;
-        self.ways[way as usize].window.report(now, bytes.into(), marked.into());
+        if let Control::Window(window) = &mut self.ways[way as usize].control {
+            window.report(now, bytes.into(), marked.into());
+        }
+    }
+
+    /// The way of a packet that is under way in a controlled class.
+    pub(crate) fn owner(&self, handle: Handle) -> u32 {
+        self.owners[handle.index()]
+    }
+
+    /// A switch's notice has come to a way's host.
+    pub(crate) fn handle_notice(&mut self, now: Time, way: u32, feedback: u8) {
+        if let Control::Limiter(limiter) = &mut self.ways[way as usize].control {
+            limiter.notice(now, feedback);
+        }
     }
 
     /// Frames that wait.

@@ -7,7 +7,8 @@ use super::{Hosts, Surroundings};
 use crate::clock::{Burst, Clock, Event, Maker};
 use crate::congestion::{Answer, REPORT, Turn, Ways};
 use crate::events::EventList;
-use crate::packet::{Handle, Load, Packet, Queue};
+use crate::fabric::Sampled;
+use crate::packet::{Handle, Load, Packet, Packets, Queue};
 
 impl Hosts {
     fn ways(&mut self) -> &mut Ways {
@@ -136,6 +137,11 @@ impl Hosts {
             self.resume(with, report.way);
             return true;
         }
+        if let Load::Notice { way, feedback, .. } = load {
+            with.packets.remove(handle);
+            self.ways().handle_notice(now, way, feedback);
+            return true;
+        }
         if self.ways().controls(lane) {
             let finds_room = self.hosts[number as usize].waiting & 1 << lane == 0;
             let ways = self.ways.as_mut().expect("congestion is controlled");
@@ -148,6 +154,20 @@ impl Hosts {
             }
         }
         false
+    }
+
+    /// What a switch tells the sender of a frame that it has sampled.
+    #[cold]
+    pub(crate) fn notice(&mut self, packets: &mut Packets, sampled: Sampled) -> Handle {
+        let ways = self.ways.as_ref().expect("congestion is controlled");
+        let Sampled { handle, feedback } = sampled;
+        let way = ways.owner(handle);
+        let (machine, _) = ways.sender(way);
+        let met = packets[handle].target();
+        let from = self.hosts[met.host as usize].machines.start + u32::from(met.slot);
+        let load = Load::Notice { from, way, feedback };
+        let (to, lane) = (self.machines[machine as usize], ways.report_lane());
+        packets.insert(Packet::new(REPORT, to, hash::murmur32(way), lane, false, load))
     }
 
     /// A report is due, unless it was sent with a later frame.

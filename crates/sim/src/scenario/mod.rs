@@ -241,11 +241,18 @@ impl Scenario {
         self.classes[name].priority
     }
 
+    /// Whether a class is controlled, if any is: it is lossless in both networks.
+    pub(crate) fn is_controlled(&self, class: &str) -> bool {
+        let kinds = [self.virtual_kind(class), self.physical_kind(class)];
+        kinds == [ClassKind::Lossless; 2] && class != REPORTS
+    }
+
     /// Where a class's frames are marked: where it says so, or where congestion control needs it.
     pub(crate) fn mark_at(&self, class: &str) -> Option<Bytes> {
         let bits = u128::from(self.link.rate.bits_per_sec());
         let bytes = bits * u128::from(MARK_AFTER.as_nanos()) / 8_000_000_000;
-        let needed = (!self.virtual_network.congestion.is_none()).then_some(Bytes(bytes as u64));
+        let is_needed = self.virtual_network.congestion == Congestion::Lanes;
+        let needed = is_needed.then_some(Bytes(bytes as u64));
         self.classes[class].ecn.or(needed)
     }
 

@@ -60,6 +60,9 @@ pub enum Congestion {
     /// By a window at the sending host for each machine, far host and class, which marks make
     /// smaller.
     Lanes,
+    /// By a rate at the sending host for each of these, which notices of switches make smaller
+    /// (QCN, 802.1Qau).
+    Qcn,
 }
 
 impl Congestion {

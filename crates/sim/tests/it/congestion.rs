@@ -66,6 +66,51 @@ fn lanes_free_the_victims_of_a_hot_spot() {
 }
 
 #[test]
+fn notices_of_switches_free_the_victims_too_and_share_the_hot_link_unevenly() {
+    const SENDERS: usize = 8;
+    let outcome = hot_spot(SENDERS as u32, "qcn");
+    let all = shares(&outcome);
+    let (hot, victims) = all.split_at(SENDERS);
+    assert!(hot.iter().sum::<f64>() > 0.9, "{hot:?}");
+    assert!(victims.iter().all(|it| *it > 0.8), "{victims:?}");
+    let [least, most] = [f64::min, f64::max].map(|of| hot.iter().copied().reduce(of).unwrap());
+    assert!(most > 2.0 * least, "{hot:?}");
+    let paused = paused(&outcome);
+    assert!(paused < 0.001, "{paused} s");
+}
+
+/// The rate at which sixteen servers send 64 kB each to one, round after round, as a share of the
+/// link: Zhang and Ansari, "FQCN", INFOCOM 2011, have 0.35 to 0.5 with QCN.
+#[test]
+fn synchronized_reads_use_half_of_a_link_whose_switch_gives_notices() {
+    let share = |control: &str| {
+        let outcome = run(&format!(
+            r#"
+version = 1
+name = "synchronized reads"
+run.duration = "10s"
+link.rate = "1gbit"
+topology = {{ kind = "star", servers = 17 }}
+virtual.congestion = "{control}"
+[workload.reads]
+kind = "incast"
+senders = "vm@1-16"
+receiver = "vm@0"
+bytes = "64kb"
+rounds = 40
+gap = "1us"
+"#
+        ));
+        let rounds = outcome.record.queries();
+        let took: f64 = rounds.iter().map(|it| (it.ended - it.begun).as_secs_f64()).sum();
+        rounds.len() as f64 * 16.0 * 64e3 * 8.0 / took / 1e9
+    };
+    let (without, with) = (share("none"), share("qcn"));
+    assert!(without > 0.85, "{without}");
+    assert!((0.35..0.6).contains(&with), "{with}");
+}
+
+#[test]
 fn who_shares_a_link_with_nobody_loses_next_to_nothing() {
     let bytes = |control: &str| {
         let outcome = run(&format!(
@@ -93,11 +138,13 @@ const MIXED: &str = include_str!("../mixed.toml");
 
 #[test]
 fn everything_arrives_where_lossless_and_lossy_classes_are_mixed() {
-    let text = MIXED.replace("[virtual]", "[virtual]\ncongestion = \"lanes\"");
-    assert_ne!(text, MIXED);
-    for cell in plan(&text).cells() {
-        let outcome = sim::run(&cell.scenario, |_| true);
-        assert_eq!(outcome.defects, [""; 0], "{}", cell.name);
-        assert!(outcome.record.queries().len() > 30, "{}", cell.name);
+    for control in ["lanes", "qcn"] {
+        let text = MIXED.replace("[virtual]", &format!("[virtual]\ncongestion = \"{control}\""));
+        assert_ne!(text, MIXED);
+        for cell in plan(&text).cells() {
+            let outcome = sim::run(&cell.scenario, |_| true);
+            assert_eq!(outcome.defects, [""; 0], "{}", cell.name);
+            assert!(outcome.record.queries().len() > 30, "{}", cell.name);
+        }
     }
 }
