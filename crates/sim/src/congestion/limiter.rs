@@ -82,7 +82,7 @@ impl Limiter {
             let half = limit.by_time >= RECOVERY;
             let time = self.draw(TIME.as_picos(), half);
             if let Some(limit) = &mut self.limit {
-                limit.timer_at = limit.timer_at + Time::from_picos(time);
+                limit.timer_at += Time::from_picos(time);
             }
             self.increase();
         }
