@@ -318,6 +318,7 @@ impl Overlay {
         let Uplink { window, unsolicited, in_flight, retransmit, credit, .. } = self.uplink;
         let session = SessionConfig {
             credit,
+            is_granted: false,
             unsolicited: unsolicited.0 as u32,
             stream_window: window.0 as u32,
             max_in_flight: in_flight.0 as u32,

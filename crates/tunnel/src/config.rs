@@ -18,6 +18,9 @@ pub struct SessionConfig {
     /// to these. In all other classes the peer may send 2^30 bytes of each stream ahead of its
     /// receiver.
     pub credit: ClassSet,
+    /// Streams of these classes may be sent no further than our owner [grants](crate::grants) them,
+    /// whatever their window: they share a link, beside memory.
+    pub is_granted: bool,
     /// Bytes of each stream that we accept before the first grant. This applies to the first
     /// incarnation of the peer that we know.
     pub unsolicited: u32,
@@ -48,6 +51,12 @@ impl SessionConfig {
     /// The window of each stream of this class, in bytes.
     pub(crate) fn window(&self, class: Class) -> u32 {
         if self.credit.contains(class) { self.stream_window } else { MAX_WINDOW }
+    }
+
+    /// How far a stream of this class may be sent that was granted nothing, whatever its window;
+    /// `None` if only its window counts.
+    pub(crate) fn cap(&self, class: Class, unsolicited: u32) -> Option<u32> {
+        (self.is_granted && self.credit.contains(class)).then_some(unsolicited)
     }
 
     /// What we accept before the first grant, from a peer that we do not know.

@@ -26,6 +26,7 @@
 //! | sending, credit, window probes | RFC 9000 §4.1 | `sender`, `send_stream`, `window_probe` |
 //! | receiving | RFC 9000 §2.2, §4.1 | `receiver`, `receive_stream`, `delivered` |
 //! | receive memory | Choudhury and Hahne (1998) | [`quota`] |
+//! | credit for a link that many send to | | [`grants`] |
 //! | loss detection, probe timeouts | RFC 9002 §5, §6 | `recovery`, `large` |
 //! | the congestion window | RFC 9002 §7, RFC 8257 | `congestion` |
 //! | the wire format | docs/protocol.md | `message` |
@@ -49,6 +50,7 @@ mod config;
 mod congestion;
 mod delivered;
 mod exchange;
+pub mod grants;
 mod handshake;
 mod large;
 pub mod message;

@@ -31,6 +31,8 @@ pub struct ReceiveStream<R> {
     advertised: Advertised,
     /// The peer probes the stream, or needs to know its limit.
     probed: bool,
+    /// How far the link that streams share lets it be sent.
+    granted: u64,
     /// The window: bytes in flight or waiting here, of all incarnations of the peer.
     window: u64,
     /// Bytes of earlier incarnations that wait here.
@@ -76,8 +78,9 @@ pub struct Advertised {
 
 impl<R> ReceiveStream<R> {
     /// A stream of which nothing was received, with a window, what is accepted before the first
-    /// grant, and the bytes of earlier incarnations that wait here.
-    pub fn new(window: u32, unsolicited: u32, leftover: u64) -> Self {
+    /// grant, how far it may be sent before it was [granted](Self::grant) more, if it has to be,
+    /// and the bytes of earlier incarnations that wait here.
+    pub fn new(window: u32, unsolicited: u32, cap: Option<u32>, leftover: u64) -> Self {
         let unsolicited = unsolicited.into();
         Self {
             delivered: Delivered::default(),
@@ -90,6 +93,7 @@ impl<R> ReceiveStream<R> {
             narrowed: None,
             advertised: Advertised { consumed: 0, nack: None, limit: unsolicited },
             probed: false,
+            granted: cap.map_or(u64::MAX, u64::from),
             window: window.into(),
             leftover,
             sent: 0,
@@ -268,7 +272,21 @@ impl<R> ReceiveStream<R> {
 
     fn settle(&mut self) {
         let window = self.window.saturating_sub(self.leftover);
-        self.limit = self.limit.max(self.delivered.consumed() + window);
+        self.limit = self.limit.max((self.delivered.consumed() + window).min(self.granted));
+    }
+
+    /// The link that streams share lets it be sent so far. The peer is told at once if its window
+    /// does, too.
+    pub fn grant(&mut self, limit: u64) {
+        self.granted = self.granted.max(limit);
+        let before = self.limit;
+        self.settle();
+        self.probed |= self.limit > before;
+    }
+
+    /// How far it was sent, as far as is known, and how far the link lets it be sent.
+    pub fn granted(&self) -> (u64, u64) {
+        (self.sent, self.granted)
     }
 
     /// How many records of a report the stream may need.

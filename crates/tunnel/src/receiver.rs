@@ -9,6 +9,7 @@ use units::{Class, Instant, Span};
 use crate::config::SessionConfig;
 use crate::delivered::Leftover;
 use crate::exchange::{Arrival, Epoch, Payload};
+use crate::grants::Progress;
 use crate::message::{CreditGrant, Data, MAX_GRANTS, Nack, Part, Stream, Unsolicited, WindowProbe};
 use crate::number::expand;
 use crate::receive_stream::{Position, ReceiveStream};
@@ -222,6 +223,23 @@ impl<R> Receiver<R> {
         }
     }
 
+    /// Where a stream is that is sent by [grants](crate::grants); `None` if it is not.
+    pub fn progress(&self, stream: Stream) -> Option<Progress> {
+        if !self.config.is_granted || !self.config.credit.contains(stream.class) {
+            return None;
+        }
+        let (received, limit) = self.streams.get(&stream)?.granted();
+        Some(Progress { received, limit })
+    }
+
+    /// The link that streams share lets this one be sent so far.
+    pub fn grant(&mut self, stream: Stream, limit: u64) {
+        if let Some(receiving) = self.streams.get_mut(&stream) {
+            receiving.grant(limit);
+            self.owing.insert(stream);
+        }
+    }
+
     /// Reports at once all that was consumed since the last report.
     pub fn hurry(&mut self) {
         self.streams.values_mut().for_each(ReceiveStream::hurry);
@@ -297,7 +315,8 @@ impl<R> Receiver<R> {
             return None;
         }
         let (window, unsolicited) = (config.window(stream.class), unsolicited.of(stream.class));
-        let new = || ReceiveStream::new(window, unsolicited, leftover.bytes(stream));
+        let cap = config.cap(stream.class, unsolicited);
+        let new = || ReceiveStream::new(window, unsolicited, cap, leftover.bytes(stream));
         Some(streams.entry(stream).or_insert_with(new))
     }
 }

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::num::NonZeroU16;
 
-use units::Instant;
+use units::{Class, Instant};
 
 use crate::config::SessionConfig;
 use crate::congestion::{Acknowledged, CongestionWindow};
@@ -150,6 +150,11 @@ impl<F: Copy> Sender<F> {
     /// Whether the peer owes an answer: frames are outstanding, or streams wait for credit.
     pub fn is_owed(&self) -> bool {
         self.outstanding > 0 || !self.window_probes.is_empty()
+    }
+
+    /// What the peer accepts of each stream of this class before the first grant.
+    pub fn unsolicited(&self, class: Class) -> u32 {
+        self.unsolicited.of(class)
     }
 
     /// Whether the stream is known, or there may be one more.

@@ -23,8 +23,9 @@ use core::ops::RangeInclusive;
 
 use units::{Class, ClassSet, Instant, Rng};
 
-use crate::config::SessionConfig;
+use crate::config::{MAX_FRAME_LEN, SessionConfig};
 use crate::exchange::{Admission, Arrival, Counters, Epoch, PathMetrics, Payload};
+use crate::grants::Progress;
 use crate::handshake::{Answer, Handshake, HelloTimer};
 use crate::message::{
     Data, Ends, Hello, Incarnation, MAX_RANGES, Message, Report, Stream, WindowProbe,
@@ -429,6 +430,24 @@ impl<F: Copy, R> Session<F, R> {
     /// Ends the NACKs of a stream: there is memory for its frames again.
     pub fn memory_available(&mut self, stream: Stream) {
         self.receiver.memory_available(stream);
+    }
+
+    /// Where a stream of the peer is that may be sent no further than [granted](Self::grant);
+    /// `None` if only its window counts, or nothing is known of it.
+    pub fn progress(&self, stream: Stream) -> Option<Progress> {
+        self.receiver.progress(stream)
+    }
+
+    /// The link that streams share lets one of the peer's be sent up to this offset. Its window
+    /// counts as well.
+    pub fn grant(&mut self, stream: Stream, limit: u64) {
+        self.receiver.grant(stream, limit);
+    }
+
+    /// Whether the peer lets streams of this class begin with much less than the longest frame: it
+    /// may grant that in pieces.
+    pub fn is_granted_in_pieces(&self, class: Class) -> bool {
+        (1..MAX_FRAME_LEN / 2).contains(&self.sender.unsolicited(class))
     }
 
     /// The session uses another path, or one that was cut and is up again. What is in flight counts

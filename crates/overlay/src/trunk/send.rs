@@ -159,7 +159,10 @@ impl Trunk {
                     out.put_large(&data, bytes, large);
                     return Ok(());
                 }
-                Err(Halt::Credit) => return Err((0, Halt::Credit)),
+                // Of credit that comes in pieces, there may never be so much at once.
+                Err(Halt::Credit) if !session.is_granted_in_pieces(stream.class) => {
+                    return Err((0, Halt::Credit));
+                }
                 // To wait for so much room at once would be to wait forever, because other frames
                 // take it.
                 Err(_) => {}

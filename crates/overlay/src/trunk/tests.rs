@@ -22,6 +22,7 @@ use crate::slots::Counts;
 pub fn session() -> SessionConfig {
     SessionConfig {
         unsolicited: 3000,
+        is_granted: false,
         stream_window: 1 << 20,
         max_in_flight: 1 << 20,
         max_frames: 400,

@@ -14,6 +14,7 @@ use units::{Class, ClassSet, Instant, Rng, Span};
 
 const CONFIG: SessionConfig = SessionConfig {
     unsolicited: 3000,
+    is_granted: false,
     stream_window: 65_535,
     max_in_flight: 200_000,
     max_frames: 50,

@@ -4,7 +4,7 @@
 mod world;
 
 use proptest::prelude::*;
-use units::{ClassSet, Span};
+use units::{ClassSet, Rate, Span};
 use world::{Classes, Fabric, World};
 
 fn fabrics() -> impl Strategy<Value = Fabric> {
@@ -71,6 +71,28 @@ proptest! {
         restarts.into_iter().for_each(|(end, us)| world.restart_at(end, Span::from_micros(us)));
         world.run()?;
         world.check()?;
+    }
+
+    /// Streams share the receiver's link, in which nobody stands still whatever the fabric does.
+    #[test]
+    fn credit_that_is_granted_comes_whatever_is_lost(
+        seed: u64,
+        fabric in fabrics(),
+        classes in classes(),
+        streams in 1_u32..8,
+        frames in 1_u32..400,
+        slow in prop::option::of(1_u64..300),
+        mbit in 1_u64..2000,
+        restarts in prop::collection::vec((0_usize..2, 0_u64..20_000), 0..3),
+    ) {
+        let mut world = World::new(seed, fabric, streams, classes);
+        world.share(Rate::from_bits_per_sec(mbit * 1_000_000).unwrap());
+        world.slow(slow.map(Span::from_micros));
+        world.offer(0, frames);
+        world.offer(1, frames / 2);
+        restarts.into_iter().for_each(|(end, us)| world.restart_at(end, Span::from_micros(us)));
+        world.run()?;
+        world.check_repaired()?;
     }
 
     #[test]

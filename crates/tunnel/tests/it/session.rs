@@ -24,6 +24,7 @@ type End = Session<u32, u32>;
 fn config() -> SessionConfig {
     SessionConfig {
         unsolicited: 3000,
+        is_granted: false,
         stream_window: 100_000,
         max_in_flight: 200_000,
         max_frames: 100,

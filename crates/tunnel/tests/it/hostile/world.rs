@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 
 use proptest::test_runner::TestCaseError;
+use tunnel::grants::{Downlink, Grants};
 use tunnel::message::Message;
 use tunnel::quota::{Claim, Quota};
 use tunnel::{
     Admission, Arrival, Counters, Data, Epoch, Payload, Report, Session, SessionConfig, Stream,
 };
-use units::{Class, ClassSet, Instant, Rng, Span};
+use units::{Class, ClassSet, Instant, Rate, Rng, Span};
 
 /// Bytes of each stream that may wait at its receiver.
 pub const WINDOW: u32 = tunnel::MAX_FRAME_LEN;
@@ -90,6 +91,8 @@ struct Host {
     places: Quota<Stream, u32>,
     /// Who waited for a place and was looked at last.
     looked_at: Option<Stream>,
+    /// Grants credit for the link here, if streams share it.
+    grants: Option<Grants<Stream>>,
 }
 
 pub struct World {
@@ -144,6 +147,7 @@ impl Classes {
 
 fn config(Classes { reliable, credit }: Classes, stream_window: u32) -> SessionConfig {
     SessionConfig {
+        is_granted: false,
         unsolicited: 3000,
         stream_window,
         max_in_flight: 200_000,
@@ -176,6 +180,15 @@ impl Host {
             stalled: None,
             places: Quota::new(PLACES),
             looked_at: None,
+            grants: None,
+        }
+    }
+
+    /// Has streams sent further, as far as the link lets them.
+    fn grant(&mut self, now: Instant) {
+        let Self { session, grants: Some(grants), .. } = self else { return };
+        while let Some(grant) = grants.next(now) {
+            session.grant(grant.stream, grant.limit);
         }
     }
 
@@ -248,6 +261,15 @@ impl World {
 
     pub fn slow(&mut self, slow: Option<Span>) {
         self.slow = slow;
+    }
+
+    /// Each end grants its streams credit for a link of this rate.
+    pub fn share(&mut self, rate: Rate) {
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            let config = SessionConfig { is_granted: true, ..config(self.classes, self.window) };
+            host.session = Session::new(self.now, config, incarnations(number, 1));
+            host.grants = Some(Grants::new(Downlink { rate, datagram: 1500 }));
+        }
     }
 
     /// So many bytes of each stream may wait at its receiver.
@@ -413,9 +435,14 @@ impl World {
     fn act(&mut self, end: usize) -> bool {
         let now = self.now;
         self.take(end);
+        self.hosts[end].grant(now);
         loop {
-            let Host { session, queues, places, .. } = &mut self.hosts[end];
+            let Host { session, queues, places, grants, .. } = &mut self.hosts[end];
+            let epoch = session.epoch();
             session.handle_timeout(now, |arrival| queue(queues, places, arrival));
+            if let Some(grants) = grants.as_mut().filter(|_| session.epoch() != epoch) {
+                grants.forget(|_| true);
+            }
             let Some((frame, data)) = session.retransmit(now) else { break };
             *self.retransmitted.entry(data.stream.label).or_default() += 1;
             let number = frame.map(|(_, number)| number);
@@ -481,6 +508,17 @@ impl World {
     fn arrive(&mut self, end: usize, packet: Packet) {
         let now = self.now;
         let Host { session, queues, rings, places, .. } = &mut self.hosts[end];
+        let epoch = session.epoch();
+        let probes = match &packet {
+            Packet::Frame { report: Some(report), .. } | Packet::Word(Message::Report(report)) => {
+                report.window_probes.clone()
+            }
+            _ => Vec::new(),
+        };
+        let came = match &packet {
+            Packet::Frame { data, .. } => Some((data.stream, data.len)),
+            Packet::Word(_) => None,
+        };
         match packet {
             Packet::Frame { data, number, marked, report } => {
                 if let Some(report) = report {
@@ -514,6 +552,22 @@ impl World {
             }
             Packet::Word(Message::Data(..)) => unreachable!("it comes with a frame"),
         }
+        let Host { session, grants: Some(grants), .. } = &mut self.hosts[end] else { return };
+        if session.epoch() != epoch {
+            grants.forget(|_| true);
+        }
+        if let Some((stream, len)) = came {
+            grants.arrived(now, u32::from(len.get()) + 80, false);
+            if let Some(progress) = session.progress(stream) {
+                let network = (stream.label % 2) as u16;
+                grants.received(now, stream, network, progress, u32::from(len.get()) + 80);
+            }
+        }
+        for ask in probes {
+            if let Some(progress) = session.progress(ask.stream) {
+                grants.asked(now, ask.stream, progress);
+            }
+        }
     }
 
     /// An end forgets everything but what its senders still have, and what its receivers have
@@ -522,6 +576,10 @@ impl World {
         let (now, config) = (self.now, config(self.classes, self.window));
         self.restarted += 1;
         let host = &mut self.hosts[end];
+        let config = SessionConfig { is_granted: host.grants.is_some(), ..config };
+        if let Some(grants) = &mut host.grants {
+            grants.forget(|_| true);
+        }
         host.begun += 1;
         host.session = Session::new(now, config, incarnations(end, host.begun));
         host.rings.values_mut().for_each(|ring| ring.next = 0);
@@ -542,6 +600,8 @@ impl World {
         let due = due
             .chain(self.restarts.first().map(|(at, _)| *at))
             .chain(self.withdrawal.map(|(at, ..)| at));
+        let granted = self.hosts.iter().filter_map(|host| host.grants.as_ref()?.ready_at(self.now));
+        let due = due.chain(granted);
         let due = due.chain(waits.then(|| self.now + Span::from_micros(20)));
         let next = due.chain(self.underway.keys().next().map(|(at, _)| *at)).min();
         let Some(next) = next.filter(|next| *next <= until) else { return false };
