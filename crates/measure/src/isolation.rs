@@ -141,13 +141,10 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let environment = Environment::look();
     let mut cases: Vec<(Case, Found)> =
         cases(&config).map(|case| (case, Found::default())).collect();
-    bench.progress.begin(cases.len() * config.rounds as usize);
-    for _ in 0..config.rounds {
-        for (case, found) in &mut cases {
-            bench.step(&case.to_string())?;
-            found.add(one_run(bench, &config, *case)?);
-        }
-    }
+    bench.rounds(config.rounds, &mut cases, |case, found| {
+        found.add(one_run(bench, &config, *case)?);
+        Ok(())
+    })?;
     let results =
         cases.into_iter().map(|(case, found)| found.conclude(case, config.rate)).collect();
     Ok(Measurement::new("isolation", environment, config, results))

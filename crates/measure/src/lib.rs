@@ -37,6 +37,7 @@ pub mod throughput;
 pub mod tunnel;
 pub mod vhost;
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -99,6 +100,24 @@ impl Bench<'_> {
     fn step(&self, doing: &str) -> Result<(), MeasureError> {
         self.go_on()?;
         self.progress.step(doing);
+        Ok(())
+    }
+
+    /// Gives each case its turn, and so often, one after the other (A B C A B C). A turn adds what
+    /// it found to what was found of its case before.
+    fn rounds<C: Display, F>(
+        &self,
+        rounds: u32,
+        cases: &mut [(C, F)],
+        mut turn: impl FnMut(&C, &mut F) -> Result<(), MeasureError>,
+    ) -> Result<(), MeasureError> {
+        self.progress.begin(cases.len() * rounds as usize);
+        for _ in 0..rounds {
+            for (case, found) in &mut *cases {
+                self.step(&case.to_string())?;
+                turn(case, found)?;
+            }
+        }
         Ok(())
     }
 }

@@ -91,15 +91,14 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
         ));
     }
     let environment = Environment::look();
-    bench.progress.begin(config.cuts as usize);
     let lab = raise(bench, &lab()?)?;
-    let mut results = Vec::new();
-    for cut in 0..config.cuts {
-        bench.step(&format!("cut {}", cut + 1))?;
-        let path = settle(bench, &lab)?;
-        results.push(cut_once(bench, &lab, path, cut, config.rate)?);
-        lab.plug(FAR, path, true)?;
-    }
+    let mut cases = [("a cut", Vec::new())];
+    bench.rounds(config.cuts, &mut cases, |_, results| {
+        let (path, number) = (settle(bench, &lab)?, results.len() as u32);
+        results.push(cut_once(bench, &lab, path, number, config.rate)?);
+        Ok(lab.plug(FAR, path, true)?)
+    })?;
+    let [(_, results)] = cases;
     Ok(Measurement::new("paths", environment, config, results))
 }
 

@@ -188,13 +188,10 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let environment = Environment::look();
     let mut cases: Vec<(Case, Found)> =
         cases(&config).map(|case| (case, Found::default())).collect();
-    bench.progress.begin(cases.len() * config.rounds as usize);
-    for _ in 0..config.rounds {
-        for (case, found) in &mut cases {
-            bench.step(&format!("{}, {}", case.peer, case.adversary))?;
-            found.add(one_run(bench, &config, *case)?);
-        }
-    }
+    bench.rounds(config.rounds, &mut cases, |case, found| {
+        found.add(one_run(bench, &config, *case)?);
+        Ok(())
+    })?;
     let results = cases.into_iter().map(|(case, found)| found.conclude(case)).collect();
     Ok(Measurement::new("adversary", environment, config, results))
 }
@@ -204,6 +201,12 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
 struct Case {
     adversary: Adversary,
     peer: Peer,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.peer, self.adversary)
+    }
 }
 
 /// All cases; switches take turns.
