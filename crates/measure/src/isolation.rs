@@ -19,11 +19,13 @@ mod tally;
 use std::fmt;
 use std::time::Duration;
 
+use model::ClassKind;
 use serde::{Deserialize, Serialize};
 use traffic::{Samples, TimesUs};
 use units::{Rate, Span};
 
 pub use self::meeting::Meeting;
+use self::meeting::promises;
 pub use self::peer::Peer;
 use self::peer::{FIRST, FRAME, SECOND};
 pub use self::set::Set;
@@ -54,6 +56,8 @@ pub struct Config {
     pub sets: Vec<Set>,
     /// Where both networks meet.
     pub at: Vec<Meeting>,
+    /// What the fabric between hosts promises; what suits each switch if empty.
+    pub promises: Vec<ClassKind>,
     /// c: the rate of the link where both networks meet, in bits of the frames that are sent.
     pub rate: Rate,
     /// How many frames of each network wait at a port, at most.
@@ -75,6 +79,8 @@ pub struct Config {
 pub struct Isolation {
     /// Where both networks met.
     pub at: Meeting,
+    /// What the fabric between hosts promised, where there is one.
+    pub promise: Option<ClassKind>,
     /// The switch.
     pub peer: Peer,
     /// The parameter set.
@@ -103,6 +109,8 @@ pub struct Isolation {
     pub alone: TimesUs,
     /// How long they took in bursts.
     pub in_bursts: TimesUs,
+    /// How many of them took longer than so long, alone and in bursts.
+    pub exceeded: Exceeded,
     /// The largest share of a processor that a program took.
     pub generator_busy: f64,
     /// How many parts of 10 ms do not count, as a sender did not run when it should have.
@@ -126,6 +134,16 @@ pub struct Ti {
     /// Parts in which a frame took five frames' time on the wire longer than the median before the
     /// first burst.
     pub delay_ms: f64,
+}
+
+/// Complementary distributions of the first network's delays: pairs of a delay, in a frame's times
+/// on the link (L/C), and the share of its frames that took longer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Exceeded {
+    /// When it was alone.
+    pub alone: Vec<(f64, f64)>,
+    /// In bursts.
+    pub in_bursts: Vec<(f64, f64)>,
 }
 
 /// The whole experiment.
@@ -154,6 +172,7 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
 #[derive(Clone, Copy, Debug)]
 struct Case {
     at: Meeting,
+    promise: Option<ClassKind>,
     set: Set,
     burst: Span,
     peer: Peer,
@@ -161,20 +180,24 @@ struct Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, set, burst, peer } = self;
+        let Self { at, set, burst, peer, .. } = self;
         write!(f, "{peer}, {at}: {set}, bursts of {burst}")
     }
 }
 
 /// All cases; switches take turns.
 fn cases(config: &Config) -> impl Iterator<Item = Case> {
-    let Config { at, sets, bursts_last, peers, .. } = config;
+    let Config { at, sets, bursts_last, peers, promises: asked, .. } = config;
     at.iter().flat_map(move |at| {
         let peers = peers.iter().filter(|peer| at.has(**peer));
+        let peers = peers.flat_map(move |peer| {
+            promises(*at, *peer, asked).into_iter().map(move |promise| (*peer, promise))
+        });
         sets.iter().flat_map(move |set| {
             let peers = peers.clone();
             bursts_last.iter().flat_map(move |burst| {
-                let case = |peer: &Peer| Case { at: *at, set: *set, burst: *burst, peer: *peer };
+                let case =
+                    |(peer, promise)| Case { at: *at, promise, set: *set, burst: *burst, peer };
                 peers.clone().map(case)
             })
         })
@@ -192,9 +215,10 @@ fn check(config: &Config) -> Result<(), MeasureError> {
         return Err(MeasureError::Config(what.into()));
     }
     for at in &config.at {
-        if !config.peers.iter().any(|peer| at.has(*peer)) {
-            let all =
-                Peer::ALL.into_iter().filter(|peer| at.has(*peer)).map(|peer| peer.to_string());
+        let joins =
+            |peer: &Peer| at.has(*peer) && !promises(*at, *peer, &config.promises).is_empty();
+        if !config.peers.iter().any(joins) {
+            let all = Peer::ALL.into_iter().filter(joins).map(|peer| peer.to_string());
             let what = format!(
                 "none of these switches joins two networks at `{at}`: add one of {}",
                 all.collect::<Vec<_>>().join(", ")
@@ -238,9 +262,9 @@ struct Made {
 fn one_run(
     bench: &Bench<'_>,
     config: &Config,
-    Case { at, set, burst, peer }: Case,
+    Case { at, promise, set, burst, peer }: Case,
 ) -> Result<Made, MeasureError> {
-    let lab = raise(bench, &at.lab(peer, set, config.rate, config.buffer)?)?;
+    let lab = raise(bench, &at.lab(peer, set, config.rate, config.buffer, promise)?)?;
     if at == Meeting::Port {
         peer.isolate(&lab, set, config.rate, config.buffer)?;
     }
@@ -321,7 +345,8 @@ impl Found {
         }
     }
 
-    fn conclude(mut self, Case { at, set, burst, peer }: Case, rate: Rate) -> Isolation {
+    fn conclude(mut self, case: Case, rate: Rate) -> Isolation {
+        let Case { at, promise, set, burst, peer } = case;
         let sum = |of: fn(&Spell) -> u64| self.spells.iter().map(of).sum::<u64>();
         let mean = |of: fn(&Spell) -> u64| sum(of) as f64 / self.spells.len().max(1) as f64;
         let seconds = burst.as_secs_f64() * self.spells.len().max(1) as f64;
@@ -330,8 +355,10 @@ impl Found {
         let (sent1, lost1) = (sum(|spell| spell.sent[0]), sum(|spell| spell.lost[0]));
         let (sent2, lost2) = (sum(|spell| spell.sent[1]), sum(|spell| spell.lost[1]));
         let received = [bits(sum(|spell| spell.came[0])), bits(sum(|spell| spell.came[1]))];
+        let wire = rate.time_for(FRAME.into());
         Isolation {
             at,
+            promise,
             peer,
             set,
             burst,
@@ -350,6 +377,10 @@ impl Found {
             p2: share(lost2, sent2),
             alone: self.alone.times_us(),
             in_bursts: self.in_bursts.times_us(),
+            exceeded: Exceeded {
+                alone: exceeded(&mut self.alone, wire),
+                in_bursts: exceeded(&mut self.in_bursts, wire),
+            },
             generator_busy: self.busy,
             marked: self.marked,
             duplicates: self.duplicates,
@@ -359,4 +390,36 @@ impl Found {
     }
 }
 
+/// How many of these took longer than so long, as far down as there are samples to tell it by: in
+/// a third of a factor of ten at a time.
+fn exceeded(samples: &mut Samples, wire: Span) -> Vec<(f64, f64)> {
+    let count = samples.len() as f64;
+    let tail = (1..=7).flat_map(|power| [1.0, 0.5, 0.2].map(|part| part * 10f64.powi(-power)));
+    [0.9, 0.75, 0.5, 0.2]
+        .into_iter()
+        .chain(tail)
+        .filter(|share| share * count >= 1.0)
+        .map(|share| (samples.quantile(1.0 - share) as f64 / wire.as_nanos() as f64, share))
+        .collect()
+}
+
 const _: () = assert!(FRAME >= SMALLEST_TIMED_FRAME);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_exceed_a_delay_as_it_says() {
+        let mut samples = Samples::default();
+        samples.extend((1..=1000).map(|number| number * 1000));
+        let told = exceeded(&mut samples, Span::from_micros(10));
+        assert_eq!(told[..3], [(10.0, 0.9), (25.0, 0.75), (50.0, 0.5)]);
+        let of = |share: f64| told.iter().find(|one| (one.1 - share).abs() < 1e-9).unwrap().0;
+        assert_eq!([of(0.1), of(0.01), of(0.001)], [90.0, 99.0, 99.9]);
+        // Of a thousand nobody knows what one of ten thousand takes.
+        assert!(told.iter().all(|(_, share)| *share > 0.0009), "{told:?}");
+        assert!(told.is_sorted_by(|one, next| one.0 <= next.0 && one.1 > next.1), "{told:?}");
+        assert!(exceeded(&mut Samples::default(), Span::from_micros(10)).is_empty());
+    }
+}

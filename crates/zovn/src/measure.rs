@@ -10,6 +10,7 @@ use measure::isolation::{self, Meeting, Peer, Set};
 use measure::throughput::Ports;
 use measure::tunnel::{self, Tunnel};
 use measure::{MeasureError, SwitchKind, bfd, loss, paths, ramp, throughput, vhost};
+use model::ClassKind;
 use units::{Rate, Span};
 
 use self::common::{CONTAINERS, Common, MACHINES, MEMORY, Output};
@@ -205,9 +206,18 @@ struct IsolationArgs {
     /// Where the networks meet: at one port; at the uplink of the host that both send from; at the
     /// downlink of the host that both send to. Switches that join no hosts are left out there: all
     /// of zovn do, and bridge at an uplink. At a port, where networks have no terms, zovn-lossy and
-    /// zovn are all of zovn.
-    #[arg(long, value_name = "PLACE", value_delimiter = ',', default_value = "port")]
+    /// zovn are all of zovn. A port if left out; with --adversary, wherever each does most harm.
+    #[arg(long, value_name = "PLACE", value_delimiter = ',')]
     at: Vec<Meeting>,
+    /// What the fabric between hosts promises: lossless, lossy; several are compared. If left out
+    /// it is lossless for zovn and lossy for the others; bridge has none that is lossless.
+    #[arg(
+        long = "promise",
+        value_name = "PROMISE",
+        value_delimiter = ',',
+        value_parser = promise
+    )]
+    promises: Vec<ClassKind>,
     /// The rate of the link where both networks meet, in bits of L2 frame without tunnels' headers.
     #[arg(long, default_value = "250mbit")]
     rate: Rate,
@@ -229,13 +239,19 @@ struct IsolationArgs {
     /// How often each switch has its turn.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
-    /// Beside a network that keeps to its minimum, others do this instead, at an uplink and for the
-    /// first --tb, each round: bytes, packets (short frames), flows (many senders in one network),
-    /// onoff (5 ms of 20), gso (TCP in large segments), tcp. --rate 100mbit leaves two processors
-    /// time. Neither --sets, --at, --buffer nor --bursts applies.
+    /// Beside a network that keeps to its minimum, others do this instead, for the first --tb, each
+    /// round: bytes, packets (short frames), flows (many senders in one network), onoff (5 ms of
+    /// 20), onoff-1ms (1 ms of 4), onoff-200us (0.2 ms of 0.8), gso (TCP in large segments), tcp,
+    /// priority (the highest class and code point), incast (from fifteen hosts), streams (to 64
+    /// machines in two classes, half of which read nothing), parked (to 4000 UDP sockets that
+    /// nobody reads), broadcast, addresses (two ports claim one), churn (networks come, go and
+    /// change their minimum, 50 times a second). They meet at an uplink; incast at a downlink;
+    /// parked, broadcast and addresses at a switch alone (port). --rate 100mbit leaves two
+    /// processors time. Neither --sets, --buffer nor --bursts applies.
     #[arg(long = "adversary", value_name = "WHAT", value_delimiter = ',')]
     adversaries: Vec<Adversary>,
-    /// How many networks are adversaries.
+    /// How many networks are adversaries; flows, incast, streams, parked, broadcast and addresses
+    /// are one network.
     #[arg(long, default_value_t = 8, requires = "adversaries")]
     tenants: u32,
     /// About twenty minutes instead of hours: --tb 1s,2s --gap 1500ms --bursts 3 --lead 1s --rounds
@@ -349,7 +365,8 @@ impl IsolationArgs {
         let config = isolation::Config {
             peers: self.peers.clone(),
             sets: self.sets.clone(),
-            at: self.at.clone(),
+            at: if self.at.is_empty() { vec![Meeting::Port] } else { self.at.clone() },
+            promises: self.promises.clone(),
             rate: self.rate,
             buffer: self.buffer,
             bursts_last: self.bursts_last.clone(),
@@ -375,10 +392,13 @@ impl IsolationArgs {
 impl IsolationArgs {
     /// What is measured with adversaries.
     fn besides(&self, config: isolation::Config) -> adversary::Config {
-        let isolation::Config { peers, rate, bursts_last, gap, lead, rounds, .. } = config;
+        let isolation::Config { peers, promises, rate, bursts_last, gap, lead, rounds, .. } =
+            config;
         adversary::Config {
-            peers: Peer::with_uplinks(&peers),
+            peers,
             adversaries: self.adversaries.clone(),
+            at: self.at.clone(),
+            promises,
             tenants: self.tenants,
             rate,
             lead,
@@ -448,6 +468,14 @@ impl ThroughputArgs {
             disturb: self.disturb,
             rounds: self.rounds.unwrap_or(5),
         }
+    }
+}
+
+fn promise(text: &str) -> Result<ClassKind, String> {
+    match text {
+        "lossless" => Ok(ClassKind::Lossless),
+        "lossy" => Ok(ClassKind::Lossy),
+        _ => Err("write lossless or lossy".into()),
     }
 }
 

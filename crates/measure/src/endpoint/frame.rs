@@ -9,11 +9,12 @@
 //!   └────────┴────────┴─────────────────┘
 //! ```
 
-use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::net::SendFlags;
 use zerocopy::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -52,17 +53,14 @@ pub(super) fn sender(to: SocketAddr) -> Result<UdpSocket, EndpointError> {
 
 /// Sends a payload, and waits for room until `patience` ends. Whether the socket has taken it, and
 /// how long that waited, in nanoseconds.
-pub(super) fn send(socket: &UdpSocket, payload: &[u8], patience: Instant) -> (bool, u64) {
+pub(super) fn send(socket: impl AsFd, payload: &[u8], patience: Instant) -> (bool, u64) {
     // Only a send that found no room at once waited for it: so the time in further calls is the
     // time blocked.
-    let sent = rustix::net::send(socket, payload, SendFlags::DONTWAIT);
-    let mut sent = sent.map_err(std::io::Error::from);
+    let mut sent = rustix::net::send(&socket, payload, SendFlags::DONTWAIT);
     let mut blocked_ns = 0;
-    while matches!(&sent, Err(error) if error.kind() == ErrorKind::WouldBlock)
-        && Instant::now() < patience
-    {
+    while sent == Err(Errno::WOULDBLOCK) && Instant::now() < patience {
         let asked = Instant::now();
-        sent = socket.send(payload);
+        sent = rustix::net::send(&socket, payload, SendFlags::empty());
         blocked_ns += nanos(asked.elapsed());
     }
     // What the socket does not accept was not sent, for whatever reason.

@@ -14,8 +14,11 @@ mod background;
 mod control;
 mod error;
 mod frame;
+mod pace;
 mod query;
+mod raw;
 mod repairs;
+mod sockets;
 mod stream;
 mod timed;
 mod udp;
@@ -29,7 +32,9 @@ pub use control::{Event, Order};
 pub use error::EndpointError;
 pub use frame::FRAME_HEADERS;
 pub use query::{Aggregator, AggregatorReport, Worker, WorkerReport};
+pub use raw::{RawSend, Target};
 pub use repairs::Repairs;
+pub use sockets::{Sockets, SocketsRead};
 pub use stream::{TcpReceive, TcpReceived, TcpSend, TcpSent};
 pub(crate) use timed::monotonic_ns;
 pub use timed::{
@@ -45,8 +50,12 @@ use control::Control;
 pub enum Role {
     /// Sends UDP frames in a blocking loop.
     UdpSend(UdpSend),
+    /// Sends UDP frames whose every header is its own choice.
+    RawSend(RawSend),
     /// Counts UDP frames, at a pace if asked.
     UdpReceive(UdpReceive),
+    /// Opens many UDP sockets, and reads them or does not.
+    Sockets(Sockets),
     /// Sends UDP frames when they are due.
     TimedSend(TimedSend),
     /// Tells how long each was on its way.
@@ -85,6 +94,8 @@ pub fn run(role: &str) -> ExitCode {
 fn play(role: Role, control: &Control) -> Result<serde_json::Value, EndpointError> {
     match role {
         Role::UdpSend(role) => report(udp::send(&role, control)?),
+        Role::RawSend(role) => report(raw::send(&role, control)?),
+        Role::Sockets(role) => report(sockets::hold(&role, control)?),
         Role::UdpReceive(role) => report(udp::receive(&role, control)?),
         Role::TimedSend(role) => report(timed::send(&role, control)?),
         Role::TimedReceive(role) => report(timed::receive(&role, control)?),

@@ -12,13 +12,10 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::control::Control;
 use super::error::{Doing, EndpointError};
 use super::frame::{self, FRAME_HEADERS, GLANCE, Header, LAST, nanos, sharpen_sleep};
+use super::pace::Pace;
 
 /// The smallest frame that has room for our own header, in bytes.
 pub const SMALLEST_FRAME: u32 = FRAME_HEADERS + size_of::<Header>() as u32;
-
-/// How far behind its schedule a paced program may fall and still catch up; what lies further back
-/// is forgiven.
-const DEBT: Duration = Duration::from_millis(2);
 
 /// How long a receiver waits for silence once every last frame has come, and while one is missing.
 const QUIET_ALL: Duration = Duration::from_millis(100);
@@ -243,29 +240,6 @@ impl Tally {
     }
 }
 
-/// A schedule of evenly spaced moments.
-struct Pace {
-    gap: Duration,
-    next: Instant,
-}
-
-impl Pace {
-    fn new(per_second: f64, begin: Instant) -> Self {
-        Self { gap: Duration::from_secs_f64(1.0 / per_second.max(1e-3)), next: begin }
-    }
-
-    /// Sleeps until the next moment has come.
-    fn wait(&mut self) {
-        let now = Instant::now();
-        if now < self.next {
-            std::thread::sleep(self.next - now);
-        } else if now - self.next > DEBT {
-            self.next = now - DEBT;
-        }
-        self.next += self.gap;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,13 +274,5 @@ mod tests {
             (6, 3, 1, 1)
         );
         assert_eq!(report.bins, [[3, 2], [1, 0]]);
-    }
-
-    #[test]
-    fn a_pace_forgives_what_lies_too_far_back() {
-        let begin = Instant::now();
-        let mut pace = Pace::new(1000.0, begin.checked_sub(Duration::from_secs(5)).unwrap());
-        pace.wait();
-        assert!(pace.next + DEBT > begin);
     }
 }

@@ -2,126 +2,51 @@
 //!
 //! ```text
 //!   victim       ── 0.95 of its minimum, all the time ──▶ ┐
-//!                                                         ├─ uplink of rate c ──▶ second host
+//!                                                         ├─ where they meet ──▶ receivers
 //!   adversaries  ── as much as they can, for a while ───▶ ┘
 //! ```
 //!
-//! All send from one host, whose uplink is where they meet. What the victim's frames take, and how
-//! many of them come, is compared with the same run before the adversaries begin and behind them.
+//! They meet at a link of rate c, which is a host's uplink or the link to a host, or at a switch
+//! alone. What the victim's frames take, and how many of them come, is compared with the same run
+//! before the adversaries begin and behind them.
+
+mod cast;
+mod churn;
+mod kind;
 
 use std::fmt;
-use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
-use lab::{LabSpec, NetworkTerms};
-use model::{NetworkName, NetworkShare};
+use lab::Counters;
+use model::ClassKind;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use traffic::{Samples, TimesUs};
 use units::{Rate, Span};
 
-use super::meeting::{Meeting, join};
+use self::cast::{GUARANTEE, Part, Scene, VICTIM, WITNESS};
+pub use self::churn::Changes;
+pub use self::kind::Adversary;
+use self::kind::Takes;
+use super::meeting::{Meeting, promises};
 use super::peer::{FRAME, Peer, Terms};
-use super::tally::{Siege, besieged};
-use super::{PATIENCE, PORT, Set};
+use super::tally::{Siege, WINDOW, besieged};
+use super::{PATIENCE, PORT};
 use crate::endpoint::{
-    Order, Role, TcpReceive, TcpReceived, TcpSend, TcpSent, TimedReceive, TimedReceived, TimedSend,
-    TimedSent, Timetable, UdpReceive, UdpReceived, UdpSend, UdpSent, monotonic_ns,
+    Order, Role, TcpReceived, TimedReceive, TimedReceived, TimedSend, TimedSent, Timetable,
+    UdpReceived, monotonic_ns,
 };
 use crate::fleet::{Program, finish_all, start_all};
 use crate::losses::{Losses, both_hold, settled};
-use crate::site::{address, quiet_endpoint, raise};
+use crate::site::{address, raise};
 use crate::{Bench, Environment, MeasureError, Measurement};
-
-/// The victim's minimum, of the link's rate.
-const GUARANTEE: f64 = 0.2;
 
 /// What the victim sends, of its minimum.
 const SENT: f64 = 0.95;
 
-/// What adversaries send together, of the link's rate, where nothing holds them back.
-const LOAD: f64 = 2.0;
-
-/// The same of short frames, of which processors carry fewer.
-const SHORT_LOAD: f64 = 1.25;
-
-/// A short frame, and what it takes of a link with all that is put around it, in bytes.
-const SHORT: u32 = 64;
-const SHORT_ON_LINK: u32 = SHORT + 102;
-
-/// How many senders the one network of [`Adversary::Flows`] has.
-const FLOWS: u32 = 16;
-
-/// How many streams each network of [`Adversary::Tcp`] has.
-const STREAMS: u32 = 4;
-
-/// EyeQ's adversary: the link's rate for 5 ms, and silence for 15 ms (NSDI 2013, §5.2).
-const ON: Span = Span::from_millis(5);
-const OFF: Span = Span::from_millis(15);
-
-/// What the victim's network and its endpoints are called.
-const VICTIM: &str = "victim";
-const WITNESS: &str = "witness";
-
-/// What other networks do.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Adversary {
-    /// Long UDP frames, twice as many as the link carries.
-    Bytes,
-    /// Frames of 64 bytes, a quarter more than the link carries.
-    Packets,
-    /// As `bytes`, by sixteen senders in one network.
-    Flows,
-    /// Long UDP frames at the link's rate for 5 ms of 20, in each network.
-    OnOff,
-    /// A TCP stream in each network, in large segments.
-    Gso,
-    /// Four TCP streams in each network, in frames of the MTU.
-    Tcp,
-}
-
-impl Adversary {
-    /// All there are, in the order in which tables show them.
-    pub const ALL: [Self; 6] =
-        [Self::Bytes, Self::Packets, Self::Flows, Self::OnOff, Self::Gso, Self::Tcp];
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Bytes => "bytes",
-            Self::Packets => "packets",
-            Self::Flows => "flows",
-            Self::OnOff => "onoff",
-            Self::Gso => "gso",
-            Self::Tcp => "tcp",
-        }
-    }
-
-    /// How many networks there are, and how many senders each has.
-    const fn parties(self, tenants: u32) -> (u32, u32) {
-        match self {
-            Self::Flows => (1, FLOWS),
-            _ => (tenants, 1),
-        }
-    }
-
-    /// How many streams a sender has, if it sends by TCP.
-    const fn streams(self) -> Option<u32> {
-        match self {
-            Self::Gso => Some(1),
-            Self::Tcp => Some(STREAMS),
-            _ => None,
-        }
-    }
-
-    /// Bytes of its UDP frames.
-    const fn size(self) -> u32 {
-        match self {
-            Self::Packets => SHORT,
-            _ => FRAME,
-        }
-    }
-}
+/// Below this a share of the link is less than any network may be promised.
+const LEAST_CHURNED: Rate = Rate::from_bits_per_sec(20_000_000).unwrap();
 
 /// How the experiment is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -130,6 +55,10 @@ pub struct Config {
     pub peers: Vec<Peer>,
     /// What other networks do.
     pub adversaries: Vec<Adversary>,
+    /// Where they meet the victim; each where it does most harm if empty.
+    pub at: Vec<Meeting>,
+    /// What the fabric between hosts promises; what suits each switch if empty.
+    pub promises: Vec<ClassKind>,
     /// How many other networks there are.
     pub tenants: u32,
     /// c: the rate of the link, in bits of long frames.
@@ -151,6 +80,10 @@ pub struct Victim {
     pub peer: Peer,
     /// What other networks did.
     pub adversary: Adversary,
+    /// Where they met.
+    pub at: Meeting,
+    /// What the fabric between hosts promised, where there is one.
+    pub promise: Option<ClassKind>,
     /// Frames that the victim sent.
     pub sent: u64,
     /// How many of them were lost.
@@ -159,12 +92,17 @@ pub struct Victim {
     pub least_goodput: f64,
     /// The share of all its frames beside the others that did.
     pub goodput: f64,
+    /// The same of every 50 ms of the first round; none where it did not run when it should have.
+    pub course: Vec<Option<f64>>,
     /// How long its frames took when it was alone.
     pub alone: TimesUs,
     /// How long they took beside the others.
     pub beside: TimesUs,
-    /// What came of the others, in bits a second: of UDP frames, of TCP streams their payload.
+    /// What came of the others, in bits a second: of UDP frames, of TCP streams their payload;
+    /// where many sockets are open for one frame or none is read, what interfaces took.
     pub others: f64,
+    /// What was changed meanwhile, if anything.
+    pub changes: Option<Changes>,
     /// The largest share of a processor that the victim's programs took.
     pub generator_busy: f64,
     /// How many parts of 10 ms do not count, as the victim did not run when it should have.
@@ -200,20 +138,33 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
 #[derive(Clone, Copy, Debug)]
 struct Case {
     adversary: Adversary,
+    at: Meeting,
+    promise: Option<ClassKind>,
     peer: Peer,
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", self.peer, self.adversary)
+        write!(f, "{}, {}: {}", self.peer, self.at, self.adversary)
     }
 }
 
 /// All cases; switches take turns.
 fn cases(config: &Config) -> impl Iterator<Item = Case> {
-    config.adversaries.iter().flat_map(|adversary| {
-        config.peers.iter().map(|peer| Case { adversary: *adversary, peer: *peer })
+    config.adversaries.iter().flat_map(move |adversary| {
+        places(config, *adversary).into_iter().flat_map(move |at| {
+            let peers = config.peers.iter().filter(move |peer| adversary.stands(at, **peer));
+            peers.flat_map(move |peer| {
+                let case = move |promise| Case { adversary: *adversary, at, promise, peer: *peer };
+                promises(at, *peer, &config.promises).into_iter().map(case)
+            })
+        })
     })
+}
+
+/// Where an adversary is met.
+fn places(config: &Config, adversary: Adversary) -> Vec<Meeting> {
+    if config.at.is_empty() { vec![adversary.usual()] } else { config.at.clone() }
 }
 
 fn check(config: &Config) -> Result<(), MeasureError> {
@@ -221,7 +172,8 @@ fn check(config: &Config) -> Result<(), MeasureError> {
     let least = Span::from_millis(200);
     let short = [lead, lasts, rest].into_iter().any(|span| *span < least);
     if peers.is_empty() || adversaries.is_empty() || *rounds == 0 || short {
-        let what = "adversaries need a switch that joins hosts, a round, and 200 ms at least for --lead, --tb and --gap";
+        let what =
+            "adversaries need a switch, a round, and 200 ms at least for --lead, --tb and --gap";
         return Err(MeasureError::Config(what.into()));
     }
     if !(1..=MOST_TENANTS).contains(tenants) {
@@ -229,7 +181,41 @@ fn check(config: &Config) -> Result<(), MeasureError> {
             "{tenants} tenants: make it 1 to {MOST_TENANTS}"
         )));
     }
+    if adversaries.contains(&Adversary::Churn) && config.rate < LEAST_CHURNED {
+        return Err(MeasureError::Config(format!(
+            "`churn` gives networks hundredths of the link: make --rate {LEAST_CHURNED} at least"
+        )));
+    }
+    for adversary in adversaries {
+        for at in places(config, *adversary) {
+            check_place(config, *adversary, at)?;
+        }
+    }
     Ok(())
+}
+
+/// Refuses an adversary where it is not met, or where none of the switches stands.
+fn check_place(config: &Config, adversary: Adversary, at: Meeting) -> Result<(), MeasureError> {
+    if !adversary.meets(at) {
+        return Err(MeasureError::Config(format!(
+            "`{adversary}` is not met at the {at}: leave out --at, or write {}",
+            words(Meeting::ALL.into_iter().filter(|at| adversary.meets(*at)))
+        )));
+    }
+    let is_made = |peer: &Peer| {
+        adversary.stands(at, *peer) && !promises(at, *peer, &config.promises).is_empty()
+    };
+    if !config.peers.iter().any(is_made) {
+        return Err(MeasureError::Config(format!(
+            "none of these switches stands between `{adversary}` and a victim at the {at}: add one of {}",
+            words(Peer::ALL.into_iter().filter(is_made))
+        )));
+    }
+    Ok(())
+}
+
+fn words(all: impl Iterator<Item = impl fmt::Display>) -> String {
+    all.map(|one| one.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// More than two processors can play.
@@ -245,8 +231,10 @@ struct Found {
     due: u64,
     in_time: u64,
     least: Option<f64>,
+    course: Vec<Option<f64>>,
     /// The others' rates, round by round.
     others: Vec<f64>,
+    changes: Option<Changes>,
     busy: f64,
     marked: u64,
     duplicates: u64,
@@ -257,6 +245,7 @@ struct Found {
 struct Made {
     siege: Siege,
     others: f64,
+    changes: Option<Changes>,
     busy: f64,
     duplicates: u64,
     losses: Losses,
@@ -265,24 +254,17 @@ struct Made {
 fn one_run(
     bench: &Bench<'_>,
     config: &Config,
-    Case { adversary, peer }: Case,
+    Case { adversary, at, promise, peer }: Case,
 ) -> Result<Made, MeasureError> {
-    let lab = raise(bench, &lab(peer, adversary, config)?)?;
-    let (networks, senders) = adversary.parties(config.tenants);
-    let receive = |role: &Role, name: &str| Program::start(bench, &lab, name, role);
-    let mut witness =
-        [receive(&Role::TimedReceive(TimedReceive { port: PORT, senders: 1 }), WITNESS)?];
-    let takes = match adversary.streams() {
-        Some(streams) => Role::TcpReceive(TcpReceive {
-            port: PORT,
-            flows: streams,
-            congestion: CONGESTION.into(),
-        }),
-        None => Role::UdpReceive(UdpReceive { port: PORT, senders, pace: None }),
-    };
-    let names = (0..networks).map(receiver);
-    let mut receivers =
-        names.map(|name| receive(&takes, &name)).collect::<Result<Vec<_>, MeasureError>>()?;
+    let Config { tenants, rate, lasts, .. } = *config;
+    let scene = Scene { adversary, at, peer, promise, tenants, rate, lasts, port: PORT };
+    let (spec, link) = scene.lab()?;
+    let lab = raise(bench, &spec)?;
+    let start = |Part { endpoint, role }: &Part| Program::start(bench, &lab, endpoint, role);
+    let role = Role::TimedReceive(TimedReceive { port: PORT, senders: 1 });
+    let mut witness = [Program::start(bench, &lab, WITNESS, &role)?];
+    let takers: Vec<Part> = scene.takers().collect();
+    let mut receivers = takers.iter().map(start).collect::<Result<Vec<_>, MeasureError>>()?;
     start_all(bench, &mut witness)?;
     start_all(bench, &mut receivers)?;
 
@@ -290,16 +272,8 @@ fn one_run(
     let to = address(&lab, WITNESS, PORT)?;
     let role = Role::TimedSend(TimedSend { to, sender: 0, size: FRAME, timetable });
     let mut victim = Program::start(bench, &lab, VICTIM, &role)?;
-    let mut others = Vec::new();
-    for network in 0..networks {
-        let to = address(&lab, &receiver(network), PORT)?;
-        for number in 0..senders {
-            for _ in 0..adversary.streams().unwrap_or(1) {
-                let role = adversary.role(to, number, networks * senders, config);
-                others.push(Program::start(bench, &lab, &sender(network, number), &role)?);
-            }
-        }
-    }
+    let senders = scene.senders(&lab)?;
+    let mut others = senders.iter().map(start).collect::<Result<Vec<_>, MeasureError>>()?;
     victim.ready(bench)?;
     others.iter_mut().try_for_each(|program| program.ready(bench))?;
     let before = settled(&lab)?;
@@ -307,125 +281,68 @@ fn one_run(
     thread::sleep(Duration::from(config.lead));
     let begun = monotonic_ns();
     others.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
+    let changes = (adversary == Adversary::Churn).then(|| {
+        let link = (peer.terms() != Terms::None).then_some(link);
+        Changes::make(bench, &lab, lasts.into(), tenants, link)
+    });
+    let changes = changes.transpose()?;
 
     let whole = Duration::from(config.lead + config.lasts + config.rest);
     let sent: TimedSent = victim.report(bench, whole + PATIENCE)?;
     for program in &mut others {
-        adversary.hear(bench, program)?;
+        program.report::<IgnoredAny>(bench, PATIENCE)?;
     }
     finish_all(&mut witness)?;
     // A receiver of streams ends with them.
-    if adversary.streams().is_none() {
+    if !matches!(adversary.takes(0), Takes::Streams(_)) {
         finish_all(&mut receivers)?;
     }
     let received: TimedReceived = witness[0].report(bench, PATIENCE)?;
-    let mut rate = 0.0;
-    for program in &mut receivers {
-        rate += adversary.came(bench, program)?;
+    let mut came = None;
+    for (taker, program) in takers.iter().zip(&mut receivers) {
+        let rate = read(bench, &taker.role, adversary.size(), program)?;
+        came = came.into_iter().chain(rate).reduce(|one: f64, other| one + other);
     }
-    let losses = Losses::between(&before, &settled(&lab)?);
+    let after = settled(&lab)?;
+    let losses = Losses::between(&before, &after);
+    let taken = || taken(scene.receivers(), &before, &after) as f64 * 8.0 / lasts.as_secs_f64();
     let from = begun.saturating_sub(sent.begin_ns);
     let siege = besieged(&timetable, &sent, &received, from..from + config.lasts.as_nanos());
     lab.down()?;
     let (busy, duplicates) = (sent.busy.max(received.busy), received.duplicates);
-    Ok(Made { siege, others: rate, busy, duplicates, losses })
+    Ok(Made { siege, others: came.unwrap_or_else(taken), changes, busy, duplicates, losses })
 }
 
-/// TCP's congestion control.
-const CONGESTION: &str = "cubic";
-
-impl Adversary {
-    /// What one of `senders` does, `number` being its own among those that send to one receiver.
-    fn role(self, to: std::net::SocketAddr, number: u32, senders: u32, config: &Config) -> Role {
-        let Config { rate, lasts, .. } = *config;
-        let frames = |bytes: u32| rate.bits_per_sec() as f64 / f64::from(8 * bytes);
-        let udp = |each: f64| {
-            let (size, rate) = (self.size(), Some(each));
-            Role::UdpSend(UdpSend { to, sender: number, size, rate, duration: lasts })
-        };
-        match self {
-            Self::Bytes | Self::Flows => udp(LOAD * frames(FRAME) / f64::from(senders)),
-            Self::Packets => udp(SHORT_LOAD * frames(SHORT_ON_LINK) / f64::from(senders)),
-            Self::OnOff => {
-                let bursts = lasts.as_nanos() / (ON + OFF).as_nanos();
-                let timetable = Timetable {
-                    rate: frames(FRAME),
-                    lead: Span::ZERO,
-                    bursts: u32::try_from(bursts).unwrap_or(u32::MAX).max(1),
-                    burst: ON,
-                    gap: OFF,
-                };
-                Role::TimedSend(TimedSend { to, sender: number, size: FRAME, timetable })
-            }
-            Self::Gso | Self::Tcp => {
-                Role::TcpSend(TcpSend { to, congestion: CONGESTION.into(), duration: lasts })
-            }
+/// The rate at which a receiver read what came, in bits a second; none if it reads nothing.
+fn read(
+    bench: &Bench<'_>,
+    role: &Role,
+    size: u32,
+    receiver: &mut Program,
+) -> Result<Option<f64>, MeasureError> {
+    let (bytes, ns) = match role {
+        Role::TcpReceive(_) => {
+            let TcpReceived { bytes, elapsed_ns } = receiver.report(bench, PATIENCE)?;
+            (bytes, elapsed_ns)
         }
-    }
-
-    /// Waits until a sender is done.
-    fn hear(self, bench: &Bench<'_>, sender: &mut Program) -> Result<(), MeasureError> {
-        match self {
-            Self::Bytes | Self::Packets | Self::Flows => {
-                sender.report::<UdpSent>(bench, PATIENCE).map(drop)
-            }
-            Self::OnOff => sender.report::<TimedSent>(bench, PATIENCE).map(drop),
-            Self::Gso | Self::Tcp => sender.report::<TcpSent>(bench, PATIENCE).map(drop),
+        Role::UdpReceive(_) => {
+            let UdpReceived { received, elapsed_ns, .. } = receiver.report(bench, PATIENCE)?;
+            (received * u64::from(size), elapsed_ns)
         }
-    }
-
-    /// The rate at which a receiver took what came, in bits a second.
-    fn came(self, bench: &Bench<'_>, receiver: &mut Program) -> Result<f64, MeasureError> {
-        let (bytes, ns) = match self.streams() {
-            Some(_) => {
-                let TcpReceived { bytes, elapsed_ns } = receiver.report(bench, PATIENCE)?;
-                (bytes, elapsed_ns)
-            }
-            None => {
-                let UdpReceived { received, elapsed_ns, .. } = receiver.report(bench, PATIENCE)?;
-                (received * u64::from(self.size()), elapsed_ns)
-            }
-        };
-        Ok(8e9 * bytes as f64 / ns.max(1) as f64)
-    }
+        _ => {
+            receiver.report::<IgnoredAny>(bench, PATIENCE)?;
+            return Ok(None);
+        }
+    };
+    Ok(Some(8e9 * bytes as f64 / ns.max(1) as f64))
 }
 
-/// The names of endpoints of the other networks.
-fn sender(network: u32, number: u32) -> String {
-    format!("tx{}-{}", network + 1, number + 1)
-}
-
-fn receiver(network: u32) -> String {
-    format!("rx{}", network + 1)
-}
-
-fn network_name(network: u32) -> String {
-    format!("other{}", network + 1)
-}
-
-/// All senders on one host, all receivers on another.
-fn lab(peer: Peer, adversary: Adversary, config: &Config) -> Result<LabSpec, MeasureError> {
-    let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), peer.switch());
-    spec.offload = adversary == Adversary::Gso;
-    let (networks, senders) = adversary.parties(config.tenants);
-    let mut places = vec![(VICTIM.to_owned(), 1, VICTIM.to_owned())];
-    for network in 0..networks {
-        places
-            .extend((0..senders).map(|number| (sender(network, number), 1, network_name(network))));
-    }
-    places.push((WITNESS.to_owned(), 2, VICTIM.to_owned()));
-    places.extend((0..networks).map(|network| (receiver(network), 2, network_name(network))));
-    for (number, (name, ..)) in (1..).zip(&places) {
-        spec.endpoints.push(quiet_endpoint(name.clone(), number)?);
-    }
-    let places = places.iter().map(|(_, host, network)| (*host, &network[..]));
-    let link = join(&mut spec, peer, places, config.rate);
-    if peer.terms() != Terms::None {
-        let min = Some(Set::of(GUARANTEE, link));
-        let share = NetworkShare { min, ..NetworkShare::default() };
-        spec.networks = vec![NetworkTerms { name: NetworkName(VICTIM.into()), share }];
-    }
-    Ok(spec)
+/// Bytes that interfaces of these endpoints took between two looks.
+fn taken(endpoints: impl Iterator<Item = String>, before: &Counters, after: &Counters) -> u64 {
+    let bytes = |counters: &Counters, name: &str| {
+        counters.endpoints.get(name).map_or(0, |one| one.device.rx_bytes)
+    };
+    endpoints.map(|name| bytes(after, &name).saturating_sub(bytes(before, &name))).sum()
 }
 
 /// When the victim sends: all the time.
@@ -442,32 +359,43 @@ fn timetable(config: &Config) -> Timetable {
 
 impl Found {
     fn add(&mut self, made: Made) {
-        let Made { siege, others, busy, duplicates, losses } = made;
+        let Made { siege, others, changes, busy, duplicates, losses } = made;
         self.alone.extend(siege.alone_ns);
         self.beside.extend(siege.beside_ns);
         self.sent += siege.sent;
         self.lost += siege.lost;
         self.due += siege.due;
         self.in_time += siege.in_time;
-        self.least = self.least.into_iter().chain(siege.least).reduce(f64::min);
+        let windows = siege.windows.iter().copied().flatten();
+        self.least = self.least.into_iter().chain(windows).reduce(f64::min);
+        if self.course.is_empty() {
+            self.course = siege.windows;
+        }
         self.marked += siege.marked;
         self.others.push(others);
+        if let Some(changes) = changes {
+            self.changes.get_or_insert_default().add(changes);
+        }
         self.busy = self.busy.max(busy);
         self.duplicates += duplicates;
         self.balanced = both_hold(self.balanced, losses.balanced);
     }
 
-    fn conclude(mut self, Case { adversary, peer }: Case) -> Victim {
+    fn conclude(mut self, Case { adversary, at, promise, peer }: Case) -> Victim {
         Victim {
             peer,
             adversary,
+            at,
+            promise,
             sent: self.sent,
             lost: self.lost,
             least_goodput: self.least.unwrap_or(0.0),
             goodput: self.in_time as f64 / self.due.max(1) as f64,
+            course: self.course,
             alone: self.alone.times_us(),
             beside: self.beside.times_us(),
             others: self.others.iter().sum::<f64>() / self.others.len().max(1) as f64,
+            changes: self.changes,
             generator_busy: self.busy,
             marked: self.marked,
             duplicates: self.duplicates,
@@ -476,27 +404,90 @@ impl Found {
     }
 }
 
-impl Peer {
-    /// Those of `peers` that an adversary can be beside: that join hosts, and differ there.
-    pub fn with_uplinks(peers: &[Self]) -> Vec<Self> {
-        let has = |peer: &&Self| Meeting::Uplink.has(**peer) && **peer != Self::ZovnMax;
-        peers.iter().filter(has).copied().collect()
+impl Victim {
+    /// The time of a part of [`course`](Self::course), in seconds.
+    pub const WINDOW_S: f64 = WINDOW as f64 / 1e9;
+
+    /// Whether the switch was told of a minimum that it keeps where they met.
+    pub fn has_minimum(&self) -> bool {
+        self.at == Meeting::Uplink && self.peer.terms() != Terms::None
     }
 }
 
-impl fmt::Display for Adversary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(adversary: Adversary) -> Config {
+        Config {
+            peers: Peer::ALL.into(),
+            adversaries: vec![adversary],
+            at: Vec::new(),
+            promises: Vec::new(),
+            tenants: 8,
+            rate: Rate::from_bits_per_sec(100_000_000).unwrap(),
+            lead: Span::from_secs(1),
+            lasts: Span::from_secs(1),
+            rest: Span::from_secs(1),
+            rounds: 1,
+        }
     }
-}
 
-impl FromStr for Adversary {
-    type Err = MeasureError;
+    #[test]
+    fn each_adversary_meets_the_victim_where_it_does_most_harm() {
+        let told = |adversary| {
+            check(&config(adversary)).unwrap();
+            let cases: Vec<_> =
+                cases(&config(adversary)).map(|case| (case.at, case.peer)).collect();
+            cases
+        };
+        let zovn = [Peer::ZovnLossyUnshared, Peer::ZovnLossy, Peer::ZovnUnshared, Peer::Zovn];
+        assert_eq!(told(Adversary::Churn), zovn.map(|peer| (Meeting::Uplink, peer)));
+        assert_eq!(told(Adversary::Incast), zovn.map(|peer| (Meeting::Downlink, peer)));
+        let switches = [Peer::Bridge, Peer::ZovnLossy, Peer::Zovn];
+        assert_eq!(told(Adversary::Parked), switches.map(|peer| (Meeting::Port, peer)));
+    }
 
-    fn from_str(text: &str) -> Result<Self, MeasureError> {
-        Self::ALL.into_iter().find(|adversary| adversary.word() == text).ok_or_else(|| {
-            let words = Self::ALL.map(Self::word).join(", ");
-            MeasureError::Config(format!("no network does `{text}`: write one of {words}"))
-        })
+    #[test]
+    fn what_cannot_be_is_said_with_what_to_write_instead() {
+        let refused = |adversary, change: fn(&mut Config)| {
+            let mut config = config(adversary);
+            change(&mut config);
+            check(&config).unwrap_err().to_string()
+        };
+        for (adversary, change, said) in [
+            (
+                Adversary::Incast,
+                (|config| config.at = vec![Meeting::Uplink]) as fn(&mut Config),
+                "`incast` is not met at the uplink: leave out --at, or write downlink",
+            ),
+            (
+                Adversary::Bytes,
+                |config| config.peers = vec![Peer::BridgeHtb],
+                "none of these switches stands between `bytes` and a victim at the uplink: add one of bridge, \
+                 zovn-lossy-unshared, zovn-lossy, zovn-unshared, zovn",
+            ),
+            (
+                Adversary::Churn,
+                |config| config.rate = Rate::from_bits_per_sec(2_000_000).unwrap(),
+                "`churn` gives networks hundredths of the link: make --rate 20mbit at least",
+            ),
+            (Adversary::Bytes, |config| config.tenants = 0, "0 tenants: make it 1 to 64"),
+        ] {
+            assert_eq!(refused(adversary, change), said);
+        }
+    }
+
+    #[test]
+    fn both_fabrics_are_compared_if_that_is_asked_for() {
+        let mut config = config(Adversary::Bytes);
+        config.peers = vec![Peer::Bridge, Peer::Zovn];
+        config.promises = vec![ClassKind::Lossy, ClassKind::Lossless];
+        let told: Vec<_> = cases(&config).map(|case| (case.peer, case.promise)).collect();
+        // Nobody pauses a kernel's tunnel.
+        let lossy = Some(ClassKind::Lossy);
+        let expected =
+            [(Peer::Bridge, lossy), (Peer::Zovn, lossy), (Peer::Zovn, Some(ClassKind::Lossless))];
+        assert_eq!(told, expected);
     }
 }

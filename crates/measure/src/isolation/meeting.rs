@@ -78,6 +78,7 @@ impl Meeting {
         set: Set,
         rate: Rate,
         buffer: u32,
+        promise: Option<ClassKind>,
     ) -> Result<LabSpec, MeasureError> {
         let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), peer.switch());
         spec.offload = false;
@@ -95,10 +96,31 @@ impl Meeting {
             Self::Downlink => [1, 2, 3, 3],
         };
         let places = hosts.into_iter().zip([FIRST, SECOND].into_iter().cycle());
-        let link = join(&mut spec, peer, places, rate);
+        let link = join(&mut spec, peer, places, rate, promise);
         spec.networks = peer.terms().of(set, link);
         Ok(spec)
     }
+}
+
+/// What the fabric between hosts promises by itself: a lossless one pauses who sends too much.
+fn usual_promise(peer: Peer) -> ClassKind {
+    match peer.switch() {
+        SwitchKind::Zovn => ClassKind::Lossless,
+        _ => ClassKind::Lossy,
+    }
+}
+
+/// Which promises of a fabric a switch is measured with there, of those that are asked for; its own
+/// if none is. There is no fabric at a port, and nobody pauses a kernel's tunnel.
+pub(super) fn promises(at: Meeting, peer: Peer, asked: &[ClassKind]) -> Vec<Option<ClassKind>> {
+    if at == Meeting::Port {
+        return vec![None];
+    }
+    if asked.is_empty() {
+        return vec![Some(usual_promise(peer))];
+    }
+    let can = |promise: &&ClassKind| **promise == ClassKind::Lossy || peer != Peer::Bridge;
+    asked.iter().filter(can).copied().map(Some).collect()
 }
 
 /// Puts the endpoints of a lab on hosts, from 1, and in networks, in their order. The links between
@@ -108,6 +130,7 @@ pub(super) fn join<'a>(
     peer: Peer,
     places: impl Iterator<Item = (u32, &'a str)>,
     rate: Rate,
+    promise: Option<ClassKind>,
 ) -> Rate {
     let has_networks = peer.switch() != SwitchKind::Bridge;
     let mut count = 1;
@@ -122,7 +145,7 @@ pub(super) fn join<'a>(
     };
     let is_lossless = peer.switch() == SwitchKind::Zovn;
     let around = if is_lossless { AROUND } else { AROUND_PLAIN };
-    let promise = if is_lossless { ClassKind::Lossless } else { ClassKind::Lossy };
+    let promise = promise.unwrap_or(usual_promise(peer));
     let link = Set::of(1.0 + f64::from(around) / f64::from(FRAME), rate);
     spec.hosts = Some(HostsSpec {
         encapsulation,

@@ -24,7 +24,7 @@ const FRAMES_LATE: u64 = 5;
 const WARM: u64 = 100_000_000;
 
 /// How long a guarantee may take to hold, in nanoseconds.
-const WINDOW: u64 = 50_000_000;
+pub const WINDOW: u64 = 50_000_000;
 
 /// One burst of the second network, and what became of both networks meanwhile.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -168,8 +168,8 @@ pub struct Siege {
     /// Frames that were due beside the others, and how many of them came within a [`WINDOW`].
     pub due: u64,
     pub in_time: u64,
-    /// The least share of them in any window; none if no window counts.
-    pub least: Option<f64>,
+    /// The share of them in each window; none where the sender did not run.
+    pub windows: Vec<Option<f64>>,
     /// Parts that do not count, as the sender did not run when it should have.
     pub marked: u64,
 }
@@ -192,7 +192,7 @@ pub fn besieged(
         lost: parts.iter().map(|part| part.sent - part.came).sum(),
         due: 0,
         in_time: 0,
-        least: None,
+        windows: Vec::new(),
         marked: parts.iter().filter(|part| part.marked).count() as u64,
     };
     // What the others left in queues is theirs.
@@ -205,8 +205,7 @@ pub fn besieged(
         let from = time.start + window * WINDOW;
         let (due, in_time) = network.in_time(from..from + WINDOW, &parts);
         (siege.due, siege.in_time) = (siege.due + due, siege.in_time + in_time);
-        let share = (due > 0).then(|| in_time as f64 / due as f64);
-        siege.least = siege.least.into_iter().chain(share).reduce(f64::min);
+        siege.windows.push((due > 0).then(|| in_time as f64 / due as f64));
     }
     siege
 }
@@ -402,7 +401,8 @@ mod tests {
         let received = TimedReceived { delays_ns: vec![delays], ..Default::default() };
         let siege = besieged(&table, &sent, &received, 300_000_000..500_000_000);
         assert_eq!((siege.sent, siege.lost, siege.marked), (798, 1, 1));
-        assert_eq!((siege.due, siege.in_time, siege.least), (190, 188, Some(0.98)));
+        assert_eq!((siege.due, siege.in_time), (190, 188));
+        assert_eq!(siege.windows, [Some(0.98), Some(0.98), Some(1.0), Some(1.0)]);
         assert_eq!((siege.alone_ns.len(), siege.beside_ns.len()), (200 + 150, 189));
     }
 

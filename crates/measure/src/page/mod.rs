@@ -5,7 +5,7 @@
 //! reader's light or dark preference, prints, and says in words and in tables what its charts show.
 //!
 //! ```text
-//!     values in base units ─▶ Axis (unit, scale) ─▶ Lines, Bars, Cdf, Heat ─▶ Page ─▶ one String of HTML
+//!     values in base units ─▶ Axis (unit, scale) ─▶ Lines, Bars, Cdf, Heat, Matrix ─▶ Page ─▶ one String of HTML
 //! ```
 //!
 //! A name (usually a switch) has the same colour and marker wherever it appears; see
@@ -16,6 +16,7 @@ mod bars;
 mod cdf;
 mod heat;
 mod lines;
+mod matrix;
 mod palette;
 mod pixels;
 mod scale;
@@ -29,6 +30,7 @@ pub use cdf::Cdf;
 pub use figures::{Unit, bar, count, percent, si};
 pub use heat::Heat;
 pub use lines::Lines;
+pub use matrix::{Cell, Matrix};
 pub use scale::Axis;
 pub use table::Table;
 
@@ -80,6 +82,8 @@ pub enum Chart {
     Cdf(Cdf),
     /// Where and when there is how much of something.
     Heat(Heat),
+    /// What each did with each.
+    Matrix(Matrix),
 }
 
 impl Page {
@@ -206,6 +210,7 @@ impl Chart {
             Self::Lines(chart) => chart.names().collect(),
             Self::Bars(chart) => chart.names().collect(),
             Self::Cdf(chart) => chart.names().collect(),
+            Self::Matrix(chart) => chart.names().collect(),
             Self::Heat(_) => Vec::new(),
         }
     }
@@ -221,15 +226,22 @@ impl Chart {
             Self::Cdf(chart) => {
                 (&chart.title, chart.subject(), chart.draw(id, palette), chart.table())
             }
+            Self::Matrix(chart) => {
+                (&chart.title, chart.subject(), chart.draw(palette), chart.table())
+            }
             Self::Heat(chart) => (&chart.title, chart.subject(), chart.draw(id), chart.table()),
         };
+        // A matrix says its numbers itself.
+        let is_told = matches!(self, Self::Matrix(_));
         html! {
             figure {
                 figcaption { (title) }
                 div.scroll tabindex="0" { (svg) }
-                details open[table.len() <= OPEN_ROWS] {
-                    summary { "Numbers: " (subject) }
-                    (table.draw(palette))
+                @if !is_told {
+                    details open[table.len() <= OPEN_ROWS] {
+                        summary { "Numbers: " (subject) }
+                        (table.draw(palette))
+                    }
                 }
             }
         }
@@ -252,6 +264,12 @@ impl From<Bars> for Chart {
 impl From<Cdf> for Chart {
     fn from(chart: Cdf) -> Self {
         Self::Cdf(chart)
+    }
+}
+
+impl From<Matrix> for Chart {
+    fn from(chart: Matrix) -> Self {
+        Self::Matrix(chart)
     }
 }
 

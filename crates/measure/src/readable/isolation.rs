@@ -1,8 +1,9 @@
 //! What bursts of one virtual network do to another, told.
 
+use model::ClassKind;
 use units::Span;
 
-use crate::isolation::{BUSY, Isolation, Meeting, Moment, Peer, Report, Set};
+use crate::isolation::{BUSY, Exceeded, Isolation, Meeting, Moment, Peer, Report, Set};
 use crate::page::{Axis, Bars, Cdf, Chart, Lines, Unit, percent, si};
 use crate::{Environment, SwitchKind};
 
@@ -61,7 +62,7 @@ impl Readable for Report {
             let ms = |ms: f64| us(ms * 1e3);
             rows.row([
                 one.at.to_string(),
-                one.peer.to_string(),
+                name(one.peer, one.promise),
                 one.set.to_string(),
                 one.burst.to_string(),
                 percent(one.p1),
@@ -115,6 +116,7 @@ impl Readable for Report {
                 charts.push(self.breached_by_set(*at, *burst));
             }
             charts.push(self.lost_in_bursts(*at));
+            charts.extend(self.exceeded(*at));
         }
         charts
     }
@@ -122,7 +124,8 @@ impl Readable for Report {
     fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for one in &self.results {
-            let Isolation { at, peer, set, burst, .. } = one;
+            let Isolation { at, peer, promise, set, burst, .. } = one;
+            let peer = name(*peer, *promise);
             let case = format!("{peer} at the {at} with {set} and bursts of {burst}");
             if one.generator_busy > BUSY {
                 broken.push(format!(
@@ -139,7 +142,7 @@ impl Readable for Report {
             if one.peer.switch() == SwitchKind::Zovn && one.duplicates > 0 {
                 broken.push(format!("{case} delivered {} twice.", many(one.duplicates, "frame")));
             }
-            broken.extend(unbalanced(one.peer, one.balanced));
+            broken.extend(unbalanced(&peer, one.balanced));
         }
         broken
     }
@@ -164,7 +167,7 @@ impl Report {
                 .filter(mine)
                 .fold(lines, |lines, one| {
                     let points = one.course.iter().map(|moment| (moment.at_s, of_moment(moment)));
-                    lines.series(one.peer.to_string(), points)
+                    lines.series(name(one.peer, one.promise), points)
                 })
                 .into()
         };
@@ -212,15 +215,15 @@ impl Report {
         bars: Bars,
         value: impl Fn(&Isolation) -> f64,
     ) -> Chart {
-        self.peers(at)
-            .fold(bars, |bars, peer| {
+        self.series(at)
+            .into_iter()
+            .fold(bars, |bars, (peer, promise)| {
                 let of_set = |set: &Set| {
-                    let case = (at, peer, *set, burst);
-                    let mut all = self.results.iter();
-                    let found = all.find(|one| (one.at, one.peer, one.set, one.burst) == case);
+                    let mut all = self.results.iter().filter(|one| one.is(at, peer, promise));
+                    let found = all.find(|one| (one.set, one.burst) == (*set, burst));
                     found.map_or(f64::NAN, &value)
                 };
-                bars.series(peer.to_string(), self.config.sets.iter().map(of_set))
+                bars.series(name(peer, promise), self.config.sets.iter().map(of_set))
             })
             .into()
     }
@@ -229,25 +232,63 @@ impl Report {
     fn lost_in_bursts(&self, at: Meeting) -> Chart {
         let axis = Axis::log10("lost in a burst", Unit::FRAMES);
         let chart = Cdf::new(format!("Lost in a burst, all sets: {at}"), axis);
-        self.peers(at)
-            .fold(chart, |chart, peer| {
-                let mine = self.results.iter().filter(|one| (one.at, one.peer) == (at, peer));
+        self.series(at)
+            .into_iter()
+            .fold(chart, |chart, (peer, promise)| {
+                let mine = self.results.iter().filter(|one| one.is(at, peer, promise));
                 let mut lost: Vec<u64> = mine.flat_map(|one| one.pa1.iter().copied()).collect();
                 lost.sort_unstable();
                 let share = |place: usize| (place + 1) as f64 / lost.len() as f64;
                 let steps =
                     lost.iter().enumerate().map(|(place, lost)| (*lost as f64, share(place)));
-                chart.steps(peer.to_string(), steps)
+                chart.steps(name(peer, promise), steps)
             })
             .into()
     }
 
-    fn peers(&self, at: Meeting) -> impl Iterator<Item = Peer> {
-        self.config.peers.iter().copied().filter(move |peer| at.has(*peer))
+    /// How many of the first network's frames took longer than so long, alone and in bursts, of the
+    /// first set and the first length of burst.
+    fn exceeded(&self, at: Meeting) -> Vec<Chart> {
+        let Some(first) = self.results.iter().find(|one| one.at == at) else { return Vec::new() };
+        let mine = |one: &&Isolation| (one.at, one.set, one.burst) == (at, first.set, first.burst);
+        let chart = |when: &str, of: fn(&Exceeded) -> &Vec<(f64, f64)>| -> Chart {
+            let title = format!("First network's delay {when}: {at}, {}", first.set);
+            let took = Axis::log10("frames' times on the link (L/C)", Unit::NONE);
+            let lines = Lines::new(title, took, Axis::log10("share that took longer", Unit::NONE));
+            let series = |lines: Lines, one: &Isolation| {
+                lines.series(name(one.peer, one.promise), of(&one.exceeded).iter().copied())
+            };
+            self.results.iter().filter(mine).fold(lines, series).into()
+        };
+        vec![chart("alone", |of| &of.alone), chart("in bursts", |of| &of.in_bursts)]
+    }
+
+    /// The switches that were there, each with what the fabric promised.
+    fn series(&self, at: Meeting) -> Vec<(Peer, Option<ClassKind>)> {
+        let mut all = Vec::new();
+        for one in self.results.iter().filter(|one| one.at == at) {
+            if !all.contains(&(one.peer, one.promise)) {
+                all.push((one.peer, one.promise));
+            }
+        }
+        all
+    }
+}
+
+/// A switch, and the fabric if it is not the one that suits the switch.
+pub fn name(peer: Peer, promise: Option<ClassKind>) -> String {
+    match (promise, peer.switch()) {
+        (Some(ClassKind::Lossy), SwitchKind::Zovn) => format!("{peer}, lossy fabric"),
+        (Some(ClassKind::Lossless), SwitchKind::ZovnLossy) => format!("{peer}, lossless fabric"),
+        _ => peer.to_string(),
     }
 }
 
 impl Isolation {
+    fn is(&self, at: Meeting, peer: Peer, promise: Option<ClassKind>) -> bool {
+        (self.at, self.peer, self.promise) == (at, peer, promise)
+    }
+
     /// How many frames of the first network a burst costs, in the mean.
     fn pa1_mean(&self) -> f64 {
         self.pa1.iter().sum::<u64>() as f64 / self.pa1.len().max(1) as f64

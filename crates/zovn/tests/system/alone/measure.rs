@@ -294,6 +294,43 @@ fn adversaries_take_nothing_of_a_guarantee() {
 }
 
 #[test]
+fn neither_tags_nor_changes_of_networks_take_anything_of_a_guarantee() {
+    let case = ["isolation", "--adversary", "priority,churn", "--tenants", "2", "--switch", "zovn"];
+    let size = ["--rate", "20mbit", "--tb", "400ms", "--lead", "300ms", "--gap", "300ms"];
+    let (object, code) = measured(&[&case[..], &size, &["--rounds", "1"]].concat());
+    assert_eq!(code, Some(0), "{object:#}");
+    let [priority, churn] = &object["results"].as_array().unwrap()[..] else {
+        panic!("{object:#}")
+    };
+    for one in [priority, churn] {
+        assert_eq!((&one["at"], &one["promise"]), (&"uplink".into(), &"lossless".into()));
+        assert_eq!((&one["lost"], &one["balanced"]), (&0.into(), &true.into()), "{one:#}");
+        assert!(one["others"].as_f64().unwrap() > 1e7, "{one:#}");
+    }
+    assert!(priority["changes"].is_null(), "{priority:#}");
+    let changes = &churn["changes"];
+    assert!(changes["made"].as_u64().unwrap() > 4, "{churn:#}");
+    assert_eq!(changes["refused"], 0, "{churn:#}");
+}
+
+#[test]
+fn both_fabrics_are_compared() {
+    let case = ["isolation", "--at", "uplink", "--promise", "lossy,lossless", "--switch", "zovn"];
+    let size = ["--sets", "P4", "--rate", "20mbit", "--tb", "400ms", "--bursts", "1"];
+    let rest = ["--lead", "200ms", "--gap", "200ms", "--rounds", "1"];
+    let (object, code) = measured(&[&case[..], &size, &rest].concat());
+    assert_eq!(code, Some(0), "{object:#}");
+    let results = object["results"].as_array().unwrap();
+    let promises: Vec<_> = results.iter().map(|one| one["promise"].as_str().unwrap()).collect();
+    assert_eq!(promises, ["lossy", "lossless"]);
+    for one in results {
+        assert_eq!((&one["p1"], &one["p2"]), (&0.0.into(), &0.0.into()), "{one:#}");
+        let exceeded = one["exceeded"]["alone"].as_array().unwrap();
+        assert!(exceeded.len() > 5 && exceeded[0][1] == 0.9, "{one:#}");
+    }
+}
+
+#[test]
 fn flow_control_between_hosts_is_compared() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("lab.toml");
@@ -347,6 +384,14 @@ fn what_cannot_be_is_a_matter_of_usage() {
         &["ramp", "--switch", "bridge", "--step", "1", "--to", "18446744073709551615"],
         &["loss", "--switch", "brigde"],
         &["tunnel", "--cable", "half"],
+        &["isolation", "--adversary", "nothing"],
+        &["isolation", "--adversary", "incast", "--at", "uplink"],
+        &["isolation", "--adversary", "bytes", "--switch", "bridge-htb"],
+        &["isolation", "--adversary", "churn", "--rate", "2mbit"],
+        &["isolation", "--adversary", "bytes", "--tenants", "0"],
+        &["isolation", "--adversary", "bytes", "--tb", "10ms"],
+        &["isolation", "--promise", "lossles"],
+        &["isolation", "--at", "uplink", "--switch", "bridge", "--promise", "lossless"],
         &["bfd", "--sessions", "0"],
         &["bfd", "--sessions", "16385"],
         &["bfd", "--interval", "0s"],
