@@ -1,5 +1,5 @@
-//! How many instructions the admission of a network costs, among 4,096, and whether that is still as
-//! few as it was.
+//! How many instructions the admission of a network costs, among 4,096, and whether that is still
+//! as few as it was.
 //!
 //! `cargo bench -p admission --bench instructions`. What the bench itself does counts.
 

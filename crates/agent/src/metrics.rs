@@ -1,8 +1,9 @@
 //! The agent's status as OpenMetrics text, which Prometheus scrapes.
 //!
 //! All values come from one [`AgentStatus`], so the values of one scrape belong to the same moment
-//! and balance. Labels are few and bounded: a port's or a network's name or a peer's address, a direction, one of
-//! eight classes, a reason for a refusal, of a port at most 16 sockets that are full.
+//! and balance. Labels are few and bounded: a port's or a network's name or a peer's address, a
+//! direction, one of eight classes, a reason for a refusal, of a port at most 16 sockets that are
+//! full.
 
 mod networks;
 mod page;

@@ -35,6 +35,7 @@ mod account;
 mod arrive;
 mod attach;
 mod audit;
+mod books;
 mod bystanders;
 mod cells;
 mod config;
@@ -63,6 +64,7 @@ pub use account::{Account, Load, Reason, Refusal};
 pub use arrive::{Arrivals, Audience, Destination, Size};
 pub use attach::TooManyPorts;
 pub use audit::Defect;
+pub use books::Books;
 pub use config::{
     ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling, Settings, Shaping,
 };
@@ -71,7 +73,6 @@ pub use flows::Flow;
 pub use id::{MAX_PORTS, PortId};
 pub use link::{LinkConfig, LinkUse, Owner};
 pub use outlook::{EgressOutlook, Fate};
-pub use owners::Books;
 pub use set::PortSet;
 pub use switch::{Offered, Refused, Released, Switch};
 pub use waiting::Waiting;

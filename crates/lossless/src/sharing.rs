@@ -70,8 +70,8 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// So much of an owner went by an egress that is [shared](Self::share), besides its turns there:
-    /// what was sent again. Its own frames wait for that, not others'.
+    /// So much of an owner went by an egress that is [shared](Self::share), besides its turns
+    /// there: what was sent again. Its own frames wait for that, not others'.
     pub fn charge(&mut self, now: Instant, port: PortId, owner: Owner, load: Load) {
         if let Some(link) = &mut self.port_mut(port).egress.link {
             link.charge(now, owner, load);

@@ -6,10 +6,10 @@ use core::mem::offset_of;
 use units::{Class, Instant, Span};
 
 use crate::account::{Account, Load, Reason};
+use crate::books::Retired;
 use crate::cells::Cells;
 use crate::config::Settings;
 use crate::id::PortId;
-use crate::owners::Retired;
 use crate::port::Port;
 use crate::ports::Ports;
 use crate::set::PortSet;

@@ -46,8 +46,8 @@ pub struct AgentStatus {
 }
 
 /// A virtual network on this host at one moment: what its ports have done, those that were detached
-/// included. Counters start at 0 when the network is first declared here or has its first port, and again
-/// once it has neither.
+/// included. Counters start at 0 when the network is first declared here or has its first port, and
+/// again once it has neither.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NetworkStatus {

@@ -291,8 +291,8 @@ impl Shares {
         }
     }
 
-    /// So much of the holder went besides its turns: what was sent again, as a rule. It counts as what
-    /// went in turns does, against its guarantee while it is within that.
+    /// So much of the holder went besides its turns: what was sent again, as a rule. It counts as
+    /// what went in turns does, against its guarantee while it is within that.
     pub fn charge(&mut self, now: Instant, holder: Holder, cost: Cost) {
         let time = self.time(now);
         let frames = u64::from(cost.frames) * u64::from(self.settings.frame_bytes);

@@ -39,9 +39,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 ///
 /// For each port: its rates, both its queues, how much of the time its sender was held back,
 /// refusals, UDP flows that wait for their socket, and whether the law holds: what was accepted was
-/// delivered or refused, or is held. For each virtual network: its rates, what it is promised of the
-/// uplink, for how much of the time it waited there for others, and for whom. For each host that tunnels lead to: whether frames go there,
-/// its rates, round trip and window, frames sent again, and flows that wait for credit.
+/// delivered or refused, or is held. For each virtual network: its rates, what it is promised of
+/// the uplink, for how much of the time it waited there for others, and for whom. For each host
+/// that tunnels lead to: whether frames go there, its rates, round trip and window, frames sent
+/// again, and flows that wait for credit.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {

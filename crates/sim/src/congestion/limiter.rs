@@ -9,10 +9,10 @@
 //!         notice
 //! ```
 //!
-//! It knows neither round trips nor acknowledgements: while nothing comes back, it is faster at each
-//! stage. The first five stages lead halfway to where it was (fast recovery); then the target moves
-//! up by [`STEP`] (active increase), and by ever more once bytes and time both are beyond five
-//! (hyper-active increase).
+//! It knows neither round trips nor acknowledgements: while nothing comes back, it is faster at
+//! each stage. The first five stages lead halfway to where it was (fast recovery); then the target
+//! moves up by [`STEP`] (active increase), and by ever more once bytes and time both are beyond
+//! five (hyper-active increase).
 //!
 //! Nothing here knows of packets, events or hosts. The standard's defaults are the constants.
 

@@ -12,8 +12,8 @@
 //! blocks while its way's queue is full, and for no other way's.
 //!
 //! As a reference there are the limiters of QCN in the windows' stead: switches sample what waits
-//! ([`crate::fabric`]) and give [notice](limiter) to the sender of what they find; the far host tells
-//! nothing.
+//! ([`crate::fabric`]) and give [notice](limiter) to the sender of what they find; the far host
+//! tells nothing.
 //!
 //! This knows queues and numbers; hosts move frames.
 

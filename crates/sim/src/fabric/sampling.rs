@@ -3,8 +3,8 @@
 //!
 //! Of what waits at an output, one frame in about 150 kB is sampled. If the queue is longer than it
 //! should be, or grows, the sender of that frame is told how much: how far the queue is above
-//! [`SET_POINT`], and twice how much it grew since the sample before. The more there is to tell, the
-//! sooner the next frame is sampled.
+//! [`SET_POINT`], and twice how much it grew since the sample before. The more there is to tell,
+//! the sooner the next frame is sampled.
 //!
 //! A frame that waits for nothing is not sampled: it tells of no congestion.
 

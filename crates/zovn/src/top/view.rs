@@ -1,5 +1,5 @@
-//! How an agent looks: the law on top, a line for each port, each network and each host that tunnels
-//! lead to, keys at the bottom.
+//! How an agent looks: the law on top, a line for each port, each network and each host that
+//! tunnels lead to, keys at the bottom.
 
 use figures::count;
 use model::{AgentStatus, GateStatus, HeldSocket, Ledgers, Limits, PortState, PortStatus};
