@@ -12,7 +12,7 @@ use model::{
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::networks::{capacity, promise};
+use crate::networks::{Capacity, promise};
 
 /// Why a file is not a valid host declaration.
 #[derive(Debug, thiserror::Error)]
@@ -123,7 +123,7 @@ impl HostFile {
         let uplink = self.uplink.map(Spanned::into_inner);
         let config = HostConfig { agent, uplink, networks, ports };
         let promised = || {
-            let capacity = capacity(config.uplink.as_ref());
+            let capacity = Capacity::new(config.uplink.as_ref());
             promise(&config.networks, config.vtep(), &capacity)
         };
         config.check().and_then(|()| promised().map(drop)).map_err(|error| {
@@ -380,6 +380,34 @@ mod tests {
         ] {
             let (place, what) = error.split_once("`: ").unwrap();
             assert_eq!(what, sentence, "{place}");
+        }
+    }
+
+    #[test]
+    fn frames_that_nobody_can_promise_are_refused_in_a_sentence() {
+        let share = |packets: &str| {
+            complaint(&format!(
+                "[uplink]\nvtep = '192.0.2.1'\n[[network]]\nname = 'blue'\nvni = 1\nshare = {{ min_packets = {packets} }}\n\
+                 [[network.member]]\nmac = '02:00:00:00:00:01'\nvtep = '192.0.2.1'\nlabel = 1\n"
+            ))
+        };
+        let number = "write a whole number from 0 to 4294967295";
+        let bounds = "lies outside 1 to 50000000 frames a second: leave it out for none";
+        for (packets, sentence) in [
+            ("-1", number),
+            ("1.5", number),
+            ("5_000_000_000", number),
+            ("'many'", number),
+            ("0", bounds),
+            ("50_000_001", bounds),
+            (
+                "400_000",
+                "`min_packets` of all networks takes 120.00 % of a processor, and may take 85.00 %; most have `blue` \
+                 (400000/s): lower one of these",
+            ),
+        ] {
+            let error = share(packets);
+            assert!(error.ends_with(sentence), "{packets}: {error}");
         }
     }
 

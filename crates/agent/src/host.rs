@@ -17,6 +17,7 @@ mod ports;
 mod report;
 mod responder;
 mod shares;
+mod thread;
 mod told;
 mod trace;
 mod watch;
@@ -39,6 +40,7 @@ use model::{
     ResponderStatus, Uplink, UplinkStatus,
 };
 use overlay::{Delta, Overlay};
+use plane::Work;
 use plane::taps::Reader;
 use rustix::event::epoll;
 use seal::Keys;
@@ -46,6 +48,7 @@ use units::{Bytes, ClassMap, ClassSet, Instant, Mac, Span};
 
 use crate::journal::Journal;
 use crate::keys;
+use crate::networks::FrameCost;
 use crate::store::Store;
 use attached::Attached;
 use device::Device;
@@ -60,6 +63,7 @@ use paths::BfdMonitor;
 use porter::{Porter, Ticket};
 use responder::{HostResponder, Member};
 use shares::UplinkShares;
+use thread::{ThreadNow, ThreadShares};
 use told::News;
 pub(crate) use trace::TraceError;
 use watch::Watcher;
@@ -154,6 +158,8 @@ pub struct Host {
     uplink: Option<Uplink>,
     /// How networks share it, once it is there, if its rate is declared.
     shares: Option<UplinkShares>,
+    /// What they have of the thread.
+    thread: ThreadShares,
     /// The interfaces that have its addresses.
     interfaces: Option<Interfaces>,
     /// What the log is told of.
@@ -177,7 +183,8 @@ struct Coming {
 }
 
 impl Host {
-    /// A switch without ports, whose ports leave what can be left in `store`.
+    /// A switch without ports, whose ports leave what can be left in `store`. It tells `frame` what
+    /// frames cost.
     ///
     /// # Errors
     ///
@@ -187,6 +194,7 @@ impl Host {
         uplink: Option<&Uplink>,
         store: Store,
         journal: Arc<Journal>,
+        frame: FrameCost,
     ) -> Result<Self, StartError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let gate = HostGate::new(settings.udp_gate);
@@ -235,6 +243,7 @@ impl Host {
             peer_due: None,
             uplink: uplink.cloned(),
             shares: None,
+            thread: ThreadShares::new(frame),
             interfaces,
             news: News::new(Instant::ZERO),
             new_records: Vec::new(),
@@ -346,8 +355,10 @@ impl Host {
         promise: Promise,
     ) {
         let now = self.now();
-        let Self { plane, numbers, shares: own, .. } = self;
         let shares: BTreeMap<_, _> = shares.map(|(name, share)| (name.clone(), *share)).collect();
+        self.thread.set(shares.clone(), promise);
+        self.share_thread();
+        let Self { plane, numbers, shares: own, .. } = self;
         if let Some((overlay, _)) = plane.peers_mut() {
             for (name, network) in numbers.iter() {
                 let memory = shares.get(name).and_then(|share| share.memory);
@@ -357,6 +368,12 @@ impl Host {
         if let Some(own) = own {
             own.set(now, plane, numbers, shares, promise);
         }
+    }
+
+    /// Has the thread's terms hold of the networks that have a port here now.
+    fn share_thread(&mut self) {
+        let Self { plane, numbers, attached, thread, .. } = self;
+        thread.enforce(plane, numbers, attached);
     }
 
     /// Has what the directory says of machines here hold: whose addresses are theirs, and who is
@@ -409,6 +426,7 @@ impl Host {
         if let (Some(uplink), Some(interfaces)) = (&mut uplink, &self.interfaces) {
             uplink.interfaces = interfaces.seen();
         }
+        let thread = self.thread.now(now, plane);
         AgentStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_ns: uptime.as_nanos(),
@@ -416,9 +434,10 @@ impl Host {
             // The thread counts them.
             turns: 0,
             empty_turns: 0,
+            thread: thread.status(),
             udp_gate: plane.gate().status(),
             ports: self.attached.iter().map(|port| self.report(port, now)).collect(),
-            networks: self.networks(now),
+            networks: self.networks(now, &thread),
             uplink,
             ledger: plane.total_ledger(),
             balanced: match proof {
@@ -429,13 +448,14 @@ impl Host {
     }
 
     /// What each network has done here.
-    fn networks(&self, now: Instant) -> Vec<NetworkStatus> {
+    fn networks(&self, now: Instant, thread: &ThreadNow<'_>) -> Vec<NetworkStatus> {
         let mut books = self.plane.books(now);
         let networks = self.numbers.iter();
         networks
             .filter_map(|(name, network)| {
                 let memory = self.plane.peers().map_or(0, |overlay| overlay.memory_of(network));
-                Some(report::network(name, books.remove(&network)?, memory))
+                let books = books.remove(&network)?;
+                Some(report::network(name, books, memory, thread.of(network, name)))
             })
             .collect()
     }
@@ -516,6 +536,9 @@ impl Host {
     /// Its owner looks again, after it had meant to sleep for so long; `None`: until an event.
     /// Returns the time.
     pub fn look(&mut self, sleep: Option<Span>) -> Instant {
+        if sleep != Some(Span::ZERO) {
+            self.plane.book(Work::Sleep);
+        }
         let before = self.clock.missed();
         let now = self.clock.look(clock::now(), sleep, clock::thread_time);
         let missed = self.clock.missed();
@@ -540,6 +563,7 @@ impl Host {
     /// time to sleep.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.turned_at = now;
+        self.plane.book(Work::Control);
         let received = self.receive(now);
         if now >= self.tick_at {
             self.tick_at = now + TICK;
@@ -550,6 +574,9 @@ impl Host {
             self.plane.responder_mut().tick(now);
             self.tell_news(now);
             self.plane.gate_mut().tick();
+            if self.thread.tick(now, &mut self.plane, &self.attached) {
+                self.share_thread();
+            }
         }
         let moved = self.plane.turn(now);
         if !self.parting.is_empty() {
@@ -557,6 +584,7 @@ impl Host {
         }
         let overlay = self.plane.peers_mut();
         self.all_sent = overlay.is_none_or(|(overlay, taps)| overlay.flush(now, taps));
+        self.plane.book(Work::Departures);
         self.plane.flush_taps();
         let is_due = self.look_at.is_some_and(|due| due <= now);
         let found = is_due && self.plane.check_armed();
@@ -564,7 +592,10 @@ impl Host {
             self.look_at = self.plane.is_armed().then(|| now + LOOK_AGAIN);
         }
         let has_events = self.plane.peers().is_some_and(Overlay::has_events);
-        if received | moved | found | has_events {
+        let has_worked = received | moved | found | has_events;
+        self.plane.book(Work::Control);
+        self.plane.settle(has_worked);
+        if has_worked {
             self.news.stir();
             return true;
         }
@@ -580,6 +611,7 @@ impl Host {
         let Some((overlay, taps)) = self.plane.peers_mut() else { return false };
         overlay.handle_pauses(now);
         let received = overlay.receive(now, taps);
+        self.plane.book(Work::Arrivals);
         // After that: what arrived may be what a timeout would have missed, as this thread was
         // late.
         self.plane.handle_peer_timeouts(now);

@@ -8,6 +8,7 @@
 mod networks;
 mod page;
 mod peers;
+mod thread;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -120,6 +121,7 @@ impl Collector for Snapshot {
         self.encode_ports(&mut page)?;
         self.encode_frames(&mut page)?;
         networks::encode(&self.0.networks, &mut page)?;
+        thread::encode(&self.0.thread, &mut page)?;
         self.0.uplink.iter().try_for_each(|uplink| peers::encode(uplink, &mut page))
     }
 }

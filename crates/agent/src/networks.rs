@@ -1,6 +1,7 @@
 //! One generation of virtual networks: the declaration, and the directory made from it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use admission::{Claim, Host, Promise};
 use datapath::{Directory, Place};
@@ -17,17 +18,56 @@ pub struct Networks {
     vtep: Option<VtepList>,
     directory: Arc<Directory>,
     /// What this host has for them.
-    capacity: Host,
+    capacity: Capacity,
     /// What they are promised together.
     promise: Promise,
 }
 
 /// What a host has for networks.
-pub fn capacity(uplink: Option<&Uplink>) -> Host {
-    Host {
-        rate: uplink.and_then(|uplink| uplink.rate),
-        latency: uplink.map_or(Span::ZERO, |uplink| uplink.latency),
-        memory: Bytes(uplink.map_or(0, |_| overlay::MEMORY / 2)),
+#[derive(Clone, Debug)]
+pub struct Capacity {
+    host: Host,
+    frame: FrameCost,
+}
+
+impl Capacity {
+    /// What a host with this uplink has.
+    pub fn new(uplink: Option<&Uplink>) -> Self {
+        let host = Host {
+            rate: uplink.and_then(|uplink| uplink.rate),
+            latency: uplink.map_or(Span::ZERO, |uplink| uplink.latency),
+            memory: Bytes(uplink.map_or(0, |_| overlay::MEMORY / 2)),
+        };
+        Self { host, frame: FrameCost::default() }
+    }
+
+    /// What a frame costs the switch's thread, as that sees it.
+    pub fn frame(&self) -> &FrameCost {
+        &self.frame
+    }
+}
+
+/// What a frame costs the switch's thread, which whoever promises frames reckons with. The thread
+/// tells it, and others ask.
+#[derive(Clone, Debug)]
+pub struct FrameCost(Arc<AtomicU64>);
+
+impl Default for FrameCost {
+    /// A container's, until something else is seen.
+    fn default() -> Self {
+        Self(Arc::new(AtomicU64::new(3_000)))
+    }
+}
+
+impl FrameCost {
+    /// The last that was told.
+    pub fn get(&self) -> Span {
+        Span::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    /// It is this from now on.
+    pub fn set(&self, cost: Span) {
+        self.0.store(cost.as_nanos(), Ordering::Relaxed);
     }
 }
 
@@ -39,20 +79,24 @@ pub fn capacity(uplink: Option<&Uplink>) -> Host {
 pub fn promise<'a>(
     specs: impl IntoIterator<Item = &'a NetworkSpec>,
     vtep: Option<&VtepList>,
-    capacity: &Host,
+    capacity: &Capacity,
 ) -> Result<Promise, InvalidConfig> {
     let is_here =
         |spec: &&NetworkSpec| spec.members.iter().any(|member| Some(&member.vtep) == vtep);
+    let frame = capacity.frame.get();
     let claim = |spec: &'a NetworkSpec| Claim {
         network: &spec.name,
         min: spec.share.min,
         burst: spec.share.burst(),
-        min_packets: 0,
-        frame: Span::ZERO,
+        min_packets: spec.share.min_packets.unwrap_or(0),
+        frame,
         memory: spec.share.memory.unwrap_or(Bytes(0)),
     };
-    let claims = |spec: &&NetworkSpec| spec.share.min.is_some() || spec.share.memory.is_some();
-    admission::admit(capacity, specs.into_iter().filter(claims).filter(is_here).map(claim))
+    let claims = |spec: &&NetworkSpec| {
+        let NetworkShare { min, min_packets, memory, .. } = spec.share;
+        min.is_some() || min_packets.is_some() || memory.is_some()
+    };
+    admission::admit(&capacity.host, specs.into_iter().filter(claims).filter(is_here).map(claim))
         .map_err(|error| InvalidConfig::Promises(error.to_string()))
 }
 
@@ -67,7 +111,7 @@ impl Networks {
     pub fn new(
         specs: Vec<NetworkSpec>,
         vtep: Option<VtepList>,
-        capacity: Host,
+        capacity: Capacity,
     ) -> Result<Self, InvalidConfig> {
         let directory = match &vtep {
             Some(vtep) => Directory::new(&specs, vtep)?,
@@ -123,7 +167,7 @@ impl Networks {
         let vtep = self.vtep.as_ref().ok_or(InvalidConfig::NoUplink)?;
         let all = specs.iter().map(|spec| &**spec);
         let directory = self.directory.with_change(name, all, vtep)?;
-        let capacity = self.capacity;
+        let capacity = self.capacity.clone();
         let promise = promise(specs.iter().map(|spec| &**spec), Some(vtep), &capacity)?;
         let vtep = self.vtep.clone();
         Ok(Self { specs, vtep, directory: directory.into(), capacity, promise })

@@ -29,7 +29,7 @@ use tokio::sync::{Mutex, oneshot};
 use crate::addresses;
 use crate::bell::Bell;
 use crate::journal::Journal;
-use crate::networks::capacity;
+use crate::networks::Capacity;
 use crate::store::Store;
 
 pub use handle::{Handle, PutError, Stopped};
@@ -64,7 +64,7 @@ impl Worker {
         let shared = Shared {
             bell,
             vtep: config.vtep().cloned(),
-            capacity: capacity(config.uplink.as_ref()),
+            capacity: Capacity::new(config.uplink.as_ref()),
             turns: AtomicU64::new(0),
             topology: Mutex::default(),
             is_unconnected: AtomicBool::new(false),

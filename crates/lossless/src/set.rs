@@ -40,6 +40,43 @@ impl PortSet {
         self.used |= others.used;
     }
 
+    /// Those that are in another as well.
+    #[must_use]
+    pub fn within(&self, others: &Self) -> Self {
+        let mut both = Self::default();
+        let mut used = self.used & others.used;
+        while used != 0 {
+            let word = used.trailing_zeros() as usize;
+            used &= used - 1;
+            both.words[word] = self.words[word] & others.words[word];
+            both.used |= u16::from(both.words[word] != 0) << word;
+        }
+        both
+    }
+
+    /// Those that are not in another.
+    #[must_use]
+    pub fn without(&self, others: &Self) -> Self {
+        let mut rest = *self;
+        let mut used = self.used & others.used;
+        while used != 0 {
+            let word = used.trailing_zeros() as usize;
+            used &= used - 1;
+            rest.words[word] &= !others.words[word];
+            rest.used &= !(u16::from(rest.words[word] == 0) << word);
+        }
+        rest
+    }
+
+    /// Takes the port with the lowest number out.
+    #[inline]
+    pub fn pop_first(&mut self) -> Option<PortId> {
+        let word = (self.used != 0).then(|| self.used.trailing_zeros() as usize)?;
+        let port = PortId((word * WORD) as u16 + self.words[word].trailing_zeros() as u16);
+        self.remove(port);
+        Some(port)
+    }
+
     /// Whether a port is in it.
     #[inline]
     pub fn contains(&self, PortId(port): PortId) -> bool {
@@ -101,7 +138,21 @@ mod tests {
             set.iter().collect::<alloc::vec::Vec<_>>(),
             [PortId(64), PortId(700), PortId(1023)]
         );
-        [64, 700, 1023].into_iter().for_each(|port| set.remove(PortId(port)));
+        [3, 65, 1023].into_iter().for_each(|port| others.insert(PortId(port)));
+        let both = set.within(&others);
+        assert_eq!(
+            both.iter().collect::<alloc::vec::Vec<_>>(),
+            [PortId(64), PortId(700), PortId(1023)]
+        );
+        others.remove(PortId(64));
+        assert_eq!(others.within(&set).iter().next(), Some(PortId(700)));
+        assert_eq!(set.without(&others).iter().collect::<alloc::vec::Vec<_>>(), [PortId(64)]);
+        assert_eq!(set.without(&set), PortSet::default());
+        let mut first = || set.pop_first();
+        assert_eq!(
+            [first(), first(), first(), first()],
+            [Some(PortId(64)), Some(PortId(700)), Some(PortId(1023)), None]
+        );
         assert_eq!(set, PortSet::default());
     }
 }

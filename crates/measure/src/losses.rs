@@ -180,6 +180,7 @@ mod tests {
             busy_ns: 0,
             turns: 0,
             empty_turns: 0,
+            thread: model::ThreadStatus::default(),
             udp_gate,
             ports,
             networks,

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kernel::{clock, cycles};
 pub use lossless::ClassKind;
 use lossless::{Classes, PortConfig, Settings};
-use plane::Plane;
+use plane::{NoGate, NoPeers, NoResponder};
 use port::memory::{MemoryConfig, MemoryEnd, MemoryPort, pair};
-use units::{Instant, Mac, Span};
+use units::{Instant, Mac, Span, Ticks};
 use wire::ethernet::{Header, ethertype};
 
 /// Slots of a port in each direction: two bursts and as many again on their way back.
@@ -132,9 +132,27 @@ pub fn memory_throughput(run: &MemoryRun) -> Result<MemoryResult, MemoryRunError
     })
 }
 
+/// A switch between ports in its own memory that books its time as an agent's does.
+type Plane = plane::Plane<MemoryPort, NoPeers, NoResponder, NoGate, Cycles>;
+
+/// The processor's counter; how fast it is, nobody asks here.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cycles;
+
+impl Ticks for Cycles {
+    #[inline]
+    fn now(&self) -> u64 {
+        cycles::now().unwrap_or(0)
+    }
+
+    fn per_second(&self) -> u64 {
+        1_000_000_000
+    }
+}
+
 /// Generators and sinks at the ports of a plane, to be driven a round at a time.
 pub struct World {
-    plane: Plane<MemoryPort>,
+    plane: Plane,
     ends: Ends,
 }
 
@@ -165,7 +183,8 @@ impl World {
             return Err(MemoryRunError::Size(size));
         }
         let switch = Settings { classes: Classes::all(kind), ..Settings::default() };
-        let mut plane = Plane::new(switch, datapath::Settings::default());
+        let mut plane =
+            Plane::with_stages(switch, datapath::Settings::default(), NoResponder, NoGate);
         let served = PortConfig { permits: plane::PERMITS, ..PortConfig::default() };
         let mut attach = |number: u32| {
             let config = MemoryConfig { slots: SLOTS, slot_size: size.max(SLOT_SIZE) };
@@ -223,7 +242,7 @@ impl Ends {
 }
 
 /// One turn of the switch; nothing tells it which generator sent, so it looks at every port.
-fn turn(plane: &mut Plane<MemoryPort>, now: Instant) -> bool {
+fn turn(plane: &mut Plane, now: Instant) -> bool {
     plane.mark_all_rx_ready();
     plane.turn(now)
 }

@@ -32,6 +32,7 @@ mod overlay;
 mod port;
 mod position;
 mod status;
+mod thread;
 mod trace;
 mod uplink;
 mod vtep;
@@ -64,6 +65,7 @@ pub use status::{
     AddressStatus, AgentStatus, GateStatus, HeldSocket, NetworkStatus, NetworksReplaced,
     NetworksStatus, PausedBy, PortState, PortStatus, SocketsStatus,
 };
+pub use thread::{ThreadStatus, ThreadUse};
 pub use trace::{
     TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec,
     TraceTable,

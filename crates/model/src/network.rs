@@ -74,8 +74,10 @@ pub struct NetworkShare {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "2gbit"))]
     pub max: Option<Rate>,
-    /// Their part of what guarantees leave of an uplink, in proportion to other networks' weights.
-    /// Absent: one for each hundredth of the uplink that `min` is, and at least one.
+    /// Their part of what guarantees leave of an uplink, in proportion to other networks' weights;
+    /// and of the switch's thread, where some network has `min_packets`. Absent: one for each
+    /// hundredth of the uplink that `min` is, or of the thread that `min_packets` is, and at least
+    /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 65_535))]
     pub weight: Option<u16>,
@@ -83,6 +85,11 @@ pub struct NetworkShare {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1514b"))]
     pub burst: Option<Bytes>,
+    /// The frames a second that each host's switch moves for them at the least, together. Absent:
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 50_000_000))]
+    pub min_packets: Option<u32>,
     /// The memory of each host for frames from other hosts that is kept for this network's, however
     /// much others' receivers leave unread. Absent: none is, and what is left is shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,7 +123,7 @@ impl NetworkShare {
 
     /// What is wrong with the terms, all of it.
     fn faults(&self) -> Vec<ShareFault> {
-        let Self { min, max, weight, burst, memory, .. } = *self;
+        let Self { min, max, weight, burst, min_packets, memory, .. } = *self;
         let mut faults = Vec::new();
         if let (Some(min), Some(max)) = (min, max)
             && min > max
@@ -139,6 +146,11 @@ impl NetworkShare {
         {
             faults.push(ShareFault::Burst(burst));
         }
+        if let Some(packets) = min_packets
+            && !(1..=MOST_PACKETS).contains(&packets)
+        {
+            faults.push(ShareFault::Packets(packets));
+        }
         faults.extend(memory.filter(|it| *it < LEAST_MEMORY).map(ShareFault::Memory));
         faults
     }
@@ -155,6 +167,9 @@ const MOST_BURST: Bytes = Bytes(u32::MAX as u64);
 
 /// The least memory: it has slots for six of the longest frames.
 const LEAST_MEMORY: Bytes = Bytes(1 << 20);
+
+/// More frames a second than any thread moves.
+const MOST_PACKETS: u32 = 50_000_000;
 
 /// What is wrong with a network's share, and what to write instead.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -186,6 +201,9 @@ pub enum ShareFault {
         "`burst` {0} is less than a frame or more than 4gib: make it 1514b or some times as much"
     )]
     Burst(Bytes),
+    /// No frames, or more than any thread moves.
+    #[error("`min_packets` {0} lies outside 1 to 50000000 frames a second: leave it out for none")]
+    Packets(u32),
     /// Too little for a frame of each size.
     #[error("`memory` {0} is below 1mib: make it more, or leave it out")]
     Memory(Bytes),
@@ -577,6 +595,17 @@ mod tests {
              make it 1 to 65535; `burst` is a part of `min`: declare that, or leave it out; `memory` 4kib is \
              below 1mib: make it more, or leave it out",
         );
+    }
+
+    #[test]
+    fn no_network_is_promised_no_frames_or_more_than_there_can_be() {
+        for packets in [0, 50_000_001] {
+            let expected = format!(
+                "network `blue`: `share`: `min_packets` {packets} lies outside 1 to 50000000 frames a second: leave it out \
+                 for none"
+            );
+            complains(|[blue, _]| blue.share.min_packets = Some(packets), &expected);
+        }
     }
 
     #[test]

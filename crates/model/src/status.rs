@@ -10,7 +10,8 @@ use units::{Class, Mac, Rate, Span};
 
 use crate::{
     Attachment, Generation, LedgerStatus, Ledgers, Limits, NetworkName, NetworkSpec, PinnedAddress,
-    PortName, PortSpec, Scheduling, StormLimits, UplinkStatus, VlanMembership, VtepList,
+    PortName, PortSpec, Scheduling, StormLimits, ThreadStatus, ThreadUse, UplinkStatus,
+    VlanMembership, VtepList,
 };
 
 /// The whole agent at one moment.
@@ -29,6 +30,9 @@ pub struct AgentStatus {
     /// Those of them in which no frame moved.
     #[serde(default)]
     pub empty_turns: u64,
+    /// The switch's thread, and who has had it.
+    #[serde(default)]
+    pub thread: ThreadStatus,
     /// Whether UDP flows are held while their socket is full.
     pub udp_gate: GateStatus,
     /// Every attached port, by name.
@@ -69,6 +73,9 @@ pub struct NetworkStatus {
     /// Memory that its frames from other hosts take up now, in bytes.
     #[serde(default)]
     pub memory_bytes: u64,
+    /// What it has had of the switch's thread.
+    #[serde(default)]
+    pub thread: ThreadUse,
 }
 
 /// Whether UDP flows are held while their socket is full: `"on"`, or `{"off": "why"}`.

@@ -2,7 +2,7 @@
 
 use lossless::{PortId, Refused, Released, Switch};
 use port::{FrameView, Port, Slot};
-use units::Instant;
+use units::{Instant, Ticks};
 
 use crate::line::release;
 use crate::peers::Peers;
@@ -10,7 +10,7 @@ use crate::plane::Plane;
 use crate::stages::{Gate, Responder};
 use crate::taps::Taps;
 
-impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
+impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// Where captures begin: from now on frames are copied.
     pub fn taps_or_new(&mut self) -> &mut Taps {
         let Self { switch, taps, .. } = self;

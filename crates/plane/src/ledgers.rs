@@ -6,14 +6,14 @@ use datapath::Network;
 use lossless::{Account, Books, PortId};
 use model::{ClassStatus, LedgerStatus, Ledgers};
 use port::Port;
-use units::{Class, Instant};
+use units::{Class, Instant, Ticks};
 
 use crate::line::owner_of;
 use crate::peers::Peers;
 use crate::plane::Plane;
 use crate::stages::{Gate, Responder};
 
-impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
+impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// The ledgers of a port's ingress, and how many bytes they are about.
     pub fn ingress_ledgers(&self, id: PortId) -> (Ledgers, u64) {
         self.ledgers(|class| self.switch.ingress_account(id, class))
@@ -39,6 +39,12 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// is in it.
     pub fn forget_network(&mut self, network: Network) {
         self.switch.forget_owner(owner_of(network));
+        self.booking.forget(network);
+    }
+
+    /// How many frames were delivered of a port's sender.
+    pub(crate) fn delivered(&self, id: PortId) -> u64 {
+        Class::all().map(|class| self.switch.ingress_account(id, class).delivered).sum()
     }
 
     fn ledgers<'a>(&self, account: impl Fn(Class) -> &'a Account) -> (Ledgers, u64) {

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod booking;
 mod captures;
 mod divert;
 mod filter;
@@ -25,14 +26,18 @@ mod peers;
 mod plane;
 mod receive;
 mod retag;
+mod sharing;
 mod stages;
 pub mod taps;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod transmit;
 mod uplink;
 
+pub use booking::{ThreadUse, Work};
 pub use ledgers::ledger;
 pub use peers::{Arrival, Event, Leaving, NoPeers, Peers, Senders, Sent};
 pub use plane::{PERMITS, Plane};
+pub use sharing::ThreadTerms;
 pub use stages::{Clearance, Gate, Intercepted, NoGate, NoResponder, Responder};

@@ -20,13 +20,15 @@ use lossless::{
     Defect, Limits, PortConfig, PortId, PortSet, Reason, Settings, Shaping, Switch, TooManyPorts,
 };
 use port::{Port, PortError, Slot};
-use units::{Gcra, Instant};
+use units::{Gcra, Instant, NoTicks, Ticks};
 
 use crate::audit::Audit;
+use crate::booking::{Booking, Work};
 use crate::divert::Diversions;
 use crate::line::{End, Line, Lines, Round, owner_of};
 use crate::peers::{NoPeers, Peers};
 use crate::retag::Retagged;
+use crate::sharing::Sharing;
 use crate::stages::{Gate, NoGate, NoResponder, Responder};
 use crate::taps::Taps;
 
@@ -48,8 +50,8 @@ pub(crate) struct Armed {
 }
 
 /// Ports, far hosts, and the switch between them: devices of type `P`, peers of type `F`, and the
-/// stages `R` at their ingress and `G` at their egress.
-pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate> {
+/// stages `R` at their ingress and `G` at their egress. `T` counts the time that visits take.
+pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate, T = NoTicks> {
     /// Decides where frames go.
     pub(crate) datapath: Datapath,
     /// Queues them.
@@ -88,6 +90,10 @@ pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate> {
     pub(crate) retagged: Retagged,
     /// Captures, if there are any.
     pub(crate) taps: Option<Box<Taps>>,
+    /// Whose the thread's time was.
+    pub(crate) booking: Booking<T>,
+    /// Whose turn it is, where networks share the thread on terms.
+    pub(crate) sharing: Option<Box<Sharing>>,
 }
 
 impl<P: Port> Plane<P> {
@@ -97,7 +103,7 @@ impl<P: Port> Plane<P> {
     }
 }
 
-impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
+impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// A plane without ports.
     pub fn with_stages(
         settings: Settings,
@@ -127,6 +133,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             audit: Audit::default(),
             retagged: Retagged::default(),
             taps: None,
+            booking: Booking::default(),
+            sharing: None,
         }
     }
 
@@ -156,8 +164,13 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         }
         self.switch.set_owner(id, owner_of(network));
         let round = Round::default();
+        let is_far = matches!(end, End::Uplink(_));
         let line = Line { id, end, network, muted: false, pace: None, failed: None, round };
         self.lines[id.index()] = Some(Box::new(line));
+        self.booking.open(id);
+        if let Some(sharing) = &mut self.sharing {
+            sharing.open(id, (!is_far).then_some(network));
+        }
         self.rx_ready.insert(id);
         self.needs_flush.insert(id);
     }
@@ -170,12 +183,14 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
     pub fn detach(&mut self, now: Instant, id: PortId) -> P {
         assert!(self.uplink != Some(id), "port {} is the uplink", id.index());
         self.forget_sender(now, id);
+        self.booking.close(id, self.line(id).network, self.delivered(id));
         let mut gone = Vec::new();
         self.switch.detach(now, id, |released| gone.push(released));
         self.datapath.detach(id);
         self.release_all(now, gone);
         // Its number may soon be another port's: nothing of it may stay.
         self.diversions.forget(id);
+        self.sharing.iter_mut().for_each(|sharing| sharing.close(id));
         let Self { rx_ready, unarmed, armed, doubtful, needs_flush, paced, tx_blocked, .. } = self;
         let [armed, doubtful] =
             [armed, doubtful].map(|Armed { ingress, egress }| [ingress, egress]);
@@ -436,41 +451,61 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
 
     /// Visits every port that may have something to do. Returns whether a frame moved, or may move
     /// in the next turn already.
+    ///
+    /// Where networks [share the thread](Self::share_thread) it visits as many as have their turn
+    /// in a while.
     pub fn turn(&mut self, now: Instant) -> bool {
-        match self.taps {
-            None => self.turn_as::<false>(now),
-            Some(_) => self.turn_as::<true>(now),
+        match (&self.taps, &self.sharing) {
+            (None, None) => self.turn_as::<false>(now),
+            (Some(_), None) => self.turn_as::<true>(now),
+            (_, Some(_)) => self.turn_of_shares(now),
         }
     }
 
-    /// A turn that captures frames, or one that is compiled without captures.
-    fn turn_as<const TAPPED: bool>(&mut self, now: Instant) -> bool {
+    #[cold]
+    fn turn_of_shares(&mut self, now: Instant) -> bool {
+        let Some(mut sharing) = self.sharing.take() else { return false };
+        let moved = self.turn_shared(now, &mut sharing);
+        self.sharing = Some(sharing);
+        moved
+    }
+
+    /// A turn whose visits are watched, by captures of frames, or one that is compiled without.
+    fn turn_as<const WATCHED: bool>(&mut self, now: Instant) -> bool {
         let mut moved = false;
         self.is_asking = false;
         self.tx_blocked = PortSet::default();
         moved |= self.handle_peer_events(now);
+        self.booking.worked(Work::Control);
         for id in self.rx_ready.iter() {
-            moved |= if self.uplink == Some(id) {
-                self.receive_uplink(now, id)
+            if self.uplink == Some(id) {
+                moved |= self.receive_uplink(now, id);
+                self.booking.worked(Work::Arrivals);
             } else {
-                self.receive::<TAPPED>(now, id)
-            };
+                moved |= self.receive::<WATCHED>(now, id);
+                self.booking.visited(id);
+            }
         }
         let mut delivered = false;
         for id in self.switch.pending().iter() {
             if self.uplink == Some(id) {
                 moved |= self.send_to_peers(now, id);
+                self.booking.worked(Work::Departures);
             } else {
-                delivered |= self.transmit::<TAPPED>(now, id);
+                delivered |= self.transmit::<WATCHED>(now, id);
+                self.booking.visited(id);
             }
         }
         moved |= delivered;
         self.transmit_own(now);
+        self.booking.worked(Work::Control);
         for id in self.needs_flush.iter() {
             if self.uplink == Some(id) {
                 moved |= self.maintain_peers(now, id, delivered);
+                self.booking.worked(Work::Departures);
             } else {
                 self.flush(id);
+                self.booking.visited(id);
             }
         }
         // Who was asked about before something moved, or before its owner slept, is asked about

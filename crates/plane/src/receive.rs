@@ -5,7 +5,7 @@ use std::cell::Cell;
 use datapath::{Decision, Network, Verdict, Visit};
 use lossless::{Destination, Offered, PortId, Reason, Refusal, Size};
 use port::{FrameView, Left, Port, Slot};
-use units::Instant;
+use units::{Instant, Ticks};
 use wire::ethernet::Peek;
 
 use crate::captures::show_refused;
@@ -22,12 +22,12 @@ const LONGEST_REPORT: usize = 1522;
 /// others.
 const MOST_COPIES: u32 = 64;
 
-impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
+impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// Receives what a device has, as far as the switch has room for it.
     // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the
     // processor's registers.
     #[inline(never)]
-    pub(crate) fn receive<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
+    pub(crate) fn receive<const WATCHED: bool>(&mut self, now: Instant, id: PortId) -> bool {
         let Self {
             datapath,
             switch,
@@ -42,6 +42,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             refused,
             diversions,
             taps,
+            booking,
             ..
         } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
@@ -75,7 +76,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             moved = true;
             let (bytes, frames) = view.on_wire();
             taken.set(bytes);
-            let mut taps = if TAPPED { taps.as_deref_mut() } else { None };
+            let mut taps = if WATCHED { taps.as_deref_mut() } else { None };
             let Some(header) = wire::ethernet::peek(view.bytes) else {
                 visit.refuse(decisions.default_class(), bytes as u32, Refusal::MALFORMED);
                 refused.push(slot);
@@ -137,14 +138,25 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         };
         let End::Device(device) = end else { unreachable!("the uplink is known") };
         let received = loop {
-            // One at a time, as long as their sender's token bucket is not in debt.
-            let burst = if pace.is_some() { 1 } else { most };
+            // One at a time, as long as their sender's token bucket is not in debt. Where a visit
+            // may take only so long, a few at a time.
+            let burst = match pace {
+                Some(_) => 1,
+                None if WATCHED && booking.is_bounded() => most.min(device.frames_a_look()),
+                None => most,
+            };
             taken.set(0);
             let left = device.receive(burst as usize, &mut arrived);
-            let Some(pace) = pace else { break left };
-            pace.take(now, taken.get() as u64);
             most -= burst;
-            if !matches!(left, Ok(Left::More)) || most == 0 || pace.ready_at() > now {
+            let is_held = pace.as_mut().is_some_and(|pace| {
+                pace.take(now, taken.get() as u64);
+                pace.ready_at() > now
+            });
+            if most == 0
+                || is_held
+                || !matches!(left, Ok(Left::More))
+                || WATCHED && booking.is_over()
+            {
                 break left;
             }
         };
@@ -160,7 +172,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             }
             Err(error) => line.failed = Some(error),
         }
-        if TAPPED && let Some(taps) = taps {
+        if WATCHED && let Some(taps) = taps {
             show_refused(now, switch, taps, |_, slot| line.end.frame(slot));
         }
         for slot in refused.drain(..) {

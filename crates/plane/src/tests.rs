@@ -12,6 +12,8 @@ use units::{Instant, Mac, Rate, Span};
 use wire::ethernet::{self, Peek};
 use zerocopy::IntoBytes;
 
+mod sharing;
+
 use crate::plane::BURST;
 use crate::{Clearance, Gate, NoPeers, NoResponder, Plane};
 

@@ -3,7 +3,7 @@
 use datapath::Datapath;
 use lossless::{Flow, Head, PortId, Reason, Refusal, Released};
 use port::{FrameView, Like, Port, Slot, Taken};
-use units::{Instant, Span};
+use units::{Instant, Span, Ticks};
 
 use crate::line::{End, Line, release};
 use crate::peers::Peers;
@@ -22,19 +22,19 @@ const MOST_ASKED: usize = 16;
 /// takes.
 const A_WHILE: Span = Span::from_millis(20);
 
-impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
+impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// Transmits what waits for a receiver, as far as it takes it: first parked flows that may go
     /// now.
     #[inline(never)]
-    pub(crate) fn transmit<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
+    pub(crate) fn transmit<const WATCHED: bool>(&mut self, now: Instant, id: PortId) -> bool {
         // For the visit, the receiver's line leaves its place: so every sender's can be borrowed
         // beside it.
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         let mut moved = false;
         if self.switch.flows(id).len() > 0 {
-            moved |= self.transmit_aside::<TAPPED>(now, id, &mut line);
+            moved |= self.transmit_aside::<WATCHED>(now, id, &mut line);
         }
-        moved |= self.transmit_to_device::<TAPPED>(now, id, &mut line, None);
+        moved |= self.transmit_to_device::<WATCHED>(now, id, &mut line, None);
         // Before anybody's flush, and before a peer acknowledges: the sender of a frame may forget
         // it then.
         if moved
@@ -52,7 +52,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// behind them: thousands of sockets that nobody reads are not to cost each visit as many
     /// questions.
     #[inline(never)]
-    fn transmit_aside<const TAPPED: bool>(
+    fn transmit_aside<const WATCHED: bool>(
         &mut self,
         now: Instant,
         id: PortId,
@@ -65,20 +65,22 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         let mut flows = [Flow(0); MOST_ASKED];
         let next = self.switch.flows_from(id, line.round.next);
         flows.iter_mut().zip(next).for_each(|(place, flow)| *place = flow);
-        let asked = &flows[..count.min(MOST_ASKED)];
         let mut moved = false;
-        for flow in asked {
-            moved |= self.transmit_to_device::<TAPPED>(now, id, line, Some(*flow));
+        for flow in &flows[..count.min(MOST_ASKED)] {
+            moved |= self.transmit_to_device::<WATCHED>(now, id, line, Some(*flow));
             line.round.next = Flow(flow.0.wrapping_add(1));
+            line.round.left = line.round.left.saturating_sub(1);
+            if WATCHED && self.booking.is_over() {
+                break;
+            }
         }
-        line.round.left = line.round.left.saturating_sub(asked.len());
         self.is_asking |= line.round.left > 0;
         moved
     }
 
     /// Transmits the frames of one parked flow, or those of the queue.
     #[inline(always)]
-    fn transmit_to_device<const TAPPED: bool>(
+    fn transmit_to_device<const WATCHED: bool>(
         &mut self,
         now: Instant,
         id: PortId,
@@ -95,6 +97,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             diversions,
             taps,
             retagged,
+            booking,
             ..
         } = self;
         let retags = datapath.retags();
@@ -106,6 +109,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         // in one turn is to go in it.
         let (mut done, mut copies) = (0, 0);
         let shift = line.device().burst_shift();
+        let look = if WATCHED { line.device().frames_a_look() } else { 0 };
         let mut last = id;
         while done < BURST {
             let head = match parked {
@@ -120,7 +124,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
             let source =
                 source.expect("a frame leaves by another port than it came, which is attached");
             let mut frame = source.end.frame(head.frame());
-            let taps = if TAPPED { taps.as_deref_mut() } else { None };
+            let taps = if WATCHED { taps.as_deref_mut() } else { None };
             if frame.bytes.is_empty() {
                 if let Some(taps) = taps {
                     taps.refuse(now, ingress, Some(id), Reason::Withdrawn, &frame);
@@ -197,6 +201,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 }
             }
             *if is_copy { &mut copies } else { &mut done } += cost;
+            if WATCHED && (done + copies) % look == 0 && booking.is_over() {
+                break;
+            }
         }
         let moved = done + copies > 0;
         if moved {

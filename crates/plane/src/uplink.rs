@@ -13,7 +13,7 @@ use lossless::{
 };
 use port::Port;
 use shares::Terms;
-use units::{Class, Instant};
+use units::{Class, Instant, Ticks};
 use wire::ethernet::Tag;
 
 use crate::captures::show_refused;
@@ -27,7 +27,10 @@ use crate::taps::Taps;
 /// The most frames from far hosts, and for them, in one visit: there may be many.
 const AT_ONCE: u32 = 4 * BURST;
 
-impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
+/// After how many of those a visit that may take only so long looks at its time again.
+const A_LOOK: u32 = 8;
+
+impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// Attaches the far hosts. They are members of every network that is
     /// [declared](datapath::Datapath::declare).
     ///
@@ -102,7 +105,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
 
     /// Receives what has arrived from far hosts, as far as the switch has room.
     pub(crate) fn receive_uplink(&mut self, now: Instant, id: PortId) -> bool {
-        let Self { datapath, switch, lines, rx_ready, needs_flush, turned_away, taps, .. } = self;
+        let Self {
+            datapath, switch, lines, rx_ready, needs_flush, turned_away, taps, booking, ..
+        } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
         if line.muted {
             // Far hosts keep what is not received, and send it to the next switch.
@@ -116,9 +121,13 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
         let mut visit = switch.arrivals(now, id);
         let mut received = 0;
         while received < most
+            && !(received.is_multiple_of(A_LOOK) && received > 0 && booking.is_over())
             && let Some((slot, arrival)) = peers.poll_arrival()
         {
             received += 1;
+            if let Some(network) = arrival.network {
+                booking.arrivals.note(network);
+            }
             let view = peers.frame(slot);
             let Some(mut header) = wire::ethernet::peek(view.bytes) else {
                 let class = decisions.default_class();
@@ -196,13 +205,13 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
     }
 
     fn send_flows(&mut self, now: Instant, id: PortId, line: &mut Line<P, F>) -> bool {
-        let Self { switch, lines, needs_flush, taps, .. } = self;
+        let Self { switch, lines, needs_flush, taps, booking, .. } = self;
         let peers = line.peers();
         let mut visit = switch.departures(now, id);
         let mut has_sent = false;
         // Those that have to wait count as well: each costs a look.
-        for _ in 0..AT_ONCE {
-            if peers.busy_until().is_some() {
+        for number in 1..=AT_ONCE {
+            if peers.busy_until().is_some() || number.is_multiple_of(A_LOOK) && booking.is_over() {
                 break;
             }
             let Some(head) = visit.flow_head() else { break };
@@ -234,6 +243,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate> Plane<P, F, R, G> {
                 }
             };
             has_sent = true;
+            booking.departures.note(leaving.network);
             if let Some((frame, refused)) = released {
                 source.end.release(frame, refused);
                 needs_flush.insert(port);

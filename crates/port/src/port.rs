@@ -89,6 +89,13 @@ pub trait Port {
         u32::BITS - 1
     }
 
+    /// After how many frames a visit that may take only so long looks at its time again: fewer
+    /// where one of them costs much.
+    #[inline]
+    fn frames_a_look(&self) -> u32 {
+        16
+    }
+
     /// Whether so much of this port's memory is used up that its sender may soon be held back.
     fn is_crowded(&self) -> bool {
         false

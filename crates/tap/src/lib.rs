@@ -358,6 +358,11 @@ impl Port for TapPort {
     }
 
     #[inline]
+    fn frames_a_look(&self) -> u32 {
+        1
+    }
+
+    #[inline]
     fn burst_shift(&self) -> u32 {
         (BURST_BYTES / port::BURST).ilog2()
     }

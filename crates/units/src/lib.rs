@@ -25,6 +25,7 @@ mod rate;
 mod rng;
 mod rtt;
 mod size;
+mod ticks;
 mod time;
 mod word;
 
@@ -39,6 +40,7 @@ pub use rate::Rate;
 pub use rng::Rng;
 pub use rtt::RttEstimate;
 pub use size::Bytes;
+pub use ticks::{NoTicks, Ticks};
 pub use time::{Instant, Span};
 pub use word::ParseUnitError;
 #[cfg(feature = "serde")]

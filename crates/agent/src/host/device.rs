@@ -150,6 +150,15 @@ impl Port for Device {
     }
 
     #[inline]
+    fn frames_a_look(&self) -> u32 {
+        match self {
+            Tap(port) => port.frames_a_look(),
+            Vhost(port) => port.frames_a_look(),
+            Away => 1,
+        }
+    }
+
+    #[inline]
     fn burst_shift(&self) -> u32 {
         match self {
             Tap(port) => port.burst_shift(),

@@ -1,5 +1,6 @@
 //! The plane of a host: which devices, far hosts and stages it has.
 
+use kernel::cycles::Counter;
 use overlay::Overlay;
 use plane::Plane;
 
@@ -8,4 +9,4 @@ use super::gate::HostGate;
 use super::responder::HostResponder;
 
 /// The plane of a host.
-pub type HostPlane = Plane<Device, Overlay, HostResponder, HostGate>;
+pub type HostPlane = Plane<Device, Overlay, HostResponder, HostGate, Counter>;

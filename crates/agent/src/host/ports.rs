@@ -293,6 +293,7 @@ impl Host {
     fn note(&mut self, port: Attached) {
         let place = self.find(&port.spec.name).expect_err("its name was free, and kept for it");
         self.attached.insert(place, port);
+        self.share_thread();
     }
 
     /// Takes ports down whose containers were deleted.
@@ -510,6 +511,7 @@ impl Host {
             self.store.forget(&store::name(&spec.name));
         }
         self.release_network(&spec);
+        self.share_thread();
         tracing::info!(port = %spec.name, "port detached");
         let ended = move |ended: Result<(), PortError>| {
             reply(ended.map(|()| status).map_err(DetachError::from));

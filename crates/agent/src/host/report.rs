@@ -7,6 +7,7 @@ use datapath::Flap;
 use lossless::{Aside, Books, PortId};
 use model::{
     HeldSocket, NetworkName, NetworkStatus, PausedBy, PortName, PortSpec, PortState, PortStatus,
+    ThreadUse,
 };
 use units::Instant;
 
@@ -81,8 +82,14 @@ pub fn port(
     }
 }
 
-/// What a network's ports have done, and how much memory its frames from other hosts take up.
-pub fn network(name: &NetworkName, books: Books, memory_bytes: u64) -> NetworkStatus {
+/// What a network's ports have done, how much memory its frames from other hosts take up, and what
+/// it has had of the thread.
+pub fn network(
+    name: &NetworkName,
+    books: Books,
+    memory_bytes: u64,
+    thread: ThreadUse,
+) -> NetworkStatus {
     let Books { ports, ingress, egress, paused } = books;
     NetworkStatus {
         name: name.clone(),
@@ -93,6 +100,7 @@ pub fn network(name: &NetworkName, books: Books, memory_bytes: u64) -> NetworkSt
         egress_bytes: egress.bytes,
         paused,
         memory_bytes,
+        thread,
     }
 }
 

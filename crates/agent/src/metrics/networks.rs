@@ -43,7 +43,25 @@ pub fn encode(networks: &[NetworkStatus], page: &mut Page<'_>) -> fmt::Result {
     page.gauge("network_memory", help, Some(Unit::Bytes), memory)?;
     let paused = networks.iter().map(|it| (name(it), it.paused.as_secs_f64()));
     let help = "Time that a network's senders were paused, added up.";
-    page.counter("network_senders_paused", help, Some(Unit::Seconds), paused)
+    page.counter("network_senders_paused", help, Some(Unit::Seconds), paused)?;
+    encode_thread(networks, page)
+}
+
+/// What they have had of the switch's thread.
+fn encode_thread(networks: &[NetworkStatus], page: &mut Page<'_>) -> fmt::Result {
+    let uses = || networks.iter().map(|it| (name(it), &it.thread));
+    let used = uses().map(|(labels, it)| (labels, it.used_ns as f64 / 1e9));
+    let help = "Time of the switch's thread that a network has had.";
+    page.counter("network_thread", help, Some(Unit::Seconds), used)?;
+    let frames = uses().map(|(labels, it)| (labels, it.frames));
+    let help = "Frames of a network's machines that were delivered, or that came from other hosts.";
+    page.counter("network_thread_frames", help, None, frames)?;
+    let promised = uses().filter_map(|(labels, it)| Some((labels, i64::from(it.min_packets?))));
+    let help = "Frames a second that a network is promised.";
+    page.gauge("network_min_packets", help, None, promised)?;
+    let longest = uses().map(|(labels, it)| (labels, it.longest_visit_us as f64 / 1e6));
+    let help = "The longest visit to a network's ports in the last 10 to 20 s.";
+    page.gauge("network_longest_visit", help, Some(Unit::Seconds), longest)
 }
 
 /// Each direction of each network.
@@ -66,7 +84,7 @@ fn directed(network: &NetworkStatus, direction: &str) -> Labels {
 mod tests {
     use std::collections::BTreeMap;
 
-    use model::{AgentStatus, NetworkName};
+    use model::{AgentStatus, NetworkName, ThreadUse};
     use units::Span;
 
     use crate::metrics::{Format, peers, render};
@@ -90,6 +108,14 @@ mod tests {
             egress_bytes: 7,
             paused: Span::from_millis(1500),
             memory_bytes: 8,
+            thread: ThreadUse {
+                min_packets: Some(50_000),
+                used_ns: 3_000_000_000,
+                used_ns_per_second: 4,
+                frames: 5,
+                frames_per_second: 6,
+                longest_visit_us: 7,
+            },
         }];
         let page = render(AgentStatus { networks, ..peers::tests::agent() }, Format::OpenMetrics);
         for line in [
@@ -101,6 +127,10 @@ mod tests {
             "zovn_network_held_frames{network=\"blue\",direction=\"egress\"} 2",
             "zovn_network_memory_bytes{network=\"blue\"} 8",
             "zovn_network_senders_paused_seconds_total{network=\"blue\"} 1.5",
+            "zovn_network_thread_seconds_total{network=\"blue\"} 3.0",
+            "zovn_network_thread_frames_total{network=\"blue\"} 5",
+            "zovn_network_min_packets{network=\"blue\"} 50000",
+            "zovn_network_longest_visit_seconds{network=\"blue\"} 0.000007",
         ] {
             assert!(page.contains(&format!("{line}\n")), "{line} is not in {page}");
         }

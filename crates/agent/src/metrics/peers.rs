@@ -354,6 +354,7 @@ pub(super) mod tests {
             busy_ns: 0,
             turns: 0,
             empty_turns: 0,
+            thread: model::ThreadStatus::default(),
             udp_gate: GateStatus::On,
             ports: Vec::new(),
             networks: Vec::new(),

@@ -62,8 +62,8 @@ impl Handle {
         networks: Vec<NetworkSpec>,
     ) -> Result<Result<Generation, ReplaceError>, Stopped> {
         // What is wrong by itself is so in every generation: it is told before any is asked for.
-        let networks = match Networks::new(networks, self.shared.vtep.clone(), self.shared.capacity)
-        {
+        let (vtep, capacity) = (self.shared.vtep.clone(), self.shared.capacity.clone());
+        let networks = match Networks::new(networks, vtep, capacity) {
             Ok(networks) => networks,
             Err(error) => return Ok(Err(error.into())),
         };

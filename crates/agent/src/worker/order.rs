@@ -17,7 +17,7 @@ use crate::host::{
     AttachError, CaptureError, ChangeError, DetachError, Ending, Proof, TraceError, UplinkError,
 };
 use crate::journal::Journal;
-use crate::networks::Networks;
+use crate::networks::{Capacity, Networks};
 
 /// What both sides see.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Shared {
     /// The host's own address in the underlay.
     pub vtep: Option<VtepList>,
     /// What the host has for networks.
-    pub capacity: admission::Host,
+    pub capacity: Capacity,
     /// How many turns the thread has taken.
     pub turns: AtomicU64,
     /// The far hosts that the thread knows, and what it was told of networks.

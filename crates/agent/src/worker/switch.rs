@@ -115,10 +115,11 @@ impl Switch {
         orders: mpsc::Receiver<Order>,
         shared: Arc<Shared>,
     ) -> Result<Self, StartError> {
-        let networks =
-            Networks::new(config.networks.clone(), config.vtep().cloned(), shared.capacity)?;
+        let capacity = shared.capacity.clone();
+        let frame = capacity.frame().clone();
+        let networks = Networks::new(config.networks.clone(), config.vtep().cloned(), capacity)?;
         let journal = shared.journal.clone();
-        let mut host = Host::new(&config.agent, config.uplink.as_ref(), store, journal)?;
+        let mut host = Host::new(&config.agent, config.uplink.as_ref(), store, journal, frame)?;
         // What the file says of a port counts.
         let mut kept = shared.journal.ports();
         kept.retain(|port| config.ports.iter().all(|declared| declared.name != port.name));

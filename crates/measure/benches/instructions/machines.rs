@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use lossless::{ClassKind, Classes, PortConfig, Settings};
-use plane::Plane;
+use measure::memory::Cycles;
+use plane::{NoGate, NoPeers, NoResponder, Plane};
 use units::{Instant, Mac};
 use vhost::nic::{Nic, NicConfig};
 use vhost::port::{Link, Mode, VhostConfig, VhostPort};
@@ -22,7 +23,7 @@ const RING: u16 = 256;
 
 /// A machine that sends to another, to be driven a round at a time.
 pub struct Machines {
-    plane: Plane<VhostPort>,
+    plane: Plane<VhostPort, NoPeers, NoResponder, NoGate, Cycles>,
     sender: Nic,
     receiver: Nic,
 }
@@ -36,7 +37,8 @@ impl Machines {
     /// If the machine that this runs on does not have what they need.
     pub fn new(kind: ClassKind, size: u32, directory: &Path) -> Self {
         let switch = Settings { classes: Classes::all(kind), ..Settings::default() };
-        let mut plane = Plane::new(switch, datapath::Settings::default());
+        let mut plane =
+            Plane::with_stages(switch, datapath::Settings::default(), NoResponder, NoGate);
         let mut attach = |number: u32| {
             let socket = directory.join(format!("{number}.sock"));
             let config = VhostConfig {

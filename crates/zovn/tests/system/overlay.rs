@@ -10,6 +10,7 @@ mod lives;
 mod memory;
 mod mtu;
 pub mod numbered;
+mod packets;
 mod rate;
 mod reach;
 mod repeated;
