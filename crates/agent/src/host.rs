@@ -270,6 +270,9 @@ impl Host {
         if protection.is_none() {
             tracing::warn!("{}", overlay::UNPROTECTED);
         }
+        if uplink.is_uncredited() {
+            tracing::warn!("{}", overlay::UNCREDITED);
+        }
         let keys = protection.as_ref().map(|protection| protection.keys.clone());
         let monitor = |vtep, seed| {
             let monitor = BfdMonitor::new(uplink, keys.clone(), vtep, seed);
@@ -415,7 +418,7 @@ impl Host {
         let responder = plane.responder().status();
         let uplink = |port| {
             let ledgers = [plane.ingress_ledgers(port).0, plane.egress_ledgers(port).0];
-            let mut status = plane.peers()?.status(ledgers, responder);
+            let mut status = plane.peers()?.status(now, ledgers, responder);
             status.notes.extend(self.interfaces.iter().flat_map(Interfaces::notes));
             let shares = self.shares.as_ref();
             status.sharing = shares.map(|shares| shares.status(now, plane, &self.numbers));
@@ -771,6 +774,7 @@ fn waiting(uplink: &Uplink) -> UplinkStatus {
         pause_frames: Vec::new(),
         shaping: Vec::new(),
         sharing: None,
+        downlinks: Vec::new(),
         responder: ResponderStatus::default(),
         ingress: Ledgers::default(),
         egress: Ledgers::default(),

@@ -52,9 +52,9 @@ pub use network::{
     NetworkSpec, ShareFault, VNIS, check_networks,
 };
 pub use overlay::{
-    BfdState, BfdStatus, ChannelStatus, InterfaceState, InterfaceStatus, LargeSegments,
-    NetworkShareStatus, PathStatus, PauseFramesStatus, PeerState, PeerStatus, ProtectionStatus,
-    ResponderStatus, SessionStatus, ShapingStatus, SharingStatus, UplinkStatus,
+    BfdState, BfdStatus, ChannelStatus, DownlinkStatus, InterfaceState, InterfaceStatus,
+    LargeSegments, NetworkShareStatus, PathStatus, PauseFramesStatus, PeerState, PeerStatus,
+    ProtectionStatus, ResponderStatus, SessionStatus, ShapingStatus, SharingStatus, UplinkStatus,
 };
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec,

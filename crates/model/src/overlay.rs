@@ -40,6 +40,9 @@ pub struct UplinkStatus {
     /// How networks share the uplinks, if `rate` is declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharing: Option<SharingStatus>,
+    /// How what arrives at each uplink is shared, if `rate` is declared and far hosts wait for
+    /// credit.
+    pub downlinks: Vec<DownlinkStatus>,
     /// What the switch's own ARP, ND and path MTU responder did.
     pub responder: ResponderStatus,
     /// The ledgers of frames received from all peers.
@@ -162,6 +165,35 @@ pub struct NetworkShareStatus {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "120ms"))]
     pub waited: Span,
+    /// Bytes that far hosts were granted to send here, with what tunnels and the link put around
+    /// frames. 0 where far hosts do not wait for credit.
+    #[serde(default)]
+    pub granted_bytes: u64,
+    /// The part of these that was granted within `min`.
+    #[serde(default)]
+    pub granted_guaranteed_bytes: u64,
+}
+
+/// How credit is granted to far hosts, so that what they send here together fits the uplink's link.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DownlinkStatus {
+    /// This host's tunnel address at the link.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.1"))]
+    pub vtep: IpAddr,
+    /// Whether so much arrives, or so many send, that credit is granted in turn.
+    pub is_contended: bool,
+    /// How often that began.
+    pub contentions: u64,
+    /// Credit that was granted and is likely to be used soon, in bytes.
+    pub outstanding_bytes: u64,
+    /// Streams that use their credit, or wait for more.
+    pub active_streams: u32,
+    /// Streams that have credit and do not use it: their senders send less than they might.
+    pub resting_streams: u32,
+    /// How long it takes from a grant until what is sent by it arrives.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "120us"))]
+    pub round_trip: Span,
 }
 
 /// What an uplink's link is given at most, so that nothing waits below the switch.

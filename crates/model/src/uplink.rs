@@ -167,6 +167,17 @@ impl Uplink {
         !self.retransmit.is_empty() || !self.credit.is_empty()
     }
 
+    /// Whether the uplinks' networks share what arrives: far hosts wait for credit, and there is a
+    /// rate that it is granted by.
+    pub fn shares_downlinks(&self) -> bool {
+        self.rate.is_some() && self.encapsulation.has_sessions() && !self.credit.is_empty()
+    }
+
+    /// Whether networks share uplinks, and other hosts may send some class here without credit.
+    pub fn is_uncredited(&self) -> bool {
+        self.rate.is_some() && !(self.shares_downlinks() && self.credit.others().is_empty())
+    }
+
     /// Validates the declaration by itself.
     ///
     /// # Errors

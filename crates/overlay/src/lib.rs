@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod downlinks;
 mod error;
 mod ledger;
 mod link;
@@ -35,7 +36,7 @@ mod trunk;
 pub use error::OpenError;
 pub use link::Link;
 pub use monitor::Monitor;
-pub use overlay::{Outline, Overlay, Protection, UNPROTECTED};
+pub use overlay::{Outline, Overlay, Protection, UNCREDITED, UNPROTECTED};
 pub use slots::MEMORY;
 pub use topology::{Delta, Topology};
 pub use trunk::{Form, Outlook, REASONS, SessionOutlook, Trunk};

@@ -18,8 +18,8 @@ use datapath::{Declared, Network, Peer, Remote};
 use kernel::clock;
 use lossless::{Classes, Flow, PortId, Switch};
 use model::{
-    Ledgers, NetworkName, PeerState, PeerStatus, ProtectionStatus, ResponderStatus, TunnelMode,
-    Uplink, UplinkStatus, VtepList,
+    DownlinkStatus, Ledgers, NetworkName, PeerState, PeerStatus, ProtectionStatus, ResponderStatus,
+    TunnelMode, Uplink, UplinkStatus, VtepList,
 };
 use plane::taps::{Direction, Taps};
 use plane::{Event, Leaving};
@@ -27,13 +27,16 @@ use port::Slot;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use seal::{Channel, Ends, Keys, Mode, Pace};
+use shares::Terms;
 use tunnel::SessionConfig;
+use tunnel::grants::{Grant, Granted, Sharing};
 use tunnel::outer::{Encapsulation, Received, Refusal};
 use underlay::{self, Transport};
 use units::{ClassMap, Instant, Span};
 use wire::ip::{Version, protocol};
 use wire::{geneve, udp, vxlan};
 
+use crate::downlinks::Downlinks;
 use crate::error::OpenError;
 use crate::link::Link;
 use crate::monitor::Monitor;
@@ -55,6 +58,9 @@ const FAREWELL: Span = Span::from_millis(100);
 
 /// What an operator is told where no key is declared.
 pub const UNPROTECTED: &str = "tunnels are neither authenticated nor encrypted: whoever is in the underlay can read and forge what they carry; declare `key` in [uplink]";
+
+/// What an operator is told where networks share an uplink, and far hosts need no credit to send.
+pub const UNCREDITED: &str = "nothing holds back what other hosts send here, as it needs no credit: what networks are promised holds of what leaves this host, not of what arrives";
 
 /// What protects a host's tunnels from others in the underlay.
 #[derive(Clone, Debug)]
@@ -136,6 +142,11 @@ impl Overlay {
             shared: Shared {
                 slots: Slots::new(FRAMES),
                 networks: Networks::default(),
+                downlinks: Downlinks::new(
+                    uplink.rate.filter(|_| uplink.shares_downlinks()),
+                    uplink.vtep.iter().count(),
+                    around_datagrams(uplink, encapsulation),
+                ),
                 scratch: Vec::new(),
                 cut: Vec::new(),
                 events: VecDeque::new(),
@@ -167,7 +178,8 @@ impl Overlay {
             self.senders.retain(|_, peer| !stale.contains(peer));
         }
         for peer in gone {
-            self.table.remove(*peer).expect("who is gone was there");
+            let trunk = self.table.remove(*peer).expect("who is gone was there");
+            self.shared.downlinks.forget(trunk.owner());
             self.inner_mtus.remove(peer);
             let events = &mut self.shared.events;
             events.push_back(Event::Abandoned(peer.flows(), lossless::Refusal::DETACHED));
@@ -214,15 +226,14 @@ impl Overlay {
     /// How many more bytes a frame takes on an uplink's link than in the switch: what tunnels put
     /// around it, and the link's check sequence, preamble and gap.
     pub fn around(&self) -> u32 {
-        let (tunnel, transport) = match self.encapsulation {
-            Encapsulation::Geneve if self.uplink.wants_session() => (trunk::DATA_LEN, 8),
-            Encapsulation::Geneve | Encapsulation::Vxlan => (geneve::Header::LEN, 8),
-            Encapsulation::Nvgre => (8, 0),
-            Encapsulation::Stt => (wire::stt::Header::LEN, 20),
+        let tunnel = match self.encapsulation {
+            Encapsulation::Geneve if self.uplink.wants_session() => trunk::DATA_LEN,
+            Encapsulation::Geneve | Encapsulation::Vxlan => geneve::Header::LEN,
+            Encapsulation::Nvgre => 8,
+            Encapsulation::Stt => wire::stt::Header::LEN,
         };
         let sealed = if self.protection.is_some() { seal::OVERHEAD } else { 0 };
-        let ip = if self.uplink.vtep.first().is_ipv4() { 20 } else { 40 };
-        (underlay::AROUND + 14 + ip + transport + tunnel + sealed) as u32
+        around_datagrams(&self.uplink, self.encapsulation) + (tunnel + sealed) as u32
     }
 
     /// Whether far hosts join frames that go in parts.
@@ -241,11 +252,15 @@ impl Overlay {
         self.inner_mtus.extend(room.map(|(_, inner)| (peer, inner)));
         if let Some(trunk) = self.table.touch(peer) {
             trunk.set_paths(now, paths, room.map(|(most, _)| most));
+            let (owner, most) = (trunk.owner(), trunk.most());
+            self.shared.downlinks.forget(owner);
+            self.shared.downlinks.reach(most);
             return;
         }
         // RFC 791 §3.1 and RFC 8200 §5: what everybody carries.
         let least = if host.is_ipv4() { 576 } else { 1280 };
         let (most, _) = room.unwrap_or_else(|| self.room_of(host, least));
+        self.shared.downlinks.reach(most);
         let config = TrunkConfig {
             host,
             far: host,
@@ -318,8 +333,8 @@ impl Overlay {
         let Uplink { window, unsolicited, in_flight, retransmit, credit, .. } = self.uplink;
         let session = SessionConfig {
             credit,
-            is_granted: false,
-            unsolicited: unsolicited.0 as u32,
+            is_granted: self.shared.downlinks.are_shared(),
+            unsolicited: self.shared.downlinks.unsolicited(unsolicited.0 as u32, most),
             stream_window: window.0 as u32,
             max_in_flight: in_flight.0 as u32,
             max_frames: MOST_KEPT,
@@ -389,7 +404,7 @@ impl Overlay {
         let Self { encapsulation, links, senders, table, shared, unknown_peers, refused, .. } =
             self;
         let (mut came, mut news) = (false, Vec::new());
-        for link in links {
+        for (place, link) in links.iter_mut().enumerate() {
             link.receive(now, |vteps, datagram| {
                 came = true;
                 let underlay::Received { from, ports, traffic_class, payload } = datagram;
@@ -398,6 +413,7 @@ impl Overlay {
                     Outer { direction: Direction::In, vteps, ports, traffic_class, payload }
                         .show(now, taps);
                 }
+                shared.downlinks.arrived(now, place, payload.len(), traffic_class);
                 let peer = senders.get(&from).copied();
                 let Some((peer, trunk)) = peer.and_then(|peer| Some((peer, table.touch(peer)?)))
                 else {
@@ -423,7 +439,31 @@ impl Overlay {
         if !news.is_empty() {
             self.settle(now, news);
         }
+        if came {
+            self.grant(now);
+        }
         came
+    }
+
+    /// Grants credit for the uplinks' links, as far as it is due: the far hosts' trunks report it
+    /// in this turn.
+    pub(crate) fn grant(&mut self, now: Instant) {
+        let Self { table, shared, .. } = self;
+        while let Some(Grant { stream: (owner, stream), limit }) = shared.downlinks.next(now) {
+            if let Some(trunk) = table.touch(owner.peer).filter(|trunk| trunk.owner() == owner) {
+                trunk.grant(stream, limit);
+            }
+        }
+    }
+
+    /// Gives a network terms where networks share what arrives here.
+    pub fn set_terms(&mut self, now: Instant, network: Network, terms: Terms) {
+        self.shared.downlinks.set_terms(now, network, terms);
+    }
+
+    /// What a network's senders on other hosts were granted, if that is shared.
+    pub fn granted(&self, network: Network) -> Option<Granted> {
+        self.shared.downlinks.granted(network)
     }
 
     /// Passes pending datagrams to the kernel. Returns whether it had room for all.
@@ -503,7 +543,11 @@ impl Overlay {
     /// Has trunks use their best paths, after the state of some has changed.
     fn settle(&mut self, now: Instant, peers: impl IntoIterator<Item = Peer>) {
         for peer in peers {
-            self.table.touch(peer).expect("it is known").settle(now);
+            let trunk = self.table.touch(peer).expect("it is known");
+            if trunk.settle(now) {
+                // What arrives by another link shares that.
+                self.shared.downlinks.forget(trunk.owner());
+            }
         }
         if self.obeys_pauses() {
             self.pause_trunks();
@@ -571,9 +615,29 @@ impl Overlay {
         trunks.map(peer).collect()
     }
 
+    /// How what arrives is shared.
+    fn downlinks(&self, now: Instant) -> Vec<DownlinkStatus> {
+        let sharing = self.links.iter().zip(self.shared.downlinks.sharing(now));
+        let status = |(link, it): (&Link, Sharing)| DownlinkStatus {
+            vtep: link.vtep(),
+            is_contended: it.is_contended,
+            contentions: it.contentions,
+            outstanding_bytes: it.outstanding,
+            active_streams: it.active,
+            resting_streams: it.resting,
+            round_trip: it.round_trip,
+        };
+        sharing.map(status).collect()
+    }
+
     /// The state of the tunnels, without the interfaces and the far hosts. `responder` is what the
     /// plane's responder has counted.
-    pub fn status(&self, ledgers: [Ledgers; 2], responder: ResponderStatus) -> UplinkStatus {
+    pub fn status(
+        &self,
+        now: Instant,
+        ledgers: [Ledgers; 2],
+        responder: ResponderStatus,
+    ) -> UplinkStatus {
         let [ingress, egress] = ledgers;
         let counters: Vec<_> = self.links.iter().map(Link::counters).collect();
         let refused = self.refused.iter().map(|(refusal, count)| (refusal.name().into(), *count));
@@ -587,6 +651,7 @@ impl Overlay {
         });
         let mut notes: Vec<_> = self.links.iter().flat_map(|link| link.monitor().notes()).collect();
         notes.extend(protection.is_none().then(|| UNPROTECTED.into()));
+        notes.extend(self.uplink.is_uncredited().then(|| UNCREDITED.into()));
         UplinkStatus {
             vtep: self.uplink.vtep.clone(),
             interfaces: Vec::new(),
@@ -599,6 +664,7 @@ impl Overlay {
             pause_frames: self.links.iter().filter_map(Link::pauses_status).collect(),
             shaping: self.links.iter().filter_map(Link::shaping).collect(),
             sharing: None,
+            downlinks: self.downlinks(now),
             responder,
             ingress,
             egress,
@@ -606,4 +672,15 @@ impl Overlay {
             notes,
         }
     }
+}
+
+/// How many bytes of a link a datagram takes besides its payload.
+fn around_datagrams(uplink: &Uplink, encapsulation: Encapsulation) -> u32 {
+    let transport = match encapsulation {
+        Encapsulation::Geneve | Encapsulation::Vxlan => udp::Header::LEN,
+        Encapsulation::Nvgre => 0,
+        Encapsulation::Stt => 20,
+    };
+    let ip = if uplink.vtep.first().is_ipv4() { 20 } else { 40 };
+    (underlay::AROUND + 14 + ip + transport) as u32
 }

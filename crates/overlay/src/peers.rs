@@ -85,10 +85,13 @@ impl Peers for Overlay {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.table.deadline()
+        self.table.deadline().into_iter().chain(self.shared.downlinks.due()).min()
     }
 
     fn handle_timeouts(&mut self, now: Instant) {
+        if self.shared.downlinks.due().is_some_and(|at| at <= now) {
+            self.grant(now);
+        }
         let Self { table, shared, .. } = self;
         while let Some(trunk) = table.pop_due(now, shared.patience) {
             let peer = trunk.owner().peer;

@@ -7,6 +7,7 @@ use plane::Event;
 use seal::Pace;
 use units::{Class, ClassSet, Dscp, Span};
 
+use crate::downlinks::Downlinks;
 use crate::slots::Slots;
 
 /// What all trunks of a host share.
@@ -15,6 +16,8 @@ pub struct Shared {
     pub slots: Slots,
     /// The networks that tunnels carry.
     pub networks: Networks,
+    /// Credit for the uplinks' links.
+    pub downlinks: Downlinks,
     /// Holds a contiguous copy of a frame that does not lie in one piece.
     pub scratch: Vec<u8>,
     /// Holds a frame that is cut into fragments.

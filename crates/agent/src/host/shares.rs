@@ -35,7 +35,7 @@ impl UplinkShares {
         Some(Self { rate, shares: BTreeMap::new(), promise: Promise::default() })
     }
 
-    /// Gives each network the terms that are declared of it.
+    /// Gives each network the terms that are declared of it, each way.
     pub(super) fn set(
         &mut self,
         now: Instant,
@@ -48,7 +48,11 @@ impl UplinkShares {
         self.shares = shares;
         for (name, network) in numbers.iter() {
             let share = self.shares.get(name).copied().unwrap_or_default();
-            plane.set_terms(now, network, self.terms(&share));
+            let terms = self.terms(&share);
+            plane.set_terms(now, network, terms);
+            if let Some((overlay, _)) = plane.peers_mut() {
+                overlay.set_terms(now, network, terms);
+            }
         }
     }
 
@@ -83,6 +87,8 @@ impl UplinkShares {
         let status = |(name, network): (&NetworkName, Network)| {
             let used = plane.link_use(now, network)?;
             let share = self.shares.get(name).copied().unwrap_or_default();
+            let granted = plane.peers().and_then(|overlay| overlay.granted(network));
+            let granted = granted.unwrap_or_default();
             Some(NetworkShareStatus {
                 network: name.clone(),
                 min: share.min,
@@ -93,6 +99,8 @@ impl UplinkShares {
                 resent_bytes: used.resent_bytes,
                 backlogged: used.backlogged,
                 waited: used.waited,
+                granted_bytes: granted.bytes,
+                granted_guaranteed_bytes: granted.guaranteed_bytes,
             })
         };
         let short = plane.uplink().and_then(|id| plane.switch().link_short(id));

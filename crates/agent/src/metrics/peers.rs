@@ -4,8 +4,9 @@ use std::fmt;
 use std::net::IpAddr;
 
 use model::{
-    BfdState, InterfaceState, LedgerStatus, NetworkShareStatus, PathStatus, PauseFramesStatus,
-    PeerState, PeerStatus, SessionStatus, ShapingStatus, SharingStatus, UplinkStatus,
+    BfdState, DownlinkStatus, InterfaceState, LedgerStatus, NetworkShareStatus, PathStatus,
+    PauseFramesStatus, PeerState, PeerStatus, SessionStatus, ShapingStatus, SharingStatus,
+    UplinkStatus,
 };
 use overlay::REASONS;
 use prometheus_client::registry::Unit;
@@ -93,6 +94,9 @@ fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
     if let Some(sharing) = &uplink.sharing {
         encode_sharing(sharing, page)?;
     }
+    if !uplink.downlinks.is_empty() {
+        encode_downlinks(&uplink.downlinks, page)?;
+    }
     let help = "ARP, ND and path MTU replies that the switch gave.";
     page.counter("responder_replies", help, None, unlabelled(uplink.responder.replies))?;
     let help = "Replies that the rate limit suppressed.";
@@ -135,7 +139,32 @@ fn encode_sharing(sharing: &SharingStatus, page: &mut Page<'_>) -> fmt::Result {
     let backlogged = times(|it| it.backlogged);
     page.counter("uplink_network_backlogged", help, Some(Unit::Seconds), backlogged)?;
     let help = "The part of that in which the link sent other networks' frames.";
-    page.counter("uplink_network_waited", help, Some(Unit::Seconds), times(|it| it.waited))
+    page.counter("uplink_network_waited", help, Some(Unit::Seconds), times(|it| it.waited))?;
+    let help = "Credit that far hosts were granted for a network, with what is put around frames.";
+    let granted = networks(|it| it.granted_bytes);
+    page.counter("downlink_network_granted", help, Some(Unit::Bytes), granted)?;
+    let help = "The part of that which was granted within the network's guarantee.";
+    let guaranteed = networks(|it| it.granted_guaranteed_bytes);
+    page.counter("downlink_network_guaranteed", help, Some(Unit::Bytes), guaranteed)
+}
+
+/// How what arrives is shared.
+fn encode_downlinks(downlinks: &[DownlinkStatus], page: &mut Page<'_>) -> fmt::Result {
+    let each = |value: fn(&DownlinkStatus) -> i64| {
+        downlinks.iter().map(move |it| (vec![("vtep", it.vtep.to_string())], value(it)))
+    };
+    let help = "1: so much arrives, or so many send, that credit is granted in turn.";
+    let contended = each(|it| i64::from(it.is_contended));
+    page.gauge("downlink_contended", help, None, contended)?;
+    let counts = downlinks.iter().map(|it| (vec![("vtep", it.vtep.to_string())], it.contentions));
+    page.counter("downlink_contentions", "How often that began.", None, counts)?;
+    let help = "Credit that was granted and is likely to be used soon.";
+    let outstanding = each(|it| i64::try_from(it.outstanding_bytes).unwrap_or(i64::MAX));
+    page.gauge("downlink_outstanding", help, Some(Unit::Bytes), outstanding)?;
+    let help = "Streams that use their credit, or wait for more.";
+    page.gauge("downlink_active_streams", help, None, each(|it| it.active_streams.into()))?;
+    let help = "Streams with credit that they do not use.";
+    page.gauge("downlink_resting_streams", help, None, each(|it| it.resting_streams.into()))
 }
 
 fn encode_peers(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
@@ -337,8 +366,19 @@ pub(super) mod tests {
                     resent_bytes: 15,
                     backlogged: units::Span::from_millis(2500),
                     waited: units::Span::from_millis(250),
+                    granted_bytes: 16,
+                    granted_guaranteed_bytes: 15,
                 }],
             }),
+            downlinks: vec![DownlinkStatus {
+                vtep: [192, 0, 2, 1].into(),
+                is_contended: true,
+                contentions: 17,
+                outstanding_bytes: 18,
+                active_streams: 19,
+                resting_streams: 20,
+                round_trip: units::Span::from_micros(250),
+            }],
             responder: ResponderStatus { replies: 4, rate_limited: 5 },
             ingress: model::Ledgers::default(),
             egress: model::Ledgers::default(),

@@ -8,7 +8,7 @@ use lossless::{Flow, PortId, Reason, Refusal};
 use model::CONTROL;
 use plane::{Event, Leaving, Senders, Sent};
 use port::Slot;
-use tunnel::Session;
+use tunnel::{Session, Stream};
 use underlay::{Turn, Underlay};
 use units::{Instant, Span};
 use wire::geneve::Draft;
@@ -42,6 +42,13 @@ impl Trunk {
         assembly.release(slots, slot, |(stream, from, offset)| {
             session.iter_mut().for_each(|session| session.consumed(stream, from, offset));
         });
+    }
+
+    /// The link here lets a stream of the far host be sent so far.
+    pub fn grant(&mut self, stream: Stream, limit: u64) {
+        if let Some(session) = &mut self.session {
+            session.grant(stream, limit);
+        }
     }
 
     /// Whether streams of the far host wait for memory.

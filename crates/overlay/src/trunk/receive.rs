@@ -17,6 +17,7 @@ use super::assembly::{Assembly, Kept};
 use super::config::flow_of;
 use super::cut::piece_of;
 use super::state::{Piece, Trunk};
+use crate::downlinks::Place;
 use crate::shared::{Networks, Shared};
 use crate::slots::Slots;
 
@@ -45,6 +46,9 @@ impl Trunk {
                 let slots = &mut shared.slots;
                 session.handle_hello(now, &hello, |kept| assembly.forget(slots, kept));
                 end_epoch(assembly, slots, session, epoch);
+                if session.epoch() != epoch {
+                    shared.downlinks.forget(assembly.owner());
+                }
                 // Each stream may have other credit now.
                 *has_changed = true;
                 shared.events.extend(std::mem::take(held).into_iter().map(Event::Unblocked));
@@ -75,10 +79,11 @@ impl Trunk {
 
     fn handle_report(&mut self, now: Instant, shared: &mut Shared, report: &Report) {
         let peer = self.owner().peer;
-        let Self { session: Some(session), assembly, spoiled, held, has_changed, .. } = self else {
+        let Self { session: Some(session), path, assembly, spoiled, held, has_changed, .. } = self
+        else {
             return;
         };
-        let Shared { slots, events, .. } = shared;
+        let Shared { slots, events, downlinks, .. } = shared;
         session.handle_report(now, report, |Piece { flow, from, is_last, .. }| {
             if is_last {
                 let missed = from.and_then(|from| spoiled.remove(&from));
@@ -89,8 +94,14 @@ impl Trunk {
         let granted = report.grants.iter().map(|grant| flow_of(peer, grant.stream));
         let granted = granted.filter(|flow| held.remove(flow));
         events.extend(granted.map(Event::Unblocked));
-        // The answer to a window probe may open the window.
-        report.window_probes.iter().for_each(|ask| invite(assembly, slots, session, ask.stream));
+        for ask in &report.window_probes {
+            // The answer to a window probe may open the window.
+            invite(assembly, slots, session, ask.stream);
+            if let Some(progress) = session.progress(ask.stream) {
+                let at = Place { link: *path, owner: assembly.owner(), stream: ask.stream };
+                downlinks.asked(now, at, progress);
+            }
+        }
     }
 
     pub(super) fn handle_data(
@@ -131,8 +142,8 @@ impl Trunk {
                 Err(NoPlace::Memory) => Payload::NoMemory,
             },
         };
-        let Self { session: Some(session), assembly, ready, .. } = self else { return };
-        let slots = &mut shared.slots;
+        let Self { session: Some(session), path, assembly, ready, .. } = self else { return };
+        let Shared { slots, networks, downlinks, .. } = shared;
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
         let is_unkept = matches!(brought, Payload::NoMemory);
         session.handle_data(now, data, is_marked, brought, |arrival| {
@@ -140,9 +151,16 @@ impl Trunk {
         });
         if is_unkept
             && session.is_nacking(data.stream)
-            && let Some(network) = shared.networks.of_vni(received.vni.number())
+            && let Some(network) = networks.of_vni(received.vni.number())
         {
             assembly.wait(data, network);
+        }
+        if let Some(progress) = session.progress(data.stream)
+            && let Some(network) = networks.of_vni(received.vni.number())
+        {
+            let at = Place { link: *path, owner: assembly.owner(), stream: data.stream };
+            let len = payload.len().max(data.len.get().into());
+            downlinks.received(now, at, network, progress, len);
         }
         bury(assembly, session);
     }
@@ -212,7 +230,7 @@ impl Trunk {
             return;
         };
         let (config, contradictions) = (&self.config, &mut self.contradictions);
-        let Shared { slots, events, .. } = shared;
+        let Shared { slots, events, downlinks, .. } = shared;
         let epoch = session.epoch();
         session.handle_timeout(now, |arrival| settle(assembly, slots, ready, arrival));
         bury(assembly, session);
@@ -222,6 +240,7 @@ impl Trunk {
         if session.epoch() == epoch {
             return;
         }
+        downlinks.forget(assembly.owner());
         events.extend(std::mem::take(held).into_iter().map(Event::Unblocked));
         let found = session.counters().contradictions;
         if std::mem::replace(contradictions, found) < found {

@@ -198,6 +198,11 @@ impl Trunk {
         self.assembly.owner()
     }
 
+    /// The longest packet that a datagram to it carries, in bytes.
+    pub fn most(&self) -> usize {
+        self.config.most
+    }
+
     /// Whether a frame has arrived that was not polled.
     pub fn has_arrivals(&self) -> bool {
         !self.ready.is_empty()

@@ -50,15 +50,18 @@ impl Trunk {
 
     /// Switches to the best path, once all findings are in. What was in flight by a path that does
     /// not work is retransmitted at once.
-    pub fn settle(&mut self, now: Instant) {
+    pub fn settle(&mut self, now: Instant) -> bool {
         self.has_changed = true;
         let was_down = self.liveness == Liveness::Down;
         self.liveness = self.paths.liveness();
         let best = self.paths.of(self.config.pair);
         let (_, left) = self.paths.0[self.path];
         if self.liveness != Liveness::Down && (was_down || best != self.path) {
+            let before = self.path;
             self.use_path(now, best, was_down || left != Liveness::Up);
+            return best != before;
         }
+        false
     }
 
     /// Has the session use a path. What is in flight may not arrive, if `is_cut`.

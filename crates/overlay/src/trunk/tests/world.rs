@@ -22,6 +22,7 @@ use wire::{Layout, Offload, geneve};
 use super::super::config::flow_of;
 use super::super::{Path, Trunk, TrunkConfig};
 use super::{large, session};
+use crate::downlinks::Downlinks;
 use crate::shared::{Carried, Networks, Shared};
 use crate::slots::{Counts, FRAMES, Owner, Slots};
 
@@ -201,6 +202,7 @@ pub fn shared(frames: Counts) -> Shared {
     Shared {
         slots,
         networks,
+        downlinks: Downlinks::new(None, 1, 0),
         scratch: Vec::new(),
         cut: Vec::new(),
         events: VecDeque::new(),

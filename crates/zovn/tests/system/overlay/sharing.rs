@@ -121,5 +121,14 @@ fn networks_share_an_uplink_as_their_terms_say_from_when_they_are_changed() {
         let accepted: u64 = its.map(|port| port.ingress.total.accepted).sum();
         assert_eq!(network.ingress.accepted, accepted);
     }
+    // The other host has granted all of that, by the same terms.
+    let uplink = world.status(1).uplink.unwrap();
+    assert!(uplink.downlinks[0].contentions > 0);
+    let [blue, red] = ["blue", "red"].map(|name| {
+        let mut networks = uplink.sharing.iter().flat_map(|sharing| &sharing.networks);
+        networks.find(|it| it.network.0 == name).expect("it is declared").clone()
+    });
+    assert!(blue.granted_guaranteed_bytes > 1_000_000 && red.granted_guaranteed_bytes == 0);
+    assert!(red.granted_bytes > 1_000_000);
     world.assert_balanced();
 }
