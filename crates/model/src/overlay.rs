@@ -40,8 +40,8 @@ pub struct UplinkStatus {
     /// How networks share the uplinks, if `rate` is declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharing: Option<SharingStatus>,
-    /// How what arrives at each uplink is shared, if `rate` is declared and far hosts wait for
-    /// credit.
+    /// How what arrives at each uplink is shared, with `grants`.
+    #[serde(default)]
     pub downlinks: Vec<DownlinkStatus>,
     /// What the switch's own ARP, ND and path MTU responder did.
     pub responder: ResponderStatus,

@@ -51,6 +51,10 @@ pub struct Uplink {
     /// chosen. Absent: it waits in the kernel and the network card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// Whether other hosts are granted credit for what they send here as `rate` carries it, and by
+    /// networks' terms; without, as memory allows.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub grants: bool,
     /// How long a frame within its network's guarantee may wait for other networks' bursts: what is
     /// promised to all networks together has to allow it.
     #[serde(default = "default_latency", skip_serializing_if = "is_default_latency")]
@@ -153,6 +157,7 @@ impl Uplink {
             mtu: None,
             pfc: None,
             rate: None,
+            grants: false,
             latency: default_latency(),
             window: default_window(),
             unsolicited: default_unsolicited(),
@@ -167,15 +172,9 @@ impl Uplink {
         !self.retransmit.is_empty() || !self.credit.is_empty()
     }
 
-    /// Whether the uplinks' networks share what arrives: far hosts wait for credit, and there is a
-    /// rate that it is granted by.
-    pub fn shares_downlinks(&self) -> bool {
-        self.rate.is_some() && self.encapsulation.has_sessions() && !self.credit.is_empty()
-    }
-
-    /// Whether networks share uplinks, and other hosts may send some class here without credit.
+    /// Whether what arrives is granted, and other hosts may send some class here without credit.
     pub fn is_uncredited(&self) -> bool {
-        self.rate.is_some() && !(self.shares_downlinks() && self.credit.others().is_empty())
+        self.grants && !self.credit.others().is_empty()
     }
 
     /// Validates the declaration by itself.
@@ -228,6 +227,11 @@ impl Uplink {
         if self.rate.is_some_and(|rate| rate < LEAST_RATE) {
             return wrong(
                 "`rate` is below 1mbit, at which a frame alone takes 12 ms: write the link's, as `10gbit`, or leave it out",
+            );
+        }
+        if self.grants && (self.rate.is_none() || self.credit.is_empty()) {
+            return wrong(
+                "`grants` needs `rate`, and `credit` for some class: declare them, or leave it out",
             );
         }
         let Some(Bfd { interval, multiplier }) = self.bfd else { return Ok(()) };

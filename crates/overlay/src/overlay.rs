@@ -59,8 +59,8 @@ const FAREWELL: Span = Span::from_millis(100);
 /// What an operator is told where no key is declared.
 pub const UNPROTECTED: &str = "tunnels are neither authenticated nor encrypted: whoever is in the underlay can read and forge what they carry; declare `key` in [uplink]";
 
-/// What an operator is told where networks share an uplink, and far hosts need no credit to send.
-pub const UNCREDITED: &str = "nothing holds back what other hosts send here, as it needs no credit: what networks are promised holds of what leaves this host, not of what arrives";
+/// What an operator is told where credit is granted by the link, and not needed for all classes.
+pub const UNCREDITED: &str = "what other hosts send here in classes without `credit` waits for no grant: what networks are promised of what arrives does not hold beside it; set `credit = true` in [uplink]";
 
 /// What protects a host's tunnels from others in the underlay.
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ impl Overlay {
                 slots: Slots::new(FRAMES),
                 networks: Networks::default(),
                 downlinks: Downlinks::new(
-                    uplink.rate.filter(|_| uplink.shares_downlinks()),
+                    uplink.rate.filter(|_| uplink.grants),
                     uplink.vtep.iter().count(),
                     around_datagrams(uplink, encapsulation),
                 ),
