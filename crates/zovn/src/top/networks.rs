@@ -16,15 +16,15 @@ const COLUMNS: [Column<NetworkName, NetworkPace>; 10] = [
     Column::right("PORTS", 5, 3, |_, pace| figure(pace.ports.into())),
     Column::right("IN bit/s", 8, 5, |_, pace| figure(pace.rates.in_bits)),
     Column::right("OUT bit/s", 9, 4, |_, pace| figure(pace.rates.out_bits)),
-    Column::right("UPLINK", 6, 7, |_, pace| figure(pace.rates.sent_bits)),
-    Column::right("MIN", 7, 6, |_, pace| rate(pace.bounds[0])),
+    Column::right("UPLINK", 6, 8, |_, pace| figure(pace.rates.sent_bits)),
+    Column::right("MIN", 7, 7, |_, pace| rate(pace.bounds[0])),
     Column::right("MAX", 7, 2, |_, pace| rate(pace.bounds[1])),
     Column::right("HELD", 5, 1, |_, pace| figure(pace.held as f64)),
     Column::right("WAITS", 5, 0, |_, pace| match pace.rates.waited_share {
         0.0 => vec!["0 %".dim()],
         share => vec![percent(share).yellow()],
     }),
-    Column::left("FOR", 15, 8, |_, pace| vec![waits_for(pace).into()]),
+    Column::left("FOR", 15, 6, |_, pace| vec![waits_for(pace).into()]),
 ];
 
 /// How wide the table is.
