@@ -121,12 +121,15 @@ fn an_idle_agent_with_32_ports_costs_less_than_a_tenth_of_a_core() {
         before == accepted
     });
     let pid = world.agent.as_ref().unwrap().id();
+    let turns = client.status().unwrap().turns;
     let (began, used) = (Instant::now(), cpu_ns(pid));
     // Not for anything to happen: this is the time over which the agent's share is taken.
     thread::sleep(Duration::from_secs(3));
     let share = (cpu_ns(pid) - used) as f64 / began.elapsed().as_nanos() as f64;
-    // It is less than a hundredth where system calls are fast. Who polls would use all of it.
+    // It is less than a hundredth where system calls are fast, and ever the same number of turns.
     assert!(share < 0.1, "an idle agent uses {:.2} % of a core", share * 100.0);
+    let turns = client.status().unwrap().turns - turns;
+    assert!(turns < 100, "an idle agent took {turns} turns in 3 s");
 }
 
 /// Starts an agent without ports, of whose polling its file says one thing and its flag another.
