@@ -286,20 +286,19 @@ impl Fabric {
         }
         match self.admit(clock, node, port, output, lane, u64::from(bytes)) {
             Admission::Taken => {
-                let waiting = self.lanes[self.place(output, lane)].queue.bytes;
+                let place = self.place(output, lane);
+                let waiting = self.lanes[place].queue.bytes;
                 let packet = &mut packets[handle];
                 if packet.ecn_capable
                     && self.rules.lanes[usize::from(lane)].mark_at.is_some_and(|at| waiting >= at)
                 {
                     packet.marked = true;
-                    let place = self.place(output, lane);
                     self.rest[place].marked += 1;
                 }
                 self.enqueue(clock, packets, output, handle);
                 if let Some(sampling) = &mut self.sampling
                     && sampling.lanes[usize::from(lane)]
                 {
-                    let place = output as usize * self.rules.lanes.len() + usize::from(lane);
                     sampling.see(place, handle, bytes, waiting + u64::from(bytes));
                 }
             }
