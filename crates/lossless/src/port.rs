@@ -110,6 +110,8 @@ pub(crate) struct Egress {
     pub ready_flows: u8,
     /// Frames that have a queue of their own.
     pub flows: Flows,
+    /// When those are looked at, of which some may have taken nothing for too long.
+    pub review: Review,
     pub shaper: Option<Box<Gcra>>,
     pub classes: ClassMap<EgressClass>,
     pub deficits: ClassMap<i64>,
@@ -124,6 +126,15 @@ pub(crate) struct Egress {
     pub copies: u32,
     /// The owners of flows share it.
     pub link: Option<Box<Link>>,
+}
+
+/// When the flows of an egress are looked at: many of them seldom, so that it costs little.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Review {
+    /// No sooner than this.
+    pub at: Instant,
+    /// When the first verdict was due, as the last one saw it.
+    pub due: Instant,
 }
 
 /// What waits for a receiver in one class.
@@ -178,6 +189,7 @@ impl Egress {
             turn: 0,
             ready_flows: 0,
             flows: Flows::default(),
+            review: Review { at: now, due: now },
             away: BTreeMap::new(),
             groups: Groups::default(),
             copies: 0,

@@ -9,14 +9,21 @@ use units::{Class, Instant, Span};
 use crate::account::Refusal;
 use crate::cells::Queue;
 use crate::config::Settings;
-use crate::flows::{FlowQueue, Full, State};
+use crate::flows::{Flow, FlowQueue, Full, State};
 use crate::id::PortId;
-use crate::port::{Egress, Port};
+use crate::port::{Egress, Port, Review};
 use crate::switch::{Released, Switch};
 
 /// How much sooner at most a socket is judged whose sender has as much set aside as it may: by as
 /// much as there are sockets behind one port that it may be set aside for.
 const HURRY: u64 = 10;
+
+/// How long an egress is not looked at for each of its flows: thousands are not to cost each tick
+/// as many looks.
+const REST: Span = Span::from_micros(16);
+
+/// Of so few flows, it is known at any time when the first verdict is due.
+const FEW: usize = 64;
 
 /// Of senders, for how many sockets that are full.
 type Pressed = BTreeMap<PortId, u64>;
@@ -47,11 +54,10 @@ impl<F: Copy> Switch<F> {
             let waits = egress.ready | egress.ready_flows != 0;
             let stall =
                 (waits && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
-            let pressed = self.pressed(egress);
-            let flows = egress.flows.iter().filter_map(|(_, flow)| {
-                Some(egress.idle_since(flow.progress) + self.patience(flow, &pressed)?.0)
-            });
-            let flows = flows.min();
+            let flows = match egress.flows.len() {
+                ..=FEW => self.first_verdict(egress),
+                _ => Some(egress.review.due.max(egress.review.at)),
+            };
             [shaped, shared, stall, flows].into_iter().flatten().min()
         };
         self.pending.iter().filter_map(|port| of_port(self.port(port))).min()
@@ -70,22 +76,17 @@ impl<F: Copy> Switch<F> {
             self.refuse_waiting(now, id, Refusal::STALLED, released);
             self.refuse_switched(now, id, released);
         }
+        if !self.is_reviewed(now, id) {
+            return self.rest(id);
+        }
         let egress = &self.port(id).egress;
-        let pressed = self.pressed(egress);
-        let verdict = |flow: &FlowQueue| match self.patience(flow, &pressed) {
-            None => egress.stalled.then_some(Refusal::STALLED),
-            Some((patience, refusal)) => {
-                (now >= egress.idle_since(flow.progress) + patience).then_some(refusal)
-            }
-        };
-        let dead = egress.flows.iter().filter_map(|(flow, queue)| {
-            let refusal = verdict(queue)?;
+        let dead = self.verdicts(now, egress).map(|(flow, queue, refusal)| {
             let reads = queue.waits_for_reads().filter(|_| refusal == Refusal::SOCKET_STALLED);
             let full = reads.zip(queue.head()).map(|(reads, head)| {
                 let bytes = self.cells.label(head).bytes;
                 Full { reads, bytes }
             });
-            Some((flow, refusal, full))
+            (flow, refusal, full)
         });
         for (flow, refusal, full) in dead.collect::<Vec<_>>() {
             self.refuse_flow(now, id, flow, refusal, released);
@@ -93,7 +94,55 @@ impl<F: Copy> Switch<F> {
                 self.port_mut(id).egress.flows.note_stalled(flow, full);
             }
         }
+        let egress = &self.port(id).egress;
+        let at = now + Span::from_nanos(REST.as_nanos() * egress.flows.len() as u64);
+        let due = self.first_verdict(egress).unwrap_or(at);
+        self.port_mut(id).egress.review = Review { at, due };
         self.rest(id);
+    }
+
+    /// The flows that are set aside for a receiver and that the next [`tick`](Self::tick) refuses,
+    /// unless their sockets turn out to have been read: see [`Head::note_full`].
+    ///
+    /// [`Head::note_full`]: crate::Head::note_full
+    pub fn due(&self, now: Instant, id: PortId) -> impl Iterator<Item = Flow> {
+        let egress = Some(&self.port(id).egress).filter(|_| self.is_reviewed(now, id));
+        let verdicts = egress.into_iter().flat_map(move |egress| self.verdicts(now, egress));
+        let aside = verdicts.filter(|(_, queue, _)| queue.state == State::Aside);
+        aside.map(|(flow, ..)| flow)
+    }
+
+    /// Whether an egress has flows, and they are looked at now.
+    fn is_reviewed(&self, now: Instant, id: PortId) -> bool {
+        let egress = &self.port(id).egress;
+        !egress.flows.is_empty() && (now >= egress.review.at || egress.stalled)
+    }
+
+    /// The flows that have taken nothing for too long, and as what they are refused.
+    fn verdicts<'a>(
+        &'a self,
+        now: Instant,
+        egress: &'a Egress,
+    ) -> impl Iterator<Item = (Flow, &'a FlowQueue, Refusal)> {
+        let pressed = self.pressed(egress);
+        egress.flows.iter().filter_map(move |(flow, queue)| {
+            let refusal = match self.patience(queue, &pressed) {
+                None => egress.stalled.then_some(Refusal::STALLED),
+                Some((patience, refusal)) => {
+                    (now >= egress.idle_since(queue.progress) + patience).then_some(refusal)
+                }
+            };
+            Some((flow, queue, refusal?))
+        })
+    }
+
+    /// When the first of an egress's flows will have taken nothing for too long.
+    fn first_verdict(&self, egress: &Egress) -> Option<Instant> {
+        let pressed = self.pressed(egress);
+        let due = |flow: &FlowQueue| {
+            Some(egress.idle_since(flow.progress) + self.patience(flow, &pressed)?.0)
+        };
+        egress.flows.iter().filter_map(|(_, flow)| due(flow)).min()
     }
 
     /// How long a flow may take nothing, and as what it is refused then; `None` if it shares the

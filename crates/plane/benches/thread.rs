@@ -124,11 +124,6 @@ fn side(plane: &mut Plane, network: u16, senders: u32, cost: Span) -> Side {
     Side { senders: senders.collect(), sink }
 }
 
-fn share(network: u16, terms: &mut Vec<ThreadTerms>, share: ThreadTerms) {
-    terms.resize(usize::from(network), ThreadTerms::default());
-    terms.push(share);
-}
-
 /// A plane, what is outside, and the switch's time.
 struct World {
     plane: Plane,
@@ -199,7 +194,7 @@ struct Outcome {
 fn victim(
     cost: Span,
     adversaries: u32,
-    terms: Vec<ThreadTerms>,
+    terms: Option<Vec<ThreadTerms>>,
     every: Span,
     last: Span,
 ) -> Outcome {
@@ -239,6 +234,12 @@ fn victim(
 fn victims() {
     let (last, every) = (Span::from_secs(2), Span::from_micros(20));
     let guaranteed = ThreadTerms { min: Span::from_millis(150), ..ThreadTerms::default() };
+    let cases = [
+        (0, "none", None),
+        (8, "none", None),
+        (8, "equal", Some(ThreadTerms::default())),
+        (8, "min", Some(guaranteed)),
+    ];
     println!(
         "{:>8} {:>5} {:>6} {:>12} {:>9} {:>9} {:>9} {:>12} {:>15}",
         "a frame",
@@ -252,11 +253,8 @@ fn victims() {
         "visits us"
     );
     for cost in [Span::ZERO, Span::from_micros(3), Span::from_micros(20)] {
-        for (adversaries, has_terms) in [(0, false), (8, false), (8, true)] {
-            let mut terms = Vec::new();
-            if has_terms {
-                share(1, &mut terms, guaranteed);
-            }
+        for (adversaries, label, terms) in cases {
+            let terms = terms.map(|terms| vec![ThreadTerms::default(), terms]);
             let mut outcome = victim(cost, adversaries, terms, every, last);
             outcome.waits_ns.sort_unstable();
             let at = |part: f64| {
@@ -268,7 +266,7 @@ fn victims() {
                 "{:>8} {:>5} {:>6} {:>10.2} % {:>9.1} {:>9.1} {:>9.1} {:>12.0} {:>7.0}, {:>6.0}",
                 cost.to_string(),
                 adversaries,
-                if has_terms { "yes" } else { "no" },
+                label,
                 outcome.waits_ns.len() as f64 * 100.0 / due as f64,
                 at(0.5),
                 at(0.99),
@@ -290,7 +288,7 @@ fn shares() {
     let expected = [0.1 + 0.9 / 4.0, 0.9 / 2.0, 0.9 / 4.0];
     let sides = [(1, Span::ZERO), (7, Span::from_micros(3)), (20, Span::from_micros(20))];
     let mut world = World::new(&sides);
-    world.plane.share_thread([&[ThreadTerms::default()], &terms[..]].concat());
+    world.plane.share_thread(Some([&[ThreadTerms::default()], &terms[..]].concat()));
     let mut worst = [0f64; 3];
     let window = |world: &mut World| {
         let begun = world.now();

@@ -54,16 +54,16 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     }
 
     /// Has networks share the thread on these terms, by number; those beyond the last have the
-    /// [default](ThreadTerms::default). If none is guaranteed anything they do not share it: ports
-    /// take turns by number, whosever they are.
-    pub fn share_thread(&mut self, terms: Vec<ThreadTerms>) {
-        if terms.iter().all(|terms| terms.min == Span::ZERO) {
+    /// [default](ThreadTerms::default). `None`: they do not share it, and ports take turns by
+    /// number, whosever they are.
+    pub fn share_thread(&mut self, terms: Option<Vec<ThreadTerms>>) {
+        let Some(terms) = terms else {
             // Rounds of questions go on behind all others.
             let members = self.sharing.take().into_iter().flat_map(|sharing| sharing.members);
             self.round =
                 members.map(|member| member.round + 1).chain([self.round]).max().expect("one");
             return;
-        }
+        };
         let mut sharing = match self.sharing.take() {
             Some(sharing) => sharing,
             None => {

@@ -3,7 +3,7 @@
 use datapath::Datapath;
 use lossless::{Flow, Head, PortId, Reason, Refusal, Released};
 use port::{FrameView, Like, Port, Slot, Taken};
-use units::{Instant, Span, Ticks};
+use units::{Instant, Ticks};
 
 use crate::line::{End, Line, release};
 use crate::peers::Peers;
@@ -17,10 +17,6 @@ const KEPT: usize = 8;
 
 /// The most flows that are set aside which a visit asks about.
 const MOST_ASKED: usize = 16;
-
-/// How long a flow has taken nothing before it is asked about for its verdict: less than a verdict
-/// takes.
-const A_WHILE: Span = Span::from_millis(20);
 
 impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// Transmits what waits for a receiver, as far as it takes it: first parked flows that may go
@@ -260,16 +256,15 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         }
     }
 
-    /// Asks about flows that have taken nothing for a while, before they are judged: their sockets
-    /// may have been read and still have no room.
+    /// Asks about flows that are about to be refused: their sockets may have been read and still
+    /// have no room.
     pub(crate) fn ask_again(&mut self, now: Instant) {
         let Self { switch, lines, gate, uplink, .. } = self;
         for id in switch.pending().iter().filter(|id| Some(*id) != *uplink) {
             if switch.flows(id).len() == 0 {
                 continue;
             }
-            let silent = switch.aside(id).filter(|aside| now.since(aside.since) >= A_WHILE);
-            for flow in silent.map(|aside| aside.flow).collect::<Vec<_>>() {
+            for flow in switch.due(now, id).collect::<Vec<_>>() {
                 let mut visit = switch.departures(now, id);
                 let Some(mut head) = visit.parked_head(flow) else { continue };
                 let source = lines[head.ingress().index()].as_deref();

@@ -31,8 +31,8 @@ pub(super) struct ThreadShares {
     promise: Promise,
     frame: FrameCost,
     costs: [Cost; 3],
-    /// The terms that are in force, by network number.
-    terms: Vec<ThreadTerms>,
+    /// The terms that are in force, by network number, if the thread is shared.
+    terms: Option<Vec<ThreadTerms>>,
     /// At the beginning and the end of the last second that was watched.
     samples: [Sample; 2],
     /// The longest visits before the last time that they were forgotten, and when that was.
@@ -124,7 +124,7 @@ impl ThreadShares {
             // As measured of 64 bytes on a machine of 2020, with what they cost both ports.
             costs: [Span::from_micros(3), Span::from_nanos(150), Span::from_micros(2)]
                 .map(Cost::new),
-            terms: Vec::new(),
+            terms: None,
             samples: Default::default(),
             longest: Sample::default(),
         }
@@ -150,6 +150,12 @@ impl ThreadShares {
         };
         let share = |name| self.shares.get(name).copied().unwrap_or_default();
         let sum: u64 = here().map(|(name, _)| min(&share(name)).as_nanos()).sum();
+        // What a frame to a container costs is the container's doing: so one network could take all
+        // of the thread from another. Frames of machines cost little, whatever they do.
+        let are_dear =
+            || attached.iter().any(|it| !matches!(plane.device(it.id), Device::Vhost(_)));
+        let owners: BTreeSet<_> = attached.iter().map(|it| &it.spec.network).collect();
+        let is_shared = sum > 0 || owners.len() > 1 && are_dear();
         let mut terms = Vec::new();
         for (name, network) in here() {
             let share = share(name);
@@ -164,6 +170,7 @@ impl ThreadShares {
             let weight = NonZeroU16::new(share.weight.unwrap_or(hundredths));
             terms[place] = ThreadTerms { min, weight: weight.unwrap_or(NonZeroU16::MIN) };
         }
+        let terms = is_shared.then_some(terms);
         if terms != self.terms {
             plane.share_thread(terms.clone());
             self.terms = terms;

@@ -494,6 +494,45 @@ fn a_socket_that_is_read_now_and_then_is_never_stalled() {
     assert_eq!(switch.total().delivered, 8);
 }
 
+#[test]
+fn only_who_is_about_to_be_refused_is_to_be_asked_again() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(64, 64); 2]);
+    for number in 0..4 {
+        let now = NOW + Span::from_millis(100 * number);
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+        gate(&mut switch, now, ids[1], Flow(number), false);
+        assert_eq!(switch.due(now, ids[1]).count(), 0);
+    }
+    let now = NOW + SOCKETS_PATIENCE + Span::from_millis(100);
+    assert_eq!(switch.due(now, ids[1]).collect::<Vec<_>>(), [Flow(0), Flow(1)]);
+    ask(&mut switch, now, ids[1], Flow(0), Some(8));
+    ask(&mut switch, now, ids[1], Flow(1), Some(7));
+    assert_eq!(tick(&mut switch, now), [1], "one was read, one was not");
+    assert_eq!(switch.due(now, ids[1]).count(), 0);
+}
+
+#[test]
+fn thousands_of_full_sockets_are_looked_at_seldom_and_judged_all_the_same() {
+    const FLOWS: u64 = 4_000;
+    let (mut switch, ids) = switch(Settings::default(), &[small(16_384, 16_384); 2]);
+    for number in 0..FLOWS {
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+        gate(&mut switch, NOW, ids[1], Flow(number), false);
+    }
+    let (mut now, mut looks) = (NOW, 0);
+    while switch.total().held > 0 {
+        now += Span::from_millis(1);
+        looks += u32::from(switch.due(now, ids[1]).next().is_some());
+        tick(&mut switch, now);
+        assert!(switch.deadline(now).is_none_or(|due| due > now));
+    }
+    let late = now.since(NOW + SOCKETS_PATIENCE);
+    assert!(late <= Span::from_millis(65), "{late:?}");
+    assert_eq!(looks, 1);
+    assert_eq!(switch.total().refused[Reason::SocketStalled as usize], FLOWS);
+    switch.audit().unwrap();
+}
+
 /// A frame of a flow is next, and short: its socket has room for it all the same. Whether it went
 /// to the receiver.
 fn slip_through(switch: &mut Switch<Frame>, now: Instant, ids: &[PortId], number: u64) -> bool {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use model::{NetworkName, NetworkShare, ThreadStatus, ThreadUse};
+use units::Span;
 
 use super::world::{Machine, Plan, World};
 use crate::common::until;
@@ -45,7 +46,9 @@ fn a_network_has_the_frames_that_it_is_promised_beside_one_that_sends_all_it_can
     world.ping(BLUE[0], BLUE[1].v4());
     world.ping(RED[0], RED[3].v4());
     let thread = || world.status(0).thread;
-    assert!(!thread().shared && had(&world, "blue").used_ns > 0);
+    let ThreadStatus { shared, promised, .. } = thread();
+    assert!(shared && promised == Span::ZERO, "two networks with containers take turns by time");
+    assert!(had(&world, "blue").used_ns > 0);
 
     // Whatever frames cost, so many take more than a processor.
     let blue = || {
@@ -61,8 +64,7 @@ fn a_network_has_the_frames_that_it_is_promised_beside_one_that_sends_all_it_can
     assert_eq!(blue(), before, "nothing has changed");
     spec.share = share(PROMISED);
     world.client(0).set_network(&spec).unwrap();
-    let ThreadStatus { shared, promised, frame, .. } = thread();
-    assert!(shared);
+    let ThreadStatus { promised, frame, .. } = thread();
     assert_eq!(promised.as_nanos(), u64::from(PROMISED) * frame.as_nanos());
 
     let receivers = [world.udp(BLUE[1], 7), world.udp(RED[3], 7)];
@@ -101,6 +103,6 @@ fn a_network_has_the_frames_that_it_is_promised_beside_one_that_sends_all_it_can
             world.udp(from, 0).send_to(&[0], to.at(7)).unwrap();
         }
     });
-    assert!(!thread().shared);
+    assert_eq!(thread().promised, Span::ZERO);
     world.assert_balanced();
 }
