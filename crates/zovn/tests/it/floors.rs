@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("model", 1),
     ("shares", 1),
     ("demand", 1),
+    ("logical", 2),
     ("nlog", 2),
     ("admission", 2),
     ("lossless", 2),

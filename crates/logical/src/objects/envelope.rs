@@ -1,0 +1,209 @@
+//! What every object has around its own fields.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    AddressSet, Binding, DhcpProfile, DnsZone, ExternalPool, Gateway, LoadBalancer, LogicalPort,
+    LogicalRouter, LogicalSwitch, Meter, Name, Nat, Policy, PortGroup, ProviderNetwork, QosProfile,
+    RouterPort, Service, Tenant, TransportNode,
+};
+
+/// Who an object is, and what is kept about it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(expecting = "who it is, as { name: web, tenant: shop }")]
+pub struct Metadata {
+    /// Its name, one of its own among the tenant's objects of its kind. It never changes.
+    #[cfg_attr(any(test, feature = "schema"), schema(value_type = String, pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"))]
+    pub name: Name,
+    /// Whose it is. Absent: the operator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(any(test, feature = "schema"), schema(value_type = Option<String>))]
+    pub tenant: Option<Name>,
+    /// What people call it, at most 255 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(any(test, feature = "schema"), schema(max_length = 255))]
+    pub display_name: Option<String>,
+    /// Its number in the controller's store (UUIDv7), never used again. The controller writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// The store's revision when it was last written. The controller writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
+    /// How often its fields have changed. The controller writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
+    /// What selectors choose by.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What others note about it; nothing here reads it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// When it came to be (RFC 3339). The controller writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
+    /// When its deletion was asked for (RFC 3339). The controller writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleting_at: Option<String>,
+    /// The program that made it, if it is not people's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+}
+
+/// An object: who it is, and what is declared of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, expecting = "an object, as { kind: …, metadata: …, spec: … }")]
+pub struct Declared<T> {
+    /// Who it is.
+    pub metadata: Metadata,
+    /// What is declared of it.
+    pub spec: T,
+}
+
+/// Who writes objects of a kind.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Owner {
+    /// A tenant.
+    Tenant,
+    /// The operator: such objects have no tenant.
+    Operator,
+    /// Either.
+    Either,
+}
+
+/// An object by kind, tenant and name.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Identity {
+    /// Its kind.
+    pub kind: Kind,
+    /// Whose it is; `None`: the operator's.
+    pub tenant: Option<Name>,
+    /// Its name.
+    pub name: Name,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.tenant {
+            Some(tenant) => write!(f, "{}/{tenant}/{}", self.kind, self.name),
+            None => write!(f, "{}/{}", self.kind, self.name),
+        }
+    }
+}
+
+/// Says once which kinds there are: who writes them, and their word in paths of the API.
+macro_rules! kinds {
+    ($($kind:ident $path:literal $owner:ident $doc:literal,)*) => {
+        /// What an object is.
+        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub enum Kind {
+            $(#[doc = $doc] $kind,)*
+        }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
+
+            /// The kind's name, as objects have it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => stringify!($kind),)* }
+            }
+
+            /// Its word in paths of the API.
+            pub const fn path(self) -> &'static str {
+                match self { $(Self::$kind => $path,)* }
+            }
+
+            /// Who writes such objects.
+            pub const fn owner(self) -> Owner {
+                match self { $(Self::$kind => Owner::$owner,)* }
+            }
+        }
+
+        /// An object of any kind.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
+        #[serde(tag = "kind")]
+        pub enum Object {
+            $(#[doc = $doc] $kind(Declared<$kind>),)*
+        }
+
+        impl Object {
+            /// What it is.
+            pub const fn kind(&self) -> Kind {
+                match self { $(Self::$kind(_) => Kind::$kind,)* }
+            }
+
+            /// Who it is.
+            pub const fn metadata(&self) -> &Metadata {
+                match self { $(Self::$kind(it) => &it.metadata,)* }
+            }
+
+            /// Reads what is an object of a kind, but for the word `kind`.
+            pub(crate) fn read<'de, D>(kind: Kind, deserializer: D) -> Result<Self, D::Error>
+            where
+                D: serde::Deserializer<'de>,
+            {
+                match kind {
+                    $(Kind::$kind => Deserialize::deserialize(deserializer).map(Self::$kind),)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    Tenant "tenants" Operator "Who networks belong to, and what they may have.",
+    LogicalSwitch "logical-switches" Tenant "A broadcast domain.",
+    LogicalPort "logical-ports" Tenant "Where a machine, a router or the outside meets a switch.",
+    LogicalRouter "logical-routers" Tenant "What joins switches by IP.",
+    RouterPort "router-ports" Tenant "A router's interface.",
+    Nat "nats" Tenant "An address that a router translates.",
+    ExternalPool "external-pools" Operator "Addresses of the outside, and who may use them.",
+    Policy "policies" Either "Rules about packets, and the ports they hold for.",
+    PortGroup "port-groups" Tenant "Ports by name or by label.",
+    AddressSet "address-sets" Either "Addresses that rules speak of.",
+    Service "services" Tenant "A protocol and its ports.",
+    DhcpProfile "dhcp-profiles" Tenant "What machines are told by DHCP.",
+    DnsZone "dns-zones" Tenant "Names that the switch itself answers for.",
+    LoadBalancer "load-balancers" Tenant "An address behind which several serve.",
+    QosProfile "qos-profiles" Either "Rates and marks.",
+    Meter "meters" Operator "How many there may be in a second.",
+    TransportNode "transport-nodes" Operator "A host, a gateway or a service node.",
+    ProviderNetwork "provider-networks" Operator "A physical network that switches may join.",
+    Gateway "gateways" Operator "Nodes that lead outside.",
+    Binding "bindings" Operator "Where a port is.",
+}
+
+impl Object {
+    /// Its kind, tenant and name.
+    pub fn identity(&self) -> Identity {
+        let Metadata { name, tenant, .. } = self.metadata();
+        Identity { kind: self.kind(), tenant: tenant.clone(), name: name.clone() }
+    }
+}
+
+impl core::str::FromStr for Kind {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|kind| kind.name() == word).copied();
+        known.ok_or_else(|| {
+            let names: alloc::vec::Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+            format!("no kind of object: {}", model::mistake::unknown(word, &names))
+        })
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
