@@ -16,8 +16,8 @@ use crate::objects::{
 };
 use crate::report::Report;
 use crate::topology::{
-    Attachment, Hop, Link, Match, MeterIndex, Nat, NatIndex, NodeIndex, PortIndex, Route,
-    RouteDecision, RoutePolicy, Router, RouterIndex, RouterPort, RouterPortIndex, Target, Topology,
+    Attachment, Hop, Link, Match, MeterIndex, Nat, NatIndex, NodeIndex, Route, RouteDecision,
+    RoutePolicy, Router, RouterIndex, RouterPort, RouterPortIndex, Target, Topology,
 };
 
 /// Makes the routers, their ports and what they translate.
@@ -99,13 +99,8 @@ fn router(id: Identity, it: &LogicalRouter, names: &Names<'_>, report: &mut Repo
 /// Says of each router's port what it leads to: the switch whose port stands for it, or its peer.
 fn link(topology: &mut Topology, names: &Names<'_>, faults: &mut Vec<Fault>) {
     let mut links: BTreeMap<u32, (Link, Identity)> = BTreeMap::new();
-    for ((identity, place, _), (index, port)) in (0..)
-        .map(PortIndex)
-        .zip(&topology.ports)
-        .map(|(index, port)| (index, port))
-        .zip(names.of(Kind::LogicalPort))
-        .map(|(port, named)| (named, port))
-    {
+    let named = names.of(Kind::LogicalPort).zip(topology.ports());
+    for ((identity, place, _), (index, port)) in named {
         let Attachment::Router(to) = port.attachment else { continue };
         let found = links.insert(to.0, (Link::Switch(index), identity.clone()));
         if let Some((_, other)) = found {
