@@ -1,5 +1,7 @@
 //! The objects as a JSON Schema (2020-12), so that editors complete and check files as they are
-//! written. What several objects have to agree on is not in it: [`resolve`](crate::resolve()) tells.
+//! written. What several objects have to agree on is not in it; [`resolve`] tells.
+//!
+//! [`resolve`]: crate::resolve()
 
 use alloc::string::{String, ToString};
 

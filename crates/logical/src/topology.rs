@@ -1,8 +1,10 @@
 //! Logical networks, resolved: what refers to something has its index, and it is there.
 //!
-//! Only [`resolve`](crate::resolve()) makes a [`Topology`] and the indexes in it. Groups are sets of
-//! ports, sets are ranges of addresses, selectors have been asked, and what has an order is in that
-//! order: policies and their rules, translations, route policies.
+//! Only [`resolve`] makes a [`Topology`] and the indexes in it. Groups are sets of ports, sets are
+//! ranges of addresses, selectors have been asked, and what has an order is in that order:
+//! policies and their rules, translations, route policies.
+//!
+//! [`resolve`]: crate::resolve()
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
