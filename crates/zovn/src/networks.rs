@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use api::Condition;
-use model::{Generation, Member, NetworkName, NetworkSpec, NetworksStatus};
+use model::{Generation, Member, NetworkName, NetworkShare, NetworkSpec, NetworksStatus};
 use serde::Serialize;
-use units::Mac;
+use units::{Class, Mac};
 
 use crate::client::AnswerArgs;
 use crate::ending::Outcome;
@@ -253,7 +253,8 @@ impl fmt::Display for Change<'_> {
     }
 }
 
-/// A line for each member, and for each network without one; the generation below.
+/// A line for each member, and for each network without one; then a line for each network that has
+/// terms; the generation below.
 pub fn table(status: &NetworksStatus) -> String {
     let mut table = headed(["network", "vni", "member", "vtep", "label", "here", "addresses"]);
     for network in &status.networks {
@@ -274,7 +275,37 @@ pub fn table(status: &NetworksStatus) -> String {
             table.add_row(first.iter().chain(&rest));
         }
     }
-    format!("{}\ngeneration {}", text(table), status.generation)
+    format!("{}\n{}generation {}", text(table), terms(&status.networks), status.generation)
+}
+
+/// A line for each network that has terms, below an empty one; nothing if none has.
+fn terms(networks: &[NetworkSpec]) -> String {
+    let mut table =
+        headed(["terms of", "min", "max", "weight", "burst", "min_packets", "memory", "classes"]);
+    let mut has_some = false;
+    for NetworkSpec { name, share, .. } in networks {
+        if *share == NetworkShare::default() {
+            continue;
+        }
+        has_some = true;
+        let NetworkShare { min, max, weight, burst, min_packets, memory, classes } = *share;
+        let of = |term: Option<String>| term.unwrap_or_else(|| "–".into());
+        let classes = classes.map(|classes| {
+            let all: Vec<_> = Class::all().filter(|class| classes.contains(*class)).collect();
+            all.iter().map(|class| class.pcp().to_string()).collect::<Vec<_>>().join(" ")
+        });
+        table.add_row([
+            name.to_string(),
+            of(min.map(|it| it.to_string())),
+            of(max.map(|it| it.to_string())),
+            of(weight.map(|it| it.to_string())),
+            of(burst.map(|it| it.to_string())),
+            of(min_packets.map(|it| it.to_string())),
+            of(memory.map(|it| it.to_string())),
+            of(classes),
+        ]);
+    }
+    if has_some { format!("\n{}\n", text(table)) } else { String::new() }
 }
 
 #[cfg(test)]
@@ -283,6 +314,7 @@ mod tests {
 
     use super::*;
     use model::VtepList;
+    use units::Bytes;
 
     #[test]
     fn a_table_has_a_line_for_each_member() {
@@ -309,5 +341,35 @@ mod tests {
                 "generation 3",
             ]
         );
+    }
+
+    #[test]
+    fn terms_have_a_line_for_each_network_that_has_some() {
+        let mut networks: Vec<_> = ["blue", "red", "sea"]
+            .map(|name| NetworkSpec::new(NetworkName(name.into()), 7, vec![]))
+            .into();
+        networks[0].share = NetworkShare {
+            min: "500mbit".parse().ok(),
+            min_packets: Some(50_000),
+            memory: Some(Bytes(32 << 20)),
+            ..NetworkShare::default()
+        };
+        let classes = [0, 3].map(Class::from_low_bits).into_iter().collect();
+        networks[2].share = NetworkShare {
+            max: "2gbit".parse().ok(),
+            weight: Some(3),
+            classes: Some(classes),
+            ..NetworkShare::default()
+        };
+        assert_eq!(
+            terms(&networks).lines().map(str::trim_end).collect::<Vec<_>>(),
+            [
+                "",
+                "terms of  min      max    weight  burst  min_packets  memory  classes",
+                "blue      500mbit  –      –       –      50000        32mib   –",
+                "sea       –        2gbit  3       –      –            –       0 3",
+            ]
+        );
+        assert_eq!(terms(&networks[1..2]), "");
     }
 }

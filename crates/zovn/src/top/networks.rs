@@ -11,20 +11,24 @@ use super::cells::{figure, percent};
 use super::columns::{self, Column};
 use super::pace::{NetworkPace, Pace};
 
-const COLUMNS: [Column<NetworkName, NetworkPace>; 10] = [
+const COLUMNS: [Column<NetworkName, NetworkPace>; 11] = [
     Column::left("NETWORK", 15, 0, |name, _| vec![name.to_string().bold()]),
-    Column::right("PORTS", 5, 3, |_, pace| figure(pace.ports.into())),
-    Column::right("IN bit/s", 8, 5, |_, pace| figure(pace.rates.in_bits)),
-    Column::right("OUT bit/s", 9, 4, |_, pace| figure(pace.rates.out_bits)),
-    Column::right("UPLINK", 6, 8, |_, pace| figure(pace.rates.sent_bits)),
-    Column::right("MIN", 7, 7, |_, pace| rate(pace.bounds[0])),
-    Column::right("MAX", 7, 2, |_, pace| rate(pace.bounds[1])),
+    Column::right("PORTS", 5, 4, |_, pace| figure(pace.ports.into())),
+    Column::right("IN bit/s", 8, 6, |_, pace| figure(pace.rates.in_bits)),
+    Column::right("OUT bit/s", 9, 5, |_, pace| figure(pace.rates.out_bits)),
+    Column::right("UPLINK", 6, 9, |_, pace| figure(pace.rates.sent_bits)),
+    Column::right("MIN", 7, 8, |_, pace| rate(pace.bounds[0])),
+    Column::right("MAX", 7, 3, |_, pace| rate(pace.bounds[1])),
+    Column::right("CPU", 5, 2, |_, pace| match pace.thread_share {
+        0.0 => vec!["0 %".dim()],
+        share => vec![percent(share).into()],
+    }),
     Column::right("HELD", 5, 1, |_, pace| figure(pace.held as f64)),
     Column::right("WAITS", 5, 0, |_, pace| match pace.rates.waited_share {
         0.0 => vec!["0 %".dim()],
         share => vec![percent(share).yellow()],
     }),
-    Column::left("FOR", 15, 6, |_, pace| vec![waits_for(pace).into()]),
+    Column::left("FOR", 15, 7, |_, pace| vec![waits_for(pace).into()]),
 ];
 
 /// How wide the table is.

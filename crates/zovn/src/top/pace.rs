@@ -46,6 +46,8 @@ pub struct NetworkPace {
     pub held: u64,
     /// The least and the highest rate at which it sends by the uplink.
     pub bounds: [Option<Rate>; 2],
+    /// The part of the switch's thread that it has had in the last seconds, 0 to 1.
+    pub thread_share: f64,
     /// How fast things went.
     pub rates: NetworkRates,
     /// The network that the uplink sent most of meanwhile, and that one's part of what was sent of
@@ -191,6 +193,8 @@ impl Pace {
                 ports: status.map_or(0, |it| it.ports),
                 held: status.map_or(0, |it| it.ingress.held + it.egress.held),
                 bounds: share.map_or([None; 2], |it| [it.min, it.max]),
+                thread_share: status
+                    .map_or(0.0, |it| (it.thread.used_ns_per_second as f64 / 1e9).min(1.0)),
                 rates,
                 waits_for: first
                     .filter(|_| rates.waited_share > 0.0 && others > 0.0)
