@@ -6,13 +6,28 @@ use core::fmt;
 use model::NetworkName;
 use units::{Bytes, Rate, Span};
 
-/// Some networks with what each has of a sum, the largest first.
-pub type Most = Vec<(NetworkName, u64)>;
+/// Some networks, or ports, with what each has of a sum, the largest first.
+pub type Most<N = NetworkName> = Vec<(N, u64)>;
 
 /// Why a host cannot keep what networks are promised: each sum that is too large.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}", Sentences(.0))]
 pub struct NotAdmitted(pub Vec<Excess>);
+
+impl NotAdmitted {
+    /// The network whose share is to be lowered first: the one with most of the first sum that is
+    /// too large. `None` if no share is at fault, as the uplink's rate is not declared.
+    pub fn blamed(&self) -> Option<&NetworkName> {
+        let most = match self.0.first()? {
+            Excess::NoRate { .. } => return None,
+            Excess::Rate { most, .. }
+            | Excess::Burst { most, .. }
+            | Excess::Packets { most, .. }
+            | Excess::Memory { most, .. } => most,
+        };
+        most.first().map(|(network, _)| network)
+    }
+}
 
 /// A sum of promises that is too large.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -107,7 +122,7 @@ impl fmt::Display for Excess {
 }
 
 /// What somebody has of a sum.
-enum Amount {
+pub(crate) enum Amount {
     Rate(Rate),
     Bytes(Bytes),
     Frames(u64),
@@ -146,15 +161,15 @@ impl fmt::Display for Sentences<'_> {
     }
 }
 
-/// The networks with what each has.
-fn list(
+/// Those who have most with what each has.
+pub(crate) fn list<N: fmt::Display>(
     f: &mut fmt::Formatter<'_>,
-    most: &Most,
+    most: &Most<N>,
     amount: impl Fn(u64) -> Option<Amount>,
 ) -> fmt::Result {
-    for (number, (network, of)) in most.iter().enumerate() {
+    for (number, (name, of)) in most.iter().enumerate() {
         f.write_str(if number > 0 { ", " } else { "" })?;
-        write!(f, "`{network}`")?;
+        write!(f, "`{name}`")?;
         if let Some(amount) = amount(*of) {
             write!(f, " ({amount})")?;
         }

@@ -2,18 +2,21 @@
 
 use alloc::vec::Vec;
 
-use model::NetworkName;
-
 /// How many are named.
 const NAMED: usize = 3;
 
 /// Those with the largest amounts, the largest first, and of equal ones by name.
-#[derive(Default)]
-pub(crate) struct Largest<'a>([Option<(u64, &'a NetworkName)>; NAMED]);
+pub(crate) struct Largest<'a, N>([Option<(u64, &'a N)>; NAMED]);
 
-impl<'a> Largest<'a> {
-    pub(crate) fn note(&mut self, network: &'a NetworkName, amount: u64) {
-        let mut next = (amount, network);
+impl<N> Default for Largest<'_, N> {
+    fn default() -> Self {
+        Self([None; NAMED])
+    }
+}
+
+impl<'a, N: Clone + Ord> Largest<'a, N> {
+    pub(crate) fn note(&mut self, name: &'a N, amount: u64) {
+        let mut next = (amount, name);
         for place in &mut self.0 {
             let Some(known) = place else {
                 *place = Some(next);
@@ -25,7 +28,7 @@ impl<'a> Largest<'a> {
         }
     }
 
-    pub(crate) fn named(self) -> Vec<(NetworkName, u64)> {
-        self.0.into_iter().flatten().map(|(amount, network)| (network.clone(), amount)).collect()
+    pub(crate) fn named(self) -> Vec<(N, u64)> {
+        self.0.into_iter().flatten().map(|(amount, name)| (name.clone(), amount)).collect()
     }
 }

@@ -10,6 +10,9 @@
 //!   Σ memory               ≤ memory
 //! ```
 //!
+//! Ports are promised parts of what their network is: [`admit_ports`] compares the sum of theirs with
+//! it. Where a network is promised nothing, it is what its ports are, and is compared as above.
+//!
 //! The order of claims does not matter, and what is admitted stays admitted when one is less or is
 //! gone. Nothing here knows which host asks: an agent does for itself, a controller may for any.
 
@@ -20,6 +23,7 @@ extern crate alloc;
 
 mod excess;
 mod largest;
+mod ports;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +34,7 @@ use units::{Bytes, Rate, Span};
 
 pub use excess::{Excess, NotAdmitted};
 use largest::Largest;
+pub use ports::{NotWithin, admit_ports};
 
 /// The part of an uplink's rate that is scheduled (0.99), and the part of that which may be
 /// promised: the rest is for control traffic and for what a schedule cannot fill.
@@ -108,7 +113,7 @@ struct Sums<'a> {
 #[derive(Default)]
 struct Sum<'a> {
     total: u128,
-    largest: Largest<'a>,
+    largest: Largest<'a, NetworkName>,
 }
 
 impl<'a> Sum<'a> {

@@ -3,6 +3,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::Cell;
 
+use model::{NetworkShare, PortName};
 use proptest::prelude::*;
 
 use super::*;
@@ -132,6 +133,29 @@ impl Asked {
             ..self
         }
     }
+}
+
+#[test]
+fn ports_are_promised_what_their_network_is_and_no_more() {
+    let blue = NetworkName("blue".into());
+    let names = ["a", "b", "c", "d"].map(|name| PortName(name.into()));
+    let mbit = |mbit: u64| Rate::from_bits_per_sec(mbit * 1_000_000);
+    let admit = |min, max, ports: [u64; 4]| {
+        let share = NetworkShare { min: mbit(min), max: mbit(max), ..NetworkShare::default() };
+        let ports = names.iter().zip(ports);
+        admit_ports(&blue, &share, ports.filter_map(|(name, it)| Some((name, mbit(it)?))))
+    };
+    assert_eq!(admit(500, 600, [300, 0, 200, 0]), Ok(500_000_000));
+    assert_eq!(admit(0, 0, [300, 0, 900, 0]), Ok(1_200_000_000), "the link is asked");
+    let error = admit(500, 600, [100, 0, 300, 101]).unwrap_err();
+    assert_eq!(error.blamed(), Some(&names[2]));
+    assert_eq!(
+        error.to_string(),
+        "`min` of all ports of network `blue` is 501mbit, and may be 500mbit, the network's `min`; most have `c` \
+         (300mbit), `d` (101mbit), `a` (100mbit): lower one of these, or raise the network's"
+    );
+    let error = admit(0, 600, [400, 201, 0, 0]).unwrap_err().to_string();
+    assert!(error.contains("is 601mbit, and may be 600mbit, the network's `max`; "), "{error}");
 }
 
 fn asked() -> impl Strategy<Value = Vec<Asked>> {

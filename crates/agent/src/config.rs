@@ -124,15 +124,18 @@ impl HostFile {
         let config = HostConfig { agent, uplink, networks, ports };
         let promised = || {
             let capacity = Capacity::new(config.uplink.as_ref());
-            promise(&config.networks, config.vtep(), &capacity)
+            promise(&config.networks, &config.ports, config.vtep(), &capacity)
         };
         config.check().and_then(|()| promised().map(drop)).map_err(|error| {
             let place = match &error {
                 InvalidConfig::Agent(_) => agent_place,
-                InvalidConfig::Uplink(_) | InvalidConfig::Promises(_) => uplink_place,
+                InvalidConfig::Uplink(_) | InvalidConfig::Promises { network: None, .. } => {
+                    uplink_place
+                }
                 InvalidConfig::NoUplink => network_places.first().cloned().unwrap_or_default(),
                 // Of two with the same name, the later one.
-                InvalidConfig::Network(InvalidNetwork { network: name, .. }) => {
+                InvalidConfig::Network(InvalidNetwork { network: name, .. })
+                | InvalidConfig::Promises { network: Some(name), .. } => {
                     last(&config.networks, &network_places, |network| network.name == *name)
                 }
                 InvalidConfig::DuplicatePort(name)
@@ -146,6 +149,7 @@ impl HostFile {
                 | InvalidConfig::DuplicateLabel { port: name, .. }
                 | InvalidConfig::UnknownNetwork { port: name, .. }
                 | InvalidConfig::NoMember { port: name, .. }
+                | InvalidConfig::PortPromises { port: name, .. }
                 | InvalidConfig::Port { port: name, .. } => {
                     last(&config.ports, &port_places, |port| port.name == *name)
                 }
@@ -409,6 +413,55 @@ mod tests {
             let error = share(packets);
             assert!(error.ends_with(sentence), "{packets}: {error}");
         }
+    }
+
+    #[test]
+    fn a_promise_that_cannot_hold_is_shown_at_the_network_that_has_most_of_it() {
+        let network = |name: &str, vni: u32, min: &str| {
+            format!(
+                "[[network]]\nname = '{name}'\nvni = {vni}\nshare = {{ min = '{min}' }}\n\
+                 [[network.member]]\nmac = '02:00:00:00:00:0{vni}'\nvtep = '192.0.2.1'\nlabel = {vni}\n"
+            )
+        };
+        let networks = network("blue", 1, "400mbit") + &network("red", 2, "600mbit");
+        assert_eq!(
+            complaint(&format!("[uplink]\nvtep = '192.0.2.1'\nrate = '1gbit'\n{networks}")),
+            "host.toml:12: `[[network]]`: networks: `min` of all networks is 100.00 % of the uplink's 1gbit, and may be \
+             94.05 %; most have `red` (600mbit), `blue` (400mbit): lower one of these"
+        );
+        // Here nobody's share is at fault.
+        let error = complaint(&format!("[uplink]\nvtep = '192.0.2.1'\n{networks}"));
+        assert!(error.starts_with("host.toml:1: `[uplink]`: networks: `min` of "), "{error}");
+    }
+
+    #[test]
+    fn a_port_that_is_promised_too_much_of_its_network_is_shown_at_its_line() {
+        let port = |name: &str, label: u32, min: &str| {
+            format!(
+                "[[port]]\nname = '{name}'\nnetwork = 'blue'\nlabel = {label}\nshare = {{ min = '{min}' }}\n\
+                 attach = {{ kind = 'vhost-user', socket = '/run/{name}' }}\n"
+            )
+        };
+        let text = |share: &str, second: &str| {
+            format!(
+                "uplink = {{ vtep = '192.0.2.1', rate = '1gbit' }}\n[[network]]\nname = 'blue'\nvni = 1\n{share}\n\
+                 [[network.member]]\nmac = '02:00:00:00:00:01'\nvtep = '192.0.2.1'\nlabel = 1\n{}{}",
+                port("a", 1, "300mbit"),
+                port("b", 2, second)
+            )
+        };
+        let within = text("share = { min = '500mbit' }", "200mbit");
+        let within = parse(&within).and_then(HostFile::checked).map_err(|mistake| mistake.what);
+        assert_eq!(within.map(|config| config.ports.len()), Ok(2));
+        assert_eq!(
+            complaint(&text("share = { min = '500mbit' }", "301mbit")),
+            "host.toml:16: `[[port]]`: ports: `min` of all ports of network `blue` is 601mbit, and may be 500mbit, the \
+             network's `min`; most have `b` (301mbit), `a` (300mbit): lower one of these, or raise the network's"
+        );
+        // Without a minimum of its network's, the link is asked.
+        let error = complaint(&text("", "700mbit"));
+        assert!(error.starts_with("host.toml:2: `[[network]]`: networks: `min` of "), "{error}");
+        assert!(error.contains("100.00 % of the uplink's 1gbit"), "{error}");
     }
 
     #[test]

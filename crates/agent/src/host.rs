@@ -371,6 +371,16 @@ impl Host {
         if let Some(own) = own {
             own.set(now, plane, numbers, shares, promise);
         }
+        self.share_uplink();
+    }
+
+    /// Has ports' terms at the uplink hold of those that are attached now.
+    fn share_uplink(&mut self) {
+        let now = self.now();
+        let Self { plane, numbers, attached, shares, .. } = self;
+        if let Some(shares) = shares {
+            shares.set_ports(now, plane, numbers, attached);
+        }
     }
 
     /// Has the thread's terms hold of the networks that have a port here now.
@@ -406,7 +416,7 @@ impl Host {
     }
 
     /// What is declared of the ports that are attached, or about to be.
-    pub fn specs(&self) -> impl Iterator<Item = &PortSpec> {
+    pub fn specs(&self) -> impl Iterator<Item = &PortSpec> + Clone {
         let coming = self.coming.iter().map(|coming| &coming.spec);
         self.attached.iter().map(|port| &port.spec).chain(coming)
     }
@@ -421,7 +431,8 @@ impl Host {
             let mut status = plane.peers()?.status(now, ledgers, responder);
             status.notes.extend(self.interfaces.iter().flat_map(Interfaces::notes));
             let shares = self.shares.as_ref();
-            status.sharing = shares.map(|shares| shares.status(now, plane, &self.numbers));
+            status.sharing =
+                shares.map(|shares| shares.status(now, plane, &self.numbers, &self.attached));
             Some(status)
         };
         let mut uplink =

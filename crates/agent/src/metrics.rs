@@ -329,6 +329,7 @@ mod tests {
             mtu: 1500,
             scheduling: model::Scheduling::default(),
             storm: model::StormLimits::default(),
+            share: model::PortShare::default(),
             ingress: side(),
             egress: side(),
             ingress_bytes: 0,

@@ -1,15 +1,16 @@
 //! One generation of virtual networks: the declaration, and the directory made from it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use admission::{Claim, Host, Promise};
 use datapath::{Directory, Place};
 use model::{
-    Generation, InvalidConfig, NetworkName, NetworkShare, NetworkSpec, NetworksStatus, PortSpec,
-    Uplink, VtepList, check_networks,
+    Generation, InvalidConfig, NetworkName, NetworkShare, NetworkSpec, NetworksStatus, PortName,
+    PortSpec, Uplink, VtepList, check_networks,
 };
-use units::{Bytes, Span};
+use units::{Bytes, Rate, Span};
 
 /// Networks that are valid on this host.
 #[derive(Debug)]
@@ -71,33 +72,55 @@ impl FrameCost {
     }
 }
 
-/// What all networks together are promised of this host: those that have a machine here.
+/// What all networks together are promised of this host: those that have a machine here. Of a
+/// network that is promised no rate that is what these ports of it are.
 ///
 /// # Errors
 ///
-/// [`InvalidConfig::Promises`] if it has less.
+/// [`InvalidConfig::Promises`] if it has less, [`InvalidConfig::PortPromises`] if ports are promised
+/// more than their network.
 pub fn promise<'a>(
     specs: impl IntoIterator<Item = &'a NetworkSpec>,
+    ports: impl IntoIterator<Item = &'a PortSpec>,
     vtep: Option<&VtepList>,
     capacity: &Capacity,
 ) -> Result<Promise, InvalidConfig> {
     let is_here =
         |spec: &&NetworkSpec| spec.members.iter().any(|member| Some(&member.vtep) == vtep);
     let frame = capacity.frame.get();
-    let claim = |spec: &'a NetworkSpec| Claim {
-        network: &spec.name,
-        min: spec.share.min,
-        burst: spec.share.burst(),
-        min_packets: spec.share.min_packets.unwrap_or(0),
-        frame,
-        memory: spec.share.memory.unwrap_or(Bytes(0)),
-    };
+    let mut ports_of: BTreeMap<&NetworkName, Vec<(&PortName, Rate)>> = BTreeMap::new();
+    for port in ports {
+        if let (Some(network), Some(min)) = (&port.network, port.share.min) {
+            ports_of.entry(network).or_default().push((&port.name, min));
+        }
+    }
     let claims = |spec: &&NetworkSpec| {
         let NetworkShare { min, min_packets, memory, .. } = spec.share;
-        min.is_some() || min_packets.is_some() || memory.is_some()
+        let own = min.is_some() || min_packets.is_some() || memory.is_some();
+        own || ports_of.contains_key(&spec.name)
     };
-    admission::admit(&capacity.host, specs.into_iter().filter(claims).filter(is_here).map(claim))
-        .map_err(|error| InvalidConfig::Promises(error.to_string()))
+    let mut all = Vec::new();
+    for spec in specs.into_iter().filter(claims).filter(is_here) {
+        let NetworkSpec { name, share, .. } = spec;
+        let ports = ports_of.get(name).map_or(&[][..], Vec::as_slice);
+        let sum = admission::admit_ports(name, share, ports.iter().copied()).map_err(|error| {
+            let port = error.blamed().cloned().unwrap_or_else(|| PortName(String::new()));
+            InvalidConfig::PortPromises { port, what: error.to_string() }
+        })?;
+        let burst = share.burst().0;
+        all.push(Claim {
+            network: name,
+            min: share.min.or_else(|| Rate::from_bits_per_sec(sum)),
+            burst: Bytes(if share.min.is_some() { burst } else { burst * ports.len() as u64 }),
+            min_packets: share.min_packets.unwrap_or(0),
+            frame,
+            memory: share.memory.unwrap_or(Bytes(0)),
+        });
+    }
+    admission::admit(&capacity.host, all).map_err(|error| {
+        let network = error.blamed().cloned();
+        InvalidConfig::Promises { network, what: error.to_string() }
+    })
 }
 
 impl Networks {
@@ -118,7 +141,7 @@ impl Networks {
             None if specs.is_empty() => Directory::default(),
             None => return Err(InvalidConfig::NoUplink),
         };
-        let promise = promise(&specs, vtep.as_ref(), &capacity)?;
+        let promise = promise(&specs, [], vtep.as_ref(), &capacity)?;
         let specs = specs.into_iter().map(Arc::new).collect();
         Ok(Self { specs, vtep, directory: directory.into(), capacity, promise })
     }
@@ -168,7 +191,7 @@ impl Networks {
         let all = specs.iter().map(|spec| &**spec);
         let directory = self.directory.with_change(name, all, vtep)?;
         let capacity = self.capacity.clone();
-        let promise = promise(specs.iter().map(|spec| &**spec), Some(vtep), &capacity)?;
+        let promise = promise(specs.iter().map(|spec| &**spec), [], Some(vtep), &capacity)?;
         let vtep = self.vtep.clone();
         Ok(Self { specs, vtep, directory: directory.into(), capacity, promise })
     }
@@ -196,6 +219,22 @@ impl Networks {
         // It says what is wrong.
         let spec = self.specs.iter().find(|spec| spec.name == *name);
         port.check_within(spec.map(|spec| &**spec), self.vtep.as_ref())
+    }
+
+    /// Checks whether these ports together can have what they are promised.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`], as of [`promise`].
+    pub fn check_ports<'a>(
+        &'a self,
+        ports: impl Iterator<Item = &'a PortSpec> + Clone,
+    ) -> Result<(), InvalidConfig> {
+        if ports.clone().all(|port| port.share.min.is_none()) {
+            return Ok(());
+        }
+        let specs = self.specs.iter().map(|spec| &**spec);
+        promise(specs, ports, self.vtep.as_ref(), &self.capacity).map(drop)
     }
 
     /// The directory of all members.

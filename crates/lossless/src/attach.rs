@@ -73,6 +73,9 @@ impl<F: Copy> Switch<F> {
     pub fn detach(&mut self, now: Instant, port: PortId, mut released: impl FnMut(Released<F>)) {
         self.empty_egress(now, port, Refusal::DETACHED, &mut released);
         self.withdraw_all(now, port, released);
+        for egress in self.attached() {
+            self.set_port_terms(now, egress, port, None);
+        }
         let gone = self.ports.detach(port);
         self.retired.add(now, &gone);
         self.pending.remove(port);

@@ -135,7 +135,8 @@ impl<F: Copy> Switch<F> {
     fn audit_groups(&self, id: PortId) -> Result<(), Defect> {
         let egress = &self.ports[id].egress;
         let offered = egress.flows.iter().filter(|(_, flow)| flow.state != State::Aside);
-        let offered = offered.flat_map(|(flow, it)| it.queues().map(move |queue| (flow, queue)));
+        let offered =
+            offered.flat_map(|(part, it)| it.queues().map(move |queue| (part.flow, queue)));
         let away = egress.away.iter().map(|(flow, queue)| (*flow, queue));
         let mut counted: BTreeMap<u32, u64> = BTreeMap::new();
         for (flow, queue) in offered.chain(away) {

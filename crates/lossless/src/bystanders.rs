@@ -61,7 +61,9 @@ impl<F: Copy> Switch<F> {
             (Step::Waits, None) => {
                 self.voqs.find(from, to, class).map_or(0, |voq| self.voqs[voq].frames)
             }
-            (Step::Waits, Some(flow)) => self.port(to).egress.flows.lane_frames(flow, from),
+            (Step::Waits, Some(flow)) => {
+                self.port(to).egress.flows.lane_frames(self.part(from, to, flow), from)
+            }
         };
         let has_place = matches!(step, Step::Switched) || before + 1 < config.quota.get();
         let there = ingress.copies.as_ref().map_or(0, |it| it.at(to, flow.map(Flow::group)));

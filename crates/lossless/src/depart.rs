@@ -5,9 +5,9 @@ use units::{Class, Instant};
 use crate::account::{End, Load, Refusal};
 use crate::cells::{Cells, Label, Node, Queue, Seen, Stamp};
 use crate::config::Scheduling;
-use crate::flows::{Flow, Popped, State};
+use crate::flows::{Flow, FlowPart, Popped, State};
 use crate::id::PortId;
-use crate::link::Owner;
+use crate::link::Sharer;
 use crate::port::{Egress, Port};
 use crate::switch::{Released, Switch};
 use crate::voqs::VoqId;
@@ -32,7 +32,7 @@ pub struct Departures<'a, F: Copy> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Source {
     Class(Class),
-    Flow(Flow),
+    Flow(FlowPart),
 }
 
 /// Frames of one sender that left the queue one after the other, and that no other egress wants.
@@ -92,8 +92,8 @@ impl<F: Copy> Switch<F> {
     pub fn aside(&self, to: PortId) -> impl Iterator<Item = Aside> {
         let egress = &self.port(to).egress;
         let aside = egress.flows.iter().filter(|(_, queue)| queue.state == State::Aside);
-        aside.map(|(flow, queue)| Aside {
-            flow,
+        aside.map(|(part, queue)| Aside {
+            flow: part.flow,
             frames: queue.lanes().map(|(_, lane)| lane.frames).sum(),
             since: egress.idle_since(queue.progress),
         })
@@ -107,7 +107,7 @@ impl<F: Copy> Switch<F> {
     /// The flows towards a port that have frames, set aside or offered, in the order of their
     /// numbers.
     pub fn flows(&self, to: PortId) -> impl ExactSizeIterator<Item = Flow> {
-        self.port(to).egress.flows.keys()
+        self.port(to).egress.flows.keys().map(|part| part.flow)
     }
 
     /// Each of these once, beginning with the first whose number is not below this.
@@ -122,23 +122,24 @@ impl<F: Copy> Switch<F> {
     pub fn unblock(&mut self, now: Instant, to: PortId, flow: Flow) {
         let Self { ports, cells, pending, .. } = self;
         let egress = &mut ports[to].egress;
-        if let Some((class, owner)) = egress.flows.unblock(flow) {
+        for part in egress.flows.parts_of(flow) {
+            let Some((class, sharer)) = egress.flows.unblock(part) else { continue };
             egress.begin_work(now);
             egress.note_ready(class);
-            egress.note_first(now, owner, cells);
+            egress.note_first(now, sharer, cells);
             pending.insert(to);
         }
     }
 
     /// Takes the first frame out of a flow.
-    fn leave_flow(&mut self, now: Instant, to: PortId, flow: Flow) {
+    fn leave_flow(&mut self, now: Instant, to: PortId, part: FlowPart) {
         let Self { ports, cells, .. } = self;
         let egress = &mut ports[to].egress;
-        let Popped { ingress, frames, is_spare, state, class, owner } =
-            egress.flows.pop(now, flow, cells);
+        let Popped { ingress, frames, is_spare, state, class, sharer } =
+            egress.flows.pop(now, part, cells);
         if state != State::Aside {
             egress.note_ready(class);
-            egress.note_left(now, owner, cells);
+            egress.note_left(now, sharer, cells);
         }
         let Port { config, ingress, .. } = &mut ports[ingress];
         if state == State::Aside {
@@ -256,11 +257,11 @@ impl<'a, F: Copy> Departures<'a, F> {
         if egress.must_wait(self.now) {
             return None;
         }
-        let node = egress.flows.get(flow)?.head()?;
+        let node = egress.flows.get(FlowPart::of(flow))?.head()?;
         if egress.pauses(self.switch.cells.label(node).stamp.class()) {
             return None;
         }
-        self.source = Source::Flow(flow);
+        self.source = Source::Flow(FlowPart::of(flow));
         Some(self.at(node))
     }
 
@@ -274,12 +275,12 @@ impl<'a, F: Copy> Departures<'a, F> {
         if ready == 0 || egress.must_wait(*now) {
             return None;
         }
-        let owner = match &mut egress.link {
+        let sharer = match &mut egress.link {
             Some(link) => link.next(*now)?,
-            None => Owner::default(),
+            None => Sharer::NOBODY,
         };
-        let (flow, node) = egress.flows.first(owner, egress.paused)?;
-        self.source = Source::Flow(flow);
+        let (part, node) = egress.flows.first(sharer, egress.paused)?;
+        self.source = Source::Flow(part);
         Some(self.at(node))
     }
 
@@ -384,7 +385,7 @@ impl<'a, F: Copy> Departures<'a, F> {
                 switch.cells.pop(&mut queue);
                 egress.leave(class, queue, label.load());
             }
-            Source::Flow(flow) => switch.leave_flow(*now, *to, flow),
+            Source::Flow(part) => switch.leave_flow(*now, *to, part),
         }
         let result = end(switch, *now, *to);
         switch.pull(*now, *to, class);
@@ -444,7 +445,7 @@ impl<F: Copy> Head<'_, '_, F> {
     /// it was so for a longer frame. If the head is set aside, it waits for the port alone.
     #[inline]
     pub fn note_room(&mut self, flow: Flow) {
-        let is_first = self.visit.source == Source::Flow(flow);
+        let is_first = self.visit.source == Source::Flow(FlowPart::of(flow));
         let bytes = self.bytes();
         let flows = &mut self.visit.switch.port_mut(self.visit.to).egress.flows;
         if !flows.are_unknown() {
@@ -519,7 +520,7 @@ impl<F: Copy> Head<'_, '_, F> {
     pub fn flow(&self) -> Option<Flow> {
         match self.visit.source {
             Source::Class(_) => None,
-            Source::Flow(flow) => Some(flow),
+            Source::Flow(part) => Some(part.flow),
         }
     }
 
@@ -527,12 +528,14 @@ impl<F: Copy> Head<'_, '_, F> {
     /// [unblocked](Switch::unblock), and others of its class pass. What is blocked for the stall
     /// time is refused.
     pub fn block(self) {
-        if let Source::Flow(flow) = self.visit.source {
+        if let Source::Flow(part) = self.visit.source {
             let Departures { switch: Switch { ports, cells, .. }, now, to, .. } = self.visit;
             let egress = &mut ports[*to].egress;
-            let owner = egress.flows.block(*now, flow);
-            egress.note_ready(self.seen.label.stamp.class());
-            owner.iter().for_each(|owner| egress.note_first(*now, *owner, cells));
+            for part in egress.flows.parts_of(part.flow) {
+                let sharer = egress.flows.block(*now, part);
+                egress.note_ready(self.seen.label.stamp.class());
+                sharer.iter().for_each(|sharer| egress.note_first(*now, *sharer, cells));
+            }
         }
     }
 

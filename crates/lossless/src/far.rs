@@ -57,8 +57,8 @@ impl<F: Copy> Switch<F> {
         let egress = &self.port(port).egress;
         let waiting: Vec<_> = egress.flows.range(flows.clone()).collect();
         let underway: Vec<_> = egress.away.range(flows).map(|(flow, _)| *flow).collect();
-        for flow in waiting {
-            self.refuse_flow(now, port, flow, refusal, &mut released);
+        for part in waiting {
+            self.refuse_flow(now, port, part, refusal, &mut released);
         }
         for flow in underway {
             let Some(mut queue) = self.port_mut(port).egress.away.remove(&flow) else { continue };

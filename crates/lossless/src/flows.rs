@@ -13,6 +13,11 @@
 //!
 //! Either exists only while it holds a frame.
 //!
+//! A sender that has [turns of its own](crate::Switch::set_port_terms) has a *part* of each flow that it
+//! offers frames in, with a queue and turns of its own: others' frames of the flow are neither before
+//! nor behind it. What a flow waits for, its parts wait for together: all of them are blocked, or
+//! none.
+//!
 //! Turns are by self-clocked fair queueing (Golestani, INFOCOM 1994): fair in bytes however long
 //! frames are, and a choice costs the same for a large segment as for a short frame. The first
 //! frame of each flow has a tag: its length, added to the tag of the flow's frame before, or to the
@@ -29,7 +34,7 @@ use units::{Class, ClassMap, Instant};
 use crate::account::Load;
 use crate::cells::{Cells, Node, Queue};
 use crate::id::PortId;
-use crate::link::Owner;
+use crate::link::Sharer;
 
 /// Frames for one egress that share a fate: as a rule those for one socket, or for one port of a
 /// far host. The number is the caller's.
@@ -49,11 +54,34 @@ impl Flow {
 /// turns are short.
 pub(crate) const QUANTUM: u32 = 1514;
 
+/// A flow; or what is in it of one sender that has turns of its own.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct FlowPart {
+    pub flow: Flow,
+    /// [`PortId::NONE`], which is the last, if it is of all senders that have none.
+    pub sender: PortId,
+}
+
+impl FlowPart {
+    /// What is in a flow of those that have no turns of their own.
+    #[inline]
+    pub(crate) const fn of(flow: Flow) -> Self {
+        Self { flow, sender: PortId::NONE }
+    }
+
+    /// The first of a flow.
+    const fn first(flow: Flow) -> Self {
+        Self { flow, sender: PortId(0) }
+    }
+}
+
 /// The flows of one egress.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
-    queues: BTreeMap<Flow, FlowQueue>,
-    /// The turns of those that are ready, by owner; none before one of its was offered.
+    queues: BTreeMap<FlowPart, FlowQueue>,
+    /// How many of these are of one sender that has turns of its own.
+    apart: usize,
+    /// The turns of those that are ready, by sharer; none before one of its was offered.
     turns: AllTurns,
     /// Flows whose sockets took nothing for too long, nor since.
     stalled: Option<Box<Stalled>>,
@@ -84,11 +112,13 @@ const REMEMBERED: usize = 1024;
 #[derive(Debug, Default)]
 struct AllTurns {
     owners: Vec<Option<Box<Owned>>>,
+    /// By number, of ports that have turns of their own.
+    ports: Vec<Option<Box<Owned>>>,
     /// How many flows are ready in each class.
     ready: ClassMap<u32>,
 }
 
-/// The turns of one owner's ready flows.
+/// The turns of one sharer's ready flows.
 #[derive(Debug, Default)]
 struct Owned {
     /// The classes that have one, one bit each.
@@ -96,7 +126,7 @@ struct Owned {
     classes: ClassMap<Turns>,
 }
 
-/// The turns of one class's ready flows of an owner.
+/// The turns of one class's ready flows of a sharer.
 #[derive(Debug, Default)]
 struct Turns {
     /// By tag, and those of the same tag by number.
@@ -127,8 +157,8 @@ pub(crate) struct FlowQueue {
     has_room: bool,
     pub state: State,
     class: Class,
-    /// The owner of the frame that came first.
-    pub owner: Owner,
+    /// Whose turns are its.
+    pub sharer: Sharer,
     /// The first frame's, in its class's virtual time; without meaning in a flow that is set aside.
     tag: u64,
 }
@@ -173,7 +203,7 @@ impl Flows {
     /// The flow's socket was asked, and has room for a frame of so many bytes: the flow's first, or
     /// one that comes behind it. A short one may find room where nothing is read.
     pub(crate) fn note_room(&mut self, flow: Flow, bytes: u32, is_first: bool) {
-        if let Some(queue) = self.queues.get_mut(&flow) {
+        if let Some(queue) = self.queues.get_mut(&FlowPart::of(flow)) {
             queue.has_room |= is_first;
         }
         self.review_stalled(flow, |full| (bytes < full.bytes).then_some(full));
@@ -182,7 +212,7 @@ impl Flows {
     /// The flow's socket was asked, and has no room for a frame of so many bytes; how often it was
     /// read so far, if that is known.
     pub(crate) fn note_full(&mut self, now: Instant, flow: Flow, bytes: u32, reads: Option<u32>) {
-        if let Some(queue) = self.queues.get_mut(&flow) {
+        if let Some(queue) = self.queues.get_mut(&FlowPart::of(flow)) {
             if queue.reads.zip(reads).is_some_and(|(before, now)| before != now) {
                 queue.progress = now;
             }
@@ -232,39 +262,61 @@ impl Flows {
         sets.flat_map(BTreeMap::keys).copied()
     }
 
+    /// Whether a flow has a frame.
     pub(crate) fn contains(&self, flow: Flow) -> bool {
-        self.queues.contains_key(&flow)
+        self.queues.contains_key(&FlowPart::of(flow))
+            || self.apart > 0 && self.parts(flow).next().is_some()
     }
 
-    pub(crate) fn get(&self, flow: Flow) -> Option<&FlowQueue> {
-        self.queues.get(&flow)
+    pub(crate) fn get(&self, part: FlowPart) -> Option<&FlowQueue> {
+        self.queues.get(&part)
     }
 
-    /// How many frames of a sender are in a flow.
-    pub(crate) fn lane_frames(&self, flow: Flow, sender: PortId) -> u32 {
-        let lane = self.get(flow).and_then(|queue| queue.lanes.get(&sender));
+    /// The parts of a flow that have frames.
+    pub(crate) fn parts(&self, flow: Flow) -> impl Iterator<Item = (FlowPart, &FlowQueue)> {
+        let parts = self.queues.range(FlowPart::first(flow)..=FlowPart::of(flow));
+        parts.map(|(part, queue)| (*part, queue))
+    }
+
+    /// How many frames of a sender are in a part of a flow.
+    pub(crate) fn lane_frames(&self, part: FlowPart, sender: PortId) -> u32 {
+        let lane = self.get(part).and_then(|queue| queue.lanes.get(&sender));
         lane.map_or(0, |lane| lane.frames)
     }
 
-    /// What is in a flow.
-    pub(crate) fn load(&self, flow: Flow) -> Load {
-        self.get(flow).map_or(Load::NONE, |queue| queue.load)
+    /// What is in a part of a flow.
+    pub(crate) fn load(&self, part: FlowPart) -> Load {
+        self.get(part).map_or(Load::NONE, |queue| queue.load)
     }
 
-    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = Flow> {
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = FlowPart> {
         self.queues.keys().copied()
     }
 
     pub(crate) fn numbers(&self, of: impl RangeBounds<Flow>) -> impl Iterator<Item = Flow> {
-        self.queues.range(of).map(|(flow, _)| *flow)
+        let begin = match of.start_bound() {
+            Bound::Included(flow) => Bound::Included(FlowPart::first(*flow)),
+            Bound::Excluded(flow) => Bound::Excluded(FlowPart::of(*flow)),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        let end = match of.end_bound() {
+            Bound::Included(flow) => Bound::Included(FlowPart::of(*flow)),
+            Bound::Excluded(flow) => Bound::Excluded(FlowPart::first(*flow)),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        self.queues.range((begin, end)).map(|(part, _)| part.flow)
     }
 
-    pub(crate) fn range(&self, flows: impl RangeBounds<Flow>) -> impl Iterator<Item = Flow> {
-        self.queues.range(flows).map(|(flow, _)| *flow)
+    pub(crate) fn range(
+        &self,
+        flows: core::ops::RangeInclusive<Flow>,
+    ) -> impl Iterator<Item = FlowPart> {
+        let parts = FlowPart::first(*flows.start())..=FlowPart::of(*flows.end());
+        self.queues.range(parts).map(|(part, _)| *part)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Flow, &FlowQueue)> + Clone {
-        self.queues.iter().map(|(flow, queue)| (*flow, queue))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (FlowPart, &FlowQueue)> + Clone {
+        self.queues.iter().map(|(part, queue)| (*part, queue))
     }
 
     /// Sets a frame aside behind others of its flow and sender.
@@ -279,56 +331,71 @@ impl Flows {
         let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
         let queue = self
             .queues
-            .entry(flow)
-            .or_insert_with(|| FlowQueue::new(now, ingress, class, Owner::default(), State::Aside));
+            .entry(FlowPart::of(flow))
+            .or_insert_with(|| FlowQueue::new(now, ingress, class, Sharer::NOBODY, State::Aside));
         assert!(queue.state == State::Aside, "{flow:?} is offered, and cannot be set aside");
         queue.push(ingress, cells, node);
     }
 
     /// Puts a frame behind others of its flow and sender. How many frames its sender has there now,
-    /// and whether the flow is new, ready by that, and of this owner.
+    /// and whether this sharer has a ready flow more by that.
     pub(crate) fn offer<F: Copy>(
         &mut self,
         now: Instant,
         flow: Flow,
-        owner: Owner,
+        sharer: Sharer,
         cells: &mut Cells<F>,
         node: Node,
     ) -> (u32, bool) {
         let stamp = cells.label(node).stamp;
         let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
+        let part = FlowPart { flow, sender: sharer.port };
+        // Parts wait together.
+        let state = match self.apart == 0 && part.sender == PortId::NONE {
+            true => State::Ready,
+            false => self.parts(flow).next().map_or(State::Ready, |(_, other)| other.state),
+        };
         let mut is_new = false;
-        let queue = self.queues.entry(flow).or_insert_with(|| {
+        let queue = self.queues.entry(part).or_insert_with(|| {
             is_new = true;
-            FlowQueue::new(now, ingress, class, owner, State::Ready)
+            FlowQueue::new(now, ingress, class, sharer, state)
         });
         assert!(queue.state != State::Aside, "{flow:?} is set aside, and cannot be offered");
         assert!(queue.class == class, "{flow:?} is of one class");
         let frames = queue.push(ingress, cells, node);
         if is_new {
             let bytes = u64::from(cells.label(node).bytes);
-            queue.tag = self.turns.virtual_time(owner, class) + bytes;
-            self.turns.insert(queue, flow);
+            self.apart += usize::from(part.sender != PortId::NONE);
+            queue.tag = self.turns.virtual_time(sharer, class) + bytes;
+            if state == State::Ready {
+                self.turns.insert(queue, flow);
+            }
         }
-        (frames, is_new)
+        (frames, is_new && state == State::Ready)
     }
 
-    /// The flow whose turn it is, of the highest class in which this owner has a ready one, but for
-    /// paused classes, one bit each; and its first frame.
-    pub(crate) fn first(&self, owner: Owner, paused: u8) -> Option<(Flow, Node)> {
-        let owned = self.turns.owners.get(usize::from(owner.0))?.as_deref()?;
+    /// The part of a flow whose turn it is, of the highest class in which this sharer has a ready
+    /// one, but for paused classes, one bit each; and its first frame.
+    pub(crate) fn first(&self, sharer: Sharer, paused: u8) -> Option<(FlowPart, Node)> {
+        let owned = self.turns.get(sharer)?;
         let class = (owned.ready & !paused).checked_ilog2()?;
         let (_, flow) = *owned.classes[Class::from_low_bits(class as u8)].ready.first()?;
-        let node = self.queues[&flow].head().expect("a flow has a frame");
-        Some((flow, node))
+        let part = FlowPart { flow, sender: sharer.port };
+        let node = self.queues[&part].head().expect("a flow has a frame");
+        Some((part, node))
     }
 
-    /// Takes the first frame out of a flow. From which sender's lane, how many frames that had
-    /// before, and whether it was the flow's last, of which nothing is left then.
-    pub(crate) fn pop<F: Copy>(&mut self, now: Instant, flow: Flow, cells: &Cells<F>) -> Popped {
-        let Self { queues, turns, .. } = self;
-        let queue = queues.get_mut(&flow).expect("who has a head has a flow");
-        let (state, class, owner, tag) = (queue.state, queue.class, queue.owner, queue.tag);
+    /// Takes the first frame out of a part of a flow. From which sender's lane, how many frames that
+    /// had before, and whether it was the part's last, of which nothing is left then.
+    pub(crate) fn pop<F: Copy>(
+        &mut self,
+        now: Instant,
+        part: FlowPart,
+        cells: &Cells<F>,
+    ) -> Popped {
+        let Self { queues, turns, apart, .. } = self;
+        let queue = queues.get_mut(&part).expect("who has a head has a flow");
+        let (state, class, sharer, tag) = (queue.state, queue.class, queue.sharer, queue.tag);
         let (ingress, frames, is_spare) = queue.pop(cells);
         let next = queue.head().map(|node| cells.label(node).bytes);
         if let Some(bytes) = next {
@@ -339,21 +406,62 @@ impl Flows {
         if state == State::Ready {
             // The next one comes in before this one goes: a set of one keeps its memory.
             if next.is_some() {
-                turns.insert(queue, flow);
+                turns.insert(queue, part.flow);
             }
-            turns.serve(owner, class, (tag, flow));
+            turns.serve(sharer, class, (tag, part.flow));
         }
         if next.is_none() {
-            queues.remove(&flow);
+            queues.remove(&part);
+            *apart -= usize::from(part.sender != PortId::NONE);
         }
-        Popped { ingress, frames, is_spare, state, class, owner }
+        Popped { ingress, frames, is_spare, state, class, sharer }
     }
 
-    /// Forgets a flow, and returns what it had.
-    pub(crate) fn remove(&mut self, flow: Flow) -> Option<FlowQueue> {
-        let queue = self.queues.remove(&flow)?;
+    /// Has what is offered of a sender be in parts of its own from now on, or among others' again.
+    /// Frames stay in order, and what they wait for is the same.
+    pub(crate) fn move_sender<F: Copy>(
+        &mut self,
+        now: Instant,
+        sender: PortId,
+        to: Sharer,
+        cells: &Cells<F>,
+    ) {
+        let is_its = |(part, queue): &(FlowPart, &FlowQueue)| {
+            let is_elsewhere = part.sender != to.port && queue.state != State::Aside;
+            is_elsewhere && queue.lanes.contains_key(&sender)
+        };
+        let parts: Vec<_> = self.iter().filter(is_its).map(|(part, _)| part).collect();
+        for part in parts {
+            let queue = self.queues.get_mut(&part).expect("it was found just now");
+            let (class, state, progress) = (queue.class, queue.state, queue.progress);
+            let lane = queue.remove(sender, cells).expect("it was found just now");
+            if queue.is_empty() {
+                drop(self.remove(part));
+            }
+            let place = FlowPart { flow: part.flow, sender: to.port };
+            let is_new = !self.queues.contains_key(&place);
+            let new = || FlowQueue { progress, ..FlowQueue::new(now, sender, class, to, state) };
+            let queue = self.queues.entry(place).or_insert_with(new);
+            cells.iter(&lane.queue).for_each(|node| queue.load.add(cells.label(node).load()));
+            let first = lane.queue.head().expect("no lane is empty");
+            queue.lanes.insert(sender, Lane { deficit: 0, ..lane });
+            if is_new {
+                let bytes = u64::from(cells.label(first).bytes);
+                self.apart += usize::from(place.sender != PortId::NONE);
+                queue.tag = self.turns.virtual_time(to, class) + bytes;
+                if state == State::Ready {
+                    self.turns.insert(queue, part.flow);
+                }
+            }
+        }
+    }
+
+    /// Forgets a part of a flow, and returns what it had.
+    pub(crate) fn remove(&mut self, part: FlowPart) -> Option<FlowQueue> {
+        let queue = self.queues.remove(&part)?;
+        self.apart -= usize::from(part.sender != PortId::NONE);
         if queue.state == State::Ready {
-            self.turns.remove(&queue, flow);
+            self.turns.remove(&queue, part.flow);
         }
         Some(queue)
     }
@@ -367,34 +475,47 @@ impl Flows {
         let queues = self.queues.values_mut();
         let gone = queues.filter_map(|queue| Some(queue.remove(ingress, cells)?.queue)).collect();
         let empty: alloc::vec::Vec<_> =
-            self.iter().filter(|(_, queue)| queue.is_empty()).map(|(flow, _)| flow).collect();
-        empty.into_iter().for_each(|flow| drop(self.remove(flow)));
+            self.iter().filter(|(_, queue)| queue.is_empty()).map(|(part, _)| part).collect();
+        empty.into_iter().for_each(|part| drop(self.remove(part)));
         gone
     }
 
-    /// A ready flow takes no turns from now on. It keeps its tag, and with it its claim. Its owner,
-    /// if it was ready.
-    pub(crate) fn block(&mut self, now: Instant, flow: Flow) -> Option<Owner> {
-        let queue = self.queues.get_mut(&flow).filter(|queue| queue.state == State::Ready)?;
+    /// A ready part of a flow takes no turns from now on. It keeps its tag, and with it its claim.
+    /// Whose turns it had, if it was ready.
+    pub(crate) fn block(&mut self, now: Instant, part: FlowPart) -> Option<Sharer> {
+        let queue = self.queues.get_mut(&part).filter(|queue| queue.state == State::Ready)?;
         queue.state = State::Blocked;
         // Who is blocked again and again, and sends nothing in between, is as stuck as before.
         if !queue.is_stuck {
             (queue.progress, queue.is_stuck) = (now, true);
         }
-        self.turns.remove(queue, flow);
-        Some(queue.owner)
+        self.turns.remove(queue, part.flow);
+        Some(queue.sharer)
     }
 
-    /// A blocked flow takes turns again. Its class and its owner, if it was blocked.
+    /// A blocked part of a flow takes turns again. Its class and whose turns it has, if it was
+    /// blocked.
     ///
     /// If the turn of its first frame came while it was blocked, it is due now. It makes up for no
     /// more than this frame: what follows is tagged from now on.
-    pub(crate) fn unblock(&mut self, flow: Flow) -> Option<(Class, Owner)> {
-        let queue = self.queues.get_mut(&flow).filter(|queue| queue.state == State::Blocked)?;
+    pub(crate) fn unblock(&mut self, part: FlowPart) -> Option<(Class, Sharer)> {
+        let queue = self.queues.get_mut(&part).filter(|queue| queue.state == State::Blocked)?;
         queue.state = State::Ready;
-        queue.tag = queue.tag.max(self.turns.virtual_time(queue.owner, queue.class));
-        self.turns.insert(queue, flow);
-        Some((queue.class, queue.owner))
+        queue.tag = queue.tag.max(self.turns.virtual_time(queue.sharer, queue.class));
+        self.turns.insert(queue, part.flow);
+        Some((queue.class, queue.sharer))
+    }
+
+    /// All parts that a flow may have, those of senders with turns of their own before that of all
+    /// others.
+    pub(crate) fn parts_of(&self, flow: Flow) -> impl Iterator<Item = FlowPart> + use<> {
+        let apart: Vec<_> = match self.apart {
+            0 => Vec::new(),
+            _ => self.parts(flow).map(|(part, _)| part).collect(),
+        };
+        let others = FlowPart::of(flow);
+        let apart = apart.into_iter().filter(move |part| *part != others);
+        apart.chain(core::iter::once(others))
     }
 
     /// Whether a class has a ready flow.
@@ -406,33 +527,50 @@ impl Flows {
     pub(crate) fn turns_are_of_the_ready(&self) -> bool {
         let mut ready = self.iter().filter(|(_, queue)| queue.state == State::Ready);
         let count = ready.clone().count();
-        let has_turn = |(flow, queue): (Flow, &FlowQueue)| {
-            let owned = self.turns.owners.get(usize::from(queue.owner.0));
-            owned.and_then(Option::as_deref).is_some_and(|owned| {
+        let has_turn = |(part, queue): (FlowPart, &FlowQueue)| {
+            self.turns.get(queue.sharer).is_some_and(|owned| {
                 let Turns { ready, virtual_time } = &owned.classes[queue.class];
-                queue.tag >= *virtual_time && ready.contains(&(queue.tag, flow))
+                queue.tag >= *virtual_time && ready.contains(&(queue.tag, part.flow))
             })
         };
-        ready.all(has_turn) && self.turns.are_counted(count)
+        let waits_with_others = |(part, queue): (FlowPart, &FlowQueue)| {
+            self.parts(part.flow).all(|(_, other)| other.state == queue.state)
+        };
+        let apart = self.queues.keys().filter(|part| part.sender != PortId::NONE).count();
+        ready.all(has_turn)
+            && self.turns.are_counted(count)
+            && self.apart == apart
+            && (apart == 0 || self.iter().all(waits_with_others))
     }
 }
 
 impl AllTurns {
-    fn of(&mut self, owner: Owner) -> &mut Owned {
-        let number = usize::from(owner.0);
-        if self.owners.len() <= number {
-            self.owners.resize_with(number + 1, || None);
+    fn of(&mut self, sharer: Sharer) -> &mut Owned {
+        let (all, number) = match sharer.port {
+            PortId::NONE => (&mut self.owners, usize::from(sharer.owner.0)),
+            port => (&mut self.ports, port.index()),
+        };
+        if all.len() <= number {
+            all.resize_with(number + 1, || None);
         }
-        self.owners[number].get_or_insert_default()
+        all[number].get_or_insert_default()
     }
 
-    fn virtual_time(&mut self, owner: Owner, class: Class) -> u64 {
-        self.of(owner).classes[class].virtual_time
+    fn get(&self, sharer: Sharer) -> Option<&Owned> {
+        let owned = match sharer.port {
+            PortId::NONE => self.owners.get(usize::from(sharer.owner.0)),
+            port => self.ports.get(port.index()),
+        };
+        owned?.as_deref()
+    }
+
+    fn virtual_time(&mut self, sharer: Sharer, class: Class) -> u64 {
+        self.of(sharer).classes[class].virtual_time
     }
 
     /// A flow takes turns.
     fn insert(&mut self, queue: &FlowQueue, flow: Flow) {
-        let owned = self.of(queue.owner);
+        let owned = self.of(queue.sharer);
         owned.ready |= 1 << queue.class.pcp();
         owned.classes[queue.class].ready.insert((queue.tag, flow));
         self.ready[queue.class] += 1;
@@ -440,34 +578,34 @@ impl AllTurns {
 
     /// A flow takes no more turns.
     fn remove(&mut self, queue: &FlowQueue, flow: Flow) {
-        self.of(queue.owner).classes[queue.class].ready.remove(&(queue.tag, flow));
-        self.note_gone(queue.owner, queue.class);
+        self.of(queue.sharer).classes[queue.class].ready.remove(&(queue.tag, flow));
+        self.note_gone(queue.sharer, queue.class);
     }
 
     /// The flow has had the turn with this tag; if another's was before, it was asked for by name.
-    fn serve(&mut self, owner: Owner, class: Class, turn: (u64, Flow)) {
-        let Turns { ready, virtual_time } = &mut self.of(owner).classes[class];
+    fn serve(&mut self, sharer: Sharer, class: Class, turn: (u64, Flow)) {
+        let Turns { ready, virtual_time } = &mut self.of(sharer).classes[class];
         if ready.first() == Some(&turn) {
             ready.pop_first();
             *virtual_time = turn.0;
         } else {
             ready.remove(&turn);
         }
-        self.note_gone(owner, class);
+        self.note_gone(sharer, class);
     }
 
-    /// A turn of an owner is gone.
-    fn note_gone(&mut self, owner: Owner, class: Class) {
-        let owned = self.of(owner);
+    /// A turn of a sharer is gone.
+    fn note_gone(&mut self, sharer: Sharer, class: Class) {
+        let owned = self.of(sharer);
         if owned.classes[class].ready.is_empty() {
             owned.ready &= !(1 << class.pcp());
         }
         self.ready[class] -= 1;
     }
 
-    /// Whether there are so many turns, as each owner and each class has it.
+    /// Whether there are so many turns, as each sharer and each class has it.
     fn are_counted(&self, count: usize) -> bool {
-        let all = self.owners.iter().flatten();
+        let all = self.owners.iter().chain(&self.ports).flatten();
         let of_class = |class: Class| -> usize {
             all.clone().map(|owned| owned.classes[class].ready.len()).sum()
         };
@@ -490,12 +628,12 @@ pub(crate) struct Popped {
     pub is_spare: bool,
     pub state: State,
     pub class: Class,
-    pub owner: Owner,
+    pub sharer: Sharer,
 }
 
 impl FlowQueue {
     /// A flow without frames yet; the first is to come from `ingress`.
-    fn new(now: Instant, ingress: PortId, class: Class, owner: Owner, state: State) -> Self {
+    fn new(now: Instant, ingress: PortId, class: Class, sharer: Sharer, state: State) -> Self {
         Self {
             lanes: BTreeMap::new(),
             load: Load::NONE,
@@ -506,7 +644,7 @@ impl FlowQueue {
             has_room: false,
             state,
             class,
-            owner,
+            sharer,
             tag: 0,
         }
     }

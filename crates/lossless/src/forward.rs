@@ -6,7 +6,7 @@ use units::{Class, Instant};
 use crate::account::{Load, Reason, Refusal};
 use crate::cells::{Cells, Node, Queue};
 use crate::config::Limits;
-use crate::flows::Flow;
+use crate::flows::{Flow, FlowPart};
 use crate::id::PortId;
 use crate::port::{Egress, EgressClass, Port};
 use crate::switch::Switch;
@@ -42,7 +42,7 @@ impl<F: Copy> Switch<F> {
                 let group = flow.group();
                 self.cells.set_group(node, group);
                 self.port_mut(to).egress.groups.account(group).accept(1);
-                self.step_in_flow(to, flow, class, label.load())
+                self.step_in_flow(to, self.part(from, to, flow), class, label.load())
             }
         };
         let step = match standing {
@@ -71,15 +71,14 @@ impl<F: Copy> Switch<F> {
     fn join_flow(&mut self, now: Instant, from: PortId, to: PortId, flow: Flow, node: Node) {
         let Self { ports, cells, pending, .. } = self;
         let class = cells.label(node).stamp.class();
-        let owner = ports[from].ingress.owner;
+        let sharer = ports[to].egress.sharer(&ports[from].ingress);
         let egress = &mut ports[to].egress;
-        let owner = egress.owner_of(owner);
         egress.begin_work(now);
         egress.classes[class].account.accept(1);
-        let (frames, is_new) = egress.flows.offer(now, flow, owner, cells, node);
+        let (frames, is_new) = egress.flows.offer(now, flow, sharer, cells, node);
         if is_new {
             egress.ready_flows |= 1 << class.pcp();
-            egress.note_first(now, owner, cells);
+            egress.note_first(now, sharer, cells);
         }
         pending.insert(to);
         let Port { config, ingress, .. } = &mut ports[from];
@@ -106,13 +105,24 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// The same of a frame for a flow: it waits there. In a lossy class the flow holds no more than
-    /// its egress's queue might.
-    pub(crate) fn step_in_flow(&self, to: PortId, flow: Flow, class: Class, load: Load) -> Step {
+    /// The part of a flow that a sender's frames are in.
+    pub(crate) fn part(&self, from: PortId, to: PortId, flow: Flow) -> FlowPart {
+        FlowPart { flow, sender: self.port(to).egress.sharer(&self.port(from).ingress).port }
+    }
+
+    /// The same of a frame for a flow: it waits there. In a lossy class the flow, or a sender's part of
+    /// it, holds no more than its egress's queue might.
+    pub(crate) fn step_in_flow(
+        &self,
+        to: PortId,
+        part: FlowPart,
+        class: Class,
+        load: Load,
+    ) -> Step {
         let Port { config, egress, .. } = self.port(to);
         match self.settings.classes.lossy(class) {
             _ if egress.stalled => Step::Refused(Refusal::STALLED),
-            Some(lossy) if !permits(&config.egress, egress.flows.load(flow), load) => {
+            Some(lossy) if !permits(&config.egress, egress.flows.load(part), load) => {
                 Step::Refused(Refusal::full(lossy))
             }
             _ => Step::Waits,

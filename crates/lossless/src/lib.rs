@@ -59,6 +59,7 @@ mod stall;
 mod switch;
 mod voqs;
 mod waiting;
+mod within;
 
 pub use account::{Account, Load, Reason, Refusal};
 pub use arrive::{Arrivals, Audience, Destination, Size};
@@ -76,3 +77,4 @@ pub use outlook::{EgressOutlook, Fate};
 pub use set::PortSet;
 pub use switch::{Offered, Refused, Released, Switch};
 pub use waiting::Waiting;
+pub use within::PortUse;

@@ -7,18 +7,43 @@
 //!
 //! ```text
 //!   shares ─▶ owner ─▶ its highest class ─▶ flow ─▶ sender
+//!                └─▶ shares of its ports ─▶ port ─▶ its highest class ─▶ flow
 //! ```
+//!
+//! Where ports of an owner have [terms of their own](crate::Switch::set_port_terms), its turn is one
+//! of theirs first ([`within`](crate::within)), and then of a class of that port's.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use shares::{Cost, Holder, Right, Settings, Shares, Terms, Turn};
 use units::{Instant, Rate, Span};
 
 use crate::account::Load;
+use crate::id::PortId;
+use crate::within::{PortUse, Within};
 
 /// Whose the frames are that a port offers. The number is the caller's.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Owner(pub u16);
+
+/// Who has turns at an egress: an owner; or a port of it, which has terms within the owner's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Sharer {
+    pub owner: Owner,
+    /// [`PortId::NONE`] if it is all those of its ports that have no turns of their own.
+    pub port: PortId,
+}
+
+impl Sharer {
+    /// Of an egress that nobody shares.
+    pub(crate) const NOBODY: Self = Self::of(Owner(0));
+
+    /// An owner, but for ports that have turns of their own.
+    pub(crate) const fn of(owner: Owner) -> Self {
+        Self { owner, port: PortId::NONE }
+    }
+}
 
 /// What a link takes for frames.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,6 +76,7 @@ pub struct LinkUse {
 #[derive(Debug)]
 pub(crate) struct Link {
     shares: Shares,
+    settings: Settings,
     around: u32,
     /// By owner.
     holders: Vec<Option<Holder>>,
@@ -58,6 +84,8 @@ pub(crate) struct Link {
     owners: Vec<Owner>,
     /// By holder: what it has had.
     had: Vec<Had>,
+    /// By owner: its ports, if they have terms of their own.
+    within: Vec<Option<Box<Within>>>,
     /// What all were sent, in bytes.
     sent: u64,
     rate: Rate,
@@ -118,18 +146,23 @@ impl Had {
 #[derive(Debug)]
 struct Run {
     turn: Turn,
-    owner: Owner,
+    /// Of its port, if that has turns of its own.
+    port_turn: Option<Turn>,
+    sharer: Sharer,
     /// When it began: it ends with the visit.
     at: Instant,
     spent: Cost,
-    /// What the owner has to send first now.
+    /// What the sharer has to send first now.
     next: Option<Cost>,
 }
 
 impl Link {
     pub(crate) fn new(config: LinkConfig) -> Self {
+        let settings = Settings::of_link(config.rate, config.frame);
         Self {
-            shares: Shares::new(Settings::of_link(config.rate, config.frame)),
+            shares: Shares::new(settings),
+            settings,
+            within: Vec::new(),
             around: config.around,
             holders: Vec::new(),
             owners: Vec::new(),
@@ -163,9 +196,13 @@ impl Link {
 
     /// An owner that has nothing to send is known no more, nor what it has had.
     pub(crate) fn forget(&mut self, owner: Owner) {
-        let holder = self.holders.get_mut(usize::from(owner.0)).and_then(Option::take);
+        let number = usize::from(owner.0);
+        let holder = self.holders.get_mut(number).and_then(Option::take);
         if let Some(holder) = holder {
             self.shares.remove(holder);
+        }
+        if let Some(within) = self.within.get_mut(number) {
+            *within = None;
         }
     }
 
@@ -174,20 +211,54 @@ impl Link {
         self.shares.set(now, holder, terms);
     }
 
+    /// Gives a port terms of its own, within its owner's.
+    pub(crate) fn set_port_terms(&mut self, now: Instant, sharer: Sharer, terms: Terms) {
+        self.end_of(now, sharer.owner);
+        let number = usize::from(sharer.owner.0);
+        if self.within.len() <= number {
+            self.within.resize_with(number + 1, || None);
+        }
+        let settings = self.settings;
+        let within = self.within[number].get_or_insert_with(|| Within::new(settings).into());
+        within.set_terms(now, sharer.port, terms);
+    }
+
+    /// A port that has nothing to send has no terms of its own any more. Whether it had some.
+    pub(crate) fn forget_port(&mut self, now: Instant, owner: Owner, port: PortId) -> bool {
+        self.end_of(now, owner);
+        let Some(place) = self.within.get_mut(usize::from(owner.0)) else { return false };
+        let had = place.as_mut().is_some_and(|within| within.forget(port));
+        if place.as_ref().is_some_and(|within| within.is_empty()) {
+            *place = None;
+        }
+        had
+    }
+
+    /// The ports of an owner, if they have terms of their own.
+    fn within(&mut self, owner: Owner) -> Option<&mut Within> {
+        self.within.get_mut(usize::from(owner.0))?.as_deref_mut()
+    }
+
     fn cost(&self, load: Load) -> Cost {
         let around = load.frames.saturating_mul(self.around);
         let bytes = u32::try_from(load.bytes).unwrap_or(u32::MAX).saturating_add(around);
         Cost { bytes, frames: load.frames }
     }
 
-    /// The first frame of an owner that could go now, if there is one, is this.
-    pub(crate) fn note(&mut self, now: Instant, owner: Owner, first: Option<Load>) {
-        let first = first.map(|load| self.cost(load));
-        if let Some(run) = self.run.as_mut().filter(|run| run.owner == owner) {
-            run.next = first;
+    /// The first frame of a sharer that could go now, if there is one, is this.
+    pub(crate) fn note(&mut self, now: Instant, sharer: Sharer, first: Option<Load>) {
+        let mut first = first.map(|load| self.cost(load));
+        if let Some(run) = self.run.as_mut().filter(|run| run.sharer.owner == sharer.owner) {
+            if run.sharer == sharer {
+                run.next = first;
+            }
             self.end(now);
         }
-        let holder = self.holder(owner);
+        let holder = self.holder(sharer.owner);
+        if let Some(within) = self.within(sharer.owner) {
+            within.note(now, sharer.port, first);
+            first = within.first();
+        }
         self.had[holder.index()].note(now, first.is_some(), self.sent);
         match first {
             Some(cost) => self.shares.wake(now, holder, cost),
@@ -196,24 +267,57 @@ impl Link {
     }
 
     /// Whose turn it is.
-    pub(crate) fn next(&mut self, now: Instant) -> Option<Owner> {
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Sharer> {
         if let Some(run) = &self.run {
             if run.at == now {
-                return Some(run.owner);
+                return Some(run.sharer);
             }
             self.end(now);
         }
-        let turn = self.shares.next(now)?;
-        let owner = self.owners[turn.holder().index()];
-        self.run = Some(Run { turn, owner, at: now, spent: Cost::default(), next: None });
-        Some(owner)
+        loop {
+            let turn = self.shares.next(now)?;
+            let owner = self.owners[turn.holder().index()];
+            let (mut sharer, mut port_turn) = (Sharer::of(owner), None);
+            if let Some(within) = self.within(owner) {
+                match within.next(now) {
+                    Ok(next) if next.is_told => {
+                        (sharer.port, port_turn) = (next.port, Some(next.turn));
+                    }
+                    // Another frame than the link was told of: maybe it has to wait.
+                    Ok(next) => {
+                        self.shares.wake(now, turn.holder(), next.head);
+                        continue;
+                    }
+                    Err(until) => {
+                        self.shares.hold(now, turn.holder(), until);
+                        continue;
+                    }
+                }
+            }
+            let spent = Cost::default();
+            self.run = Some(Run { turn, port_turn, sharer, at: now, spent, next: None });
+            return Some(sharer);
+        }
+    }
+
+    /// Ends an owner's turn, if it is one's.
+    fn end_of(&mut self, now: Instant, owner: Owner) {
+        if self.run.as_ref().is_some_and(|run| run.sharer.owner == owner) {
+            self.end(now);
+        }
     }
 
     /// Books what went in a turn that is over.
     fn end(&mut self, now: Instant) {
-        let Some(Run { turn, spent, next, .. }) = self.run.take() else { return };
+        let Some(Run { turn, port_turn, sharer, spent, mut next, .. }) = self.run.take() else {
+            return;
+        };
         if spent == Cost::default() {
             return;
+        }
+        if let (Some(within), Some(port_turn)) = (self.within(sharer.owner), port_turn) {
+            within.took(now, port_turn, spent, next);
+            next = within.first();
         }
         let had = &mut self.had[turn.holder().index()];
         had.bytes += u64::from(spent.bytes);
@@ -231,31 +335,37 @@ impl Link {
     }
 
     /// The frame that was handed out has left its queue: the link has it, or it was refused. The
-    /// owner's first is `next` now.
-    pub(crate) fn leave(&mut self, now: Instant, owner: Owner, next: Option<Load>) {
+    /// sharer's first is `next` now.
+    pub(crate) fn leave(&mut self, now: Instant, sharer: Sharer, next: Option<Load>) {
         let (taken, first) = (self.taken.take(), next.map(|load| self.cost(load)));
-        match (self.run.as_mut().filter(|run| run.owner == owner), taken) {
+        match (self.run.as_mut().filter(|run| run.sharer == sharer), taken) {
             (Some(run), Some(cost)) => {
                 run.spent = run.spent.plus(cost);
                 run.next = first;
-                let goes_on =
-                    first.is_some_and(|first| run.spent.plus(first).is_within(run.turn.most()));
-                if !goes_on {
+                let most = run.port_turn.as_ref().unwrap_or(&run.turn).most();
+                let fits = |all: Cost| all.is_within(run.turn.most()) && all.is_within(most);
+                if !first.is_some_and(|first| fits(run.spent.plus(first))) {
                     self.end(now);
                 }
             }
-            _ => self.note(now, owner, next),
+            _ => self.note(now, sharer, next),
         }
     }
 
-    /// So much of an owner went besides its turns.
-    pub(crate) fn charge(&mut self, now: Instant, owner: Owner, load: Load) {
-        let (holder, cost) = (self.holder(owner), self.cost(load));
-        if self.run.as_ref().is_some_and(|run| run.owner == owner) {
-            self.end(now);
-        }
+    /// So much of a sharer went besides its turns.
+    pub(crate) fn charge(&mut self, now: Instant, sharer: Sharer, load: Load) {
+        let (holder, cost) = (self.holder(sharer.owner), self.cost(load));
+        self.end_of(now, sharer.owner);
         self.shares.charge(now, holder, cost);
+        if let Some(within) = self.within(sharer.owner) {
+            within.charge(now, sharer.port, cost);
+        }
         self.had[holder.index()].resent += u64::from(cost.bytes);
+    }
+
+    /// What a port has had by now. `None` if it has no terms of its own.
+    pub(crate) fn used_by_port(&self, sharer: Sharer) -> Option<PortUse> {
+        self.within.get(usize::from(sharer.owner.0))?.as_ref()?.used(sharer.port)
     }
 
     /// What an owner has had by now. `None` if that is nothing, and it has no terms.
@@ -273,10 +383,15 @@ impl Link {
         })
     }
 
-    /// The owners that it knows.
-    pub(crate) fn owners(&self) -> impl Iterator<Item = Owner> {
+    /// All that it knows: its owners, and ports that have turns of their own.
+    pub(crate) fn sharers(&self) -> Vec<Sharer> {
         let numbers = (0..).map(Owner).zip(&self.holders);
-        numbers.filter(|(_, holder)| holder.is_some()).map(|(owner, _)| owner)
+        let owners = numbers.filter(|(_, holder)| holder.is_some()).map(|(owner, _)| owner);
+        let within = (0..).map(Owner).zip(&self.within);
+        let ports = within.filter_map(|(owner, within)| Some((owner, within.as_deref()?)));
+        let ports = ports
+            .flat_map(|(owner, within)| within.ports().map(move |port| Sharer { owner, port }));
+        owners.map(Sharer::of).chain(ports).collect()
     }
 
     /// How long guarantees did not hold, because it was sent less than they add up to.

@@ -76,14 +76,21 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// The same of a frame that is for a flow behind a port.
-    pub fn flow_outlook(&self, to: PortId, flow: Flow, class: Class, size: Size) -> EgressOutlook {
-        let egress = &self.port(to).egress;
-        let queue = egress.flows.get(flow);
+    /// The same of a frame that comes by `from`, and is for a flow behind a port. What is there of
+    /// senders with [turns of their own](Self::set_port_terms) is not before it.
+    pub fn flow_outlook(
+        &self,
+        from: PortId,
+        (to, flow): (PortId, Flow),
+        class: Class,
+        size: Size,
+    ) -> EgressOutlook {
+        let (egress, part) = (&self.port(to).egress, self.part(from, to, flow));
+        let queue = egress.flows.get(part);
         let lanes = queue.iter().flat_map(|queue| queue.lanes());
         EgressOutlook {
-            fate: self.step_in_flow(to, flow, class, load_of(size)).into(),
-            load: egress.flows.load(flow),
+            fate: self.step_in_flow(to, part, class, load_of(size)).into(),
+            load: egress.flows.load(part),
             waiting: lanes.map(|(_, lane)| lane.frames).sum(),
             underway: self.count(egress.away.get(&flow)),
             blocked: queue.is_some_and(|queue| queue.state == State::Blocked),
@@ -105,8 +112,8 @@ impl<F: Copy> Switch<F> {
                 (self.step(port, class, load_of(size)), self.outlook(port, class, size))
             }
             (port, Some(flow)) => (
-                self.step_in_flow(port, flow, class, load_of(size)),
-                self.flow_outlook(port, flow, class, size),
+                self.step_in_flow(port, self.part(from, port, flow), class, load_of(size)),
+                self.flow_outlook(from, (port, flow), class, size),
             ),
         };
         let standing = self.copies_held(from);

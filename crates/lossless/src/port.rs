@@ -11,6 +11,7 @@ use crate::config::{Limits, PortConfig, Shaping};
 use crate::copies::Copies;
 use crate::flows::{Flow, Flows};
 use crate::groups::Groups;
+use crate::id::PortId;
 use crate::link::{Link, Owner};
 use crate::round::{Round, Waiting};
 
@@ -40,6 +41,8 @@ pub(crate) struct Ingress {
     pub lent: u32,
     /// Whose its frames are, where an egress is shared.
     pub owner: Owner,
+    /// Itself if it has turns of its own there, or [`PortId::NONE`].
+    pub apart: PortId,
     pub classes: ClassMap<IngressClass>,
     /// Since when the sender has been held back, if it is.
     pub paused_since: Option<Instant>,
@@ -167,6 +170,7 @@ impl Port {
                 aside: 0,
                 lent: 0,
                 owner: Owner::default(),
+                apart: PortId::NONE,
                 paused_since: None,
                 paused: Span::ZERO,
                 copies: None,

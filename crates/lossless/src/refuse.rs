@@ -11,7 +11,7 @@ use units::{Class, ClassMap, Instant};
 
 use crate::account::{End, Refusal};
 use crate::cells::{Finished, Label, Node, Queue};
-use crate::flows::{Flow, State};
+use crate::flows::{FlowPart, State};
 use crate::id::PortId;
 use crate::port::{Egress, Port};
 use crate::switch::{Offered, Refused, Released, Switch};
@@ -137,20 +137,20 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// Refuses everything in a flow.
+    /// Refuses everything in a part of a flow.
     pub(crate) fn refuse_flow(
         &mut self,
         now: Instant,
         egress: PortId,
-        flow: Flow,
+        part: FlowPart,
         refusal: Refusal,
         released: &mut impl FnMut(Released<F>),
     ) {
         let Self { ports, cells, .. } = self;
         let side = &mut ports[egress].egress;
-        let Some(gone) = side.flows.remove(flow) else { return };
+        let Some(gone) = side.flows.remove(part) else { return };
         Class::all().for_each(|class| side.note_ready(class));
-        side.note_first(now, gone.owner, cells);
+        side.note_first(now, gone.sharer, cells);
         for (sender, lane) in gone.lanes() {
             let Port { config, ingress, .. } = self.port_mut(sender);
             if gone.state == State::Aside {
@@ -174,8 +174,8 @@ impl<F: Copy> Switch<F> {
         self.refuse_waiting(now, egress, refusal, released);
         let mut queues: Vec<_> =
             self.port(egress).egress.classes.0.iter().map(|class| class.queue).collect();
-        for flow in self.port(egress).egress.flows.keys().collect::<Vec<_>>() {
-            self.refuse_flow(now, egress, flow, refusal, released);
+        for part in self.port(egress).egress.flows.keys().collect::<Vec<_>>() {
+            self.refuse_flow(now, egress, part, refusal, released);
         }
         queues.extend(self.port(egress).egress.away.values());
         for mut queue in queues {

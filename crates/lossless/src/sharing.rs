@@ -1,50 +1,53 @@
 //! How a switch has owners share an egress: [`Link`] is told what could go first of each.
 
-use alloc::vec::Vec;
-
 use shares::Terms;
 use units::{Instant, Span};
 
 use crate::account::Load;
 use crate::cells::Cells;
 use crate::id::PortId;
-use crate::link::{Link, LinkConfig, LinkUse, Owner};
-use crate::port::Egress;
+use crate::link::{Link, LinkConfig, LinkUse, Owner, Sharer};
+use crate::port::{Egress, Ingress};
 use crate::switch::Switch;
+use crate::within::PortUse;
 
 impl Egress {
-    /// Whose a flow is: nobody's in particular where owners do not share.
-    pub(crate) fn owner_of(&self, sender: Owner) -> Owner {
-        if self.link.is_some() { sender } else { Owner::default() }
-    }
-
-    /// What the first frame is that an owner could send now.
-    fn first_of<F: Copy>(&self, owner: Owner, cells: &Cells<F>) -> Option<Load> {
-        let (_, node) = self.flows.first(owner, self.paused)?;
-        Some(cells.label(node).load())
-    }
-
-    /// Another frame of an owner may be its first now, or none.
-    pub(crate) fn note_first<F: Copy>(&mut self, now: Instant, owner: Owner, cells: &Cells<F>) {
-        if self.link.is_some() {
-            let first = self.first_of(owner, cells);
-            self.link.iter_mut().for_each(|link| link.note(now, owner, first));
+    /// Whose turns a sender's flows have: nobody's in particular where owners do not share.
+    #[inline]
+    pub(crate) fn sharer(&self, sender: &Ingress) -> Sharer {
+        match self.link {
+            Some(_) => Sharer { owner: sender.owner, port: sender.apart },
+            None => Sharer::NOBODY,
         }
     }
 
-    /// The same of all owners.
+    /// What the first frame is that a sharer could send now.
+    fn first_of<F: Copy>(&self, sharer: Sharer, cells: &Cells<F>) -> Option<Load> {
+        let (_, node) = self.flows.first(sharer, self.paused)?;
+        Some(cells.label(node).load())
+    }
+
+    /// Another frame of a sharer may be its first now, or none.
+    pub(crate) fn note_first<F: Copy>(&mut self, now: Instant, sharer: Sharer, cells: &Cells<F>) {
+        if self.link.is_some() {
+            let first = self.first_of(sharer, cells);
+            self.link.iter_mut().for_each(|link| link.note(now, sharer, first));
+        }
+    }
+
+    /// The same of all.
     pub(crate) fn note_all_first<F: Copy>(&mut self, now: Instant, cells: &Cells<F>) {
         let Some(link) = &self.link else { return };
-        for owner in link.owners().collect::<Vec<_>>() {
-            self.note_first(now, owner, cells);
+        for sharer in link.sharers() {
+            self.note_first(now, sharer, cells);
         }
     }
 
     /// The frame that was handed out has left its queue.
-    pub(crate) fn note_left<F: Copy>(&mut self, now: Instant, owner: Owner, cells: &Cells<F>) {
+    pub(crate) fn note_left<F: Copy>(&mut self, now: Instant, sharer: Sharer, cells: &Cells<F>) {
         if self.link.is_some() {
-            let first = self.first_of(owner, cells);
-            self.link.iter_mut().for_each(|link| link.leave(now, owner, first));
+            let first = self.first_of(sharer, cells);
+            self.link.iter_mut().for_each(|link| link.leave(now, sharer, first));
         }
     }
 }
@@ -70,11 +73,52 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// So much of an owner went by an egress that is [shared](Self::share), besides its turns
-    /// there: what was sent again. Its own frames wait for that, not others'.
-    pub fn charge(&mut self, now: Instant, port: PortId, owner: Owner, load: Load) {
-        if let Some(link) = &mut self.port_mut(port).egress.link {
-            link.charge(now, owner, load);
+    /// Gives a port's sender terms of its own at an egress that is [shared](Self::share): of what is
+    /// its owner's there it has turns by these, and not with other senders in each flow. `None`:
+    /// it is among others again, which have no guarantee together, no maximum and a weight of one.
+    /// What is held of it stays in order.
+    pub fn set_port_terms(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        port: PortId,
+        terms: Option<Terms>,
+    ) {
+        let Self { ports, cells, .. } = self;
+        let ingress = &ports[port].ingress;
+        let (owner, was_apart) = (ingress.owner, ingress.apart != PortId::NONE);
+        if ports[egress].egress.link.is_none() || terms.is_none() && !was_apart {
+            return;
+        }
+        let apart = if terms.is_some() { port } else { PortId::NONE };
+        ports[port].ingress.apart = apart;
+        let side = &mut ports[egress].egress;
+        side.flows.move_sender(now, port, Sharer { owner, port: apart }, cells);
+        let Some(link) = &mut side.link else { return };
+        let its = Sharer { owner, port };
+        match terms {
+            Some(terms) => {
+                link.set_port_terms(now, its, terms);
+                side.note_first(now, its, cells);
+            }
+            None => drop(link.forget_port(now, owner, port)),
+        }
+        side.note_first(now, Sharer::of(owner), cells);
+    }
+
+    /// What a port's sender has had by now of an egress that is [shared](Self::share), if it has
+    /// terms of its own.
+    pub fn port_link_use(&self, egress: PortId, port: PortId) -> Option<PortUse> {
+        let owner = self.port(port).ingress.owner;
+        self.port(egress).egress.link.as_ref()?.used_by_port(Sharer { owner, port })
+    }
+
+    /// So much of a sender went by an egress that is [shared](Self::share), besides its turns
+    /// there: what was sent again. Frames of its owner wait for that, not others'.
+    pub fn charge(&mut self, now: Instant, egress: PortId, sender: PortId, load: Load) {
+        let sharer = self.port(egress).egress.sharer(&self.port(sender).ingress);
+        if let Some(link) = &mut self.port_mut(egress).egress.link {
+            link.charge(now, sharer, load);
         }
     }
 

@@ -9,7 +9,7 @@ use units::{Class, Instant, Span};
 use crate::account::Refusal;
 use crate::cells::Queue;
 use crate::config::Settings;
-use crate::flows::{Flow, FlowQueue, Full, State};
+use crate::flows::{Flow, FlowPart, FlowQueue, Full, State};
 use crate::id::PortId;
 use crate::port::{Egress, Port, Review};
 use crate::switch::{Released, Switch};
@@ -80,18 +80,18 @@ impl<F: Copy> Switch<F> {
             return self.rest(id);
         }
         let egress = &self.port(id).egress;
-        let dead = self.verdicts(now, egress).map(|(flow, queue, refusal)| {
+        let dead = self.verdicts(now, egress).map(|(part, queue, refusal)| {
             let reads = queue.waits_for_reads().filter(|_| refusal == Refusal::SOCKET_STALLED);
             let full = reads.zip(queue.head()).map(|(reads, head)| {
                 let bytes = self.cells.label(head).bytes;
                 Full { reads, bytes }
             });
-            (flow, refusal, full)
+            (part, refusal, full)
         });
-        for (flow, refusal, full) in dead.collect::<Vec<_>>() {
-            self.refuse_flow(now, id, flow, refusal, released);
+        for (part, refusal, full) in dead.collect::<Vec<_>>() {
+            self.refuse_flow(now, id, part, refusal, released);
             if let Some(full) = full {
-                self.port_mut(id).egress.flows.note_stalled(flow, full);
+                self.port_mut(id).egress.flows.note_stalled(part.flow, full);
             }
         }
         let egress = &self.port(id).egress;
@@ -109,7 +109,7 @@ impl<F: Copy> Switch<F> {
         let egress = Some(&self.port(id).egress).filter(|_| self.is_reviewed(now, id));
         let verdicts = egress.into_iter().flat_map(move |egress| self.verdicts(now, egress));
         let aside = verdicts.filter(|(_, queue, _)| queue.state == State::Aside);
-        aside.map(|(flow, ..)| flow)
+        aside.map(|(part, ..)| part.flow)
     }
 
     /// Whether an egress has flows, and they are looked at now.
@@ -123,16 +123,16 @@ impl<F: Copy> Switch<F> {
         &'a self,
         now: Instant,
         egress: &'a Egress,
-    ) -> impl Iterator<Item = (Flow, &'a FlowQueue, Refusal)> {
+    ) -> impl Iterator<Item = (FlowPart, &'a FlowQueue, Refusal)> {
         let pressed = self.pressed(egress);
-        egress.flows.iter().filter_map(move |(flow, queue)| {
+        egress.flows.iter().filter_map(move |(part, queue)| {
             let refusal = match self.patience(queue, &pressed) {
                 None => egress.stalled.then_some(Refusal::STALLED),
                 Some((patience, refusal)) => {
                     (now >= egress.idle_since(queue.progress) + patience).then_some(refusal)
                 }
             };
-            Some((flow, queue, refusal?))
+            Some((part, queue, refusal?))
         })
     }
 

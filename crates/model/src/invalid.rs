@@ -85,9 +85,22 @@ pub enum InvalidConfig {
     /// A virtual network cannot stand.
     #[error(transparent)]
     Network(#[from] InvalidNetwork),
-    /// Networks are promised more than this host has, all together: which sum, and whose.
-    #[error("networks: {0}")]
-    Promises(String),
+    /// Networks are promised more than this host has, all together.
+    #[error("networks: {what}")]
+    Promises {
+        /// The one whose share is to be lowered first; `None` if what the host has is not declared.
+        network: Option<NetworkName>,
+        /// Which sum, and whose.
+        what: String,
+    },
+    /// A network's ports are promised more than the network is, all together.
+    #[error("ports: {what}")]
+    PortPromises {
+        /// The one whose share is to be lowered first.
+        port: PortName,
+        /// Which sum, and whose.
+        what: String,
+    },
     /// A port is in a network that there is not.
     #[error(
         "port `{port}`: network `{network}` is not declared: declare it first, or name another"

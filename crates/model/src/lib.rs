@@ -54,11 +54,12 @@ pub use network::{
 pub use overlay::{
     BfdState, BfdStatus, ChannelStatus, DownlinkStatus, InterfaceState, InterfaceStatus,
     LargeSegments, NetworkShareStatus, PathStatus, PauseFramesStatus, PeerState, PeerStatus,
-    ProtectionStatus, ResponderStatus, SessionStatus, ShapingStatus, SharingStatus, UplinkStatus,
+    PortShareStatus, ProtectionStatus, ResponderStatus, SessionStatus, ShapingStatus,
+    SharingStatus, UplinkStatus,
 };
 pub use port::{
-    Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec,
-    RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
+    Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortShare,
+    PortSpec, RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
 };
 pub use position::Position;
 pub use status::{

@@ -157,7 +157,7 @@ impl NetworkShare {
 }
 
 /// The lowest rate that can be promised, or be a maximum: a frame takes 120 ms.
-const LEAST_RATE: Rate = Rate::from_bits_per_sec(100_000).unwrap();
+pub(crate) const LEAST_RATE: Rate = Rate::from_bits_per_sec(100_000).unwrap();
 
 /// The least burst: a full frame.
 const LEAST_BURST: Bytes = Bytes(1514);

@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use units::{Rate, Span};
 
-use crate::{Encapsulation, LedgerStatus, Ledgers, NetworkName, TunnelMode, VtepList};
+use crate::{Encapsulation, LedgerStatus, Ledgers, NetworkName, PortName, TunnelMode, VtepList};
 
 /// This host's end of its tunnels at one moment. Counters start at 0 with the agent and never
 /// decrease.
@@ -172,6 +172,32 @@ pub struct NetworkShareStatus {
     /// The part of these that was granted within `min`.
     #[serde(default)]
     pub granted_guaranteed_bytes: u64,
+    /// Its ports here, if one of them has a `share`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortShareStatus>,
+}
+
+/// What a port has of this host's uplinks, within its network's share: the terms that are enforced.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PortShareStatus {
+    /// The port.
+    pub port: PortName,
+    /// The least rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "100mbit"))]
+    pub min: Option<Rate>,
+    /// The highest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "500mbit"))]
+    pub max: Option<Rate>,
+    /// Its part of what guarantees leave of its network's.
+    pub weight: u16,
+    /// Bytes sent since the network's ports have terms, with what tunnels and the link put around
+    /// frames; without what is sent again.
+    pub sent_bytes: u64,
+    /// The part of these that was sent within `min`.
+    pub guaranteed_bytes: u64,
 }
 
 /// How credit is granted to far hosts, so that what they send here together fits the uplink's link.

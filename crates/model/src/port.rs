@@ -15,7 +15,7 @@ pub use self::attachment::{Attachment, RouteSpec, SocketMode};
 use self::attachment::{IPV6_MTU, MTUS};
 pub use self::change::{LimitsChange, NoRate, PortChange, RateChange};
 pub use self::settings::{
-    ClassKind, Limits, PinnedAddress, Scheduling, StormLimits, VlanMembership,
+    ClassKind, Limits, PinnedAddress, PortShare, Scheduling, StormLimits, VlanMembership,
 };
 use crate::address::is_host;
 use crate::name::{is_interface, is_socket, is_word};
@@ -69,6 +69,9 @@ pub struct PortSpec {
     /// How many of its sender's frames are flooded.
     #[serde(default)]
     pub storm: StormLimits,
+    /// What its sender may have of the uplink, within its network's share.
+    #[serde(default, skip_serializing_if = "PortShare::is_default")]
+    pub share: PortShare,
     /// The VLANs that it is in, if it is in no network; all, as its frames' tags say, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<VlanMembership>,
@@ -108,6 +111,7 @@ impl PortSpec {
             scheduling: Scheduling::Strict,
             pinned: Vec::new(),
             storm: StormLimits::default(),
+            share: PortShare::default(),
             vlan: None,
             antispoof: None,
             network: None,
@@ -157,6 +161,14 @@ impl PortSpec {
             return wrong(
                 "`vlan` is for ports in no network: a network is one VLAN on all its hosts; declare a network for each \
                  VLAN",
+            );
+        }
+        if let Some(fault) = self.share.fault() {
+            return wrong(fault);
+        }
+        if self.network.is_none() && !self.share.is_default() {
+            return wrong(
+                "`share` is a part of its network's: write `network` and `label`, or leave it out",
             );
         }
         if self.ingress.frames > self.attach.most_frames() {
@@ -313,6 +325,7 @@ impl PortSpec {
             quota,
             scheduling: change.scheduling.unwrap_or(self.scheduling),
             storm: change.storm.unwrap_or(self.storm),
+            share: change.share.unwrap_or(self.share),
             ..self.clone()
         }
     }
@@ -333,6 +346,7 @@ impl PortSpec {
             quota: Some(wanted.quota.unwrap_or(wanted.ingress.frames)),
             scheduling: Some(wanted.scheduling),
             storm: Some(wanted.storm),
+            share: Some(wanted.share),
         };
         let after = Self { quota: wanted.quota, ..self.changed(&change) };
         (after == *wanted).then_some(change)
@@ -408,6 +422,24 @@ mod tests {
     fn complains(change: impl FnOnce(&mut PortSpec), of: &str) {
         let complaint = complaint(change).unwrap_or_default();
         assert!(complaint.contains(of), "{complaint}");
+    }
+
+    #[test]
+    fn a_share_is_within_a_network_and_makes_sense() {
+        let with = |share: PortShare| {
+            move |port: &mut PortSpec| {
+                (port.network, port.label) = (Some(NetworkName("blue".into())), Some(1));
+                port.share = share;
+            }
+        };
+        let rate = |rate: &str| rate.parse().ok();
+        let share = |min, max, weight| PortShare { min: rate(min), max: rate(max), weight };
+        assert_eq!(complaint(with(share("100mbit", "500mbit", Some(3)))), None);
+        complains(with(share("2gbit", "1gbit", None)), "`min` above its `max`");
+        complains(with(share("", "10kbit", None)), "below 100kbit");
+        complains(with(share("", "", Some(0))), "make it 1 to 65535");
+        let alone = |port: &mut PortSpec| port.share = share("100mbit", "", None);
+        complains(alone, "`share` is a part of its network's");
     }
 
     fn with_addresses(addresses: &[&str]) -> impl FnOnce(&mut PortSpec) {

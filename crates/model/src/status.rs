@@ -10,7 +10,7 @@ use units::{Class, Mac, Rate, Span};
 
 use crate::{
     Attachment, Generation, LedgerStatus, Ledgers, Limits, NetworkName, NetworkSpec, PinnedAddress,
-    PortName, PortSpec, Scheduling, StormLimits, ThreadStatus, ThreadUse, UplinkStatus,
+    PortName, PortShare, PortSpec, Scheduling, StormLimits, ThreadStatus, ThreadUse, UplinkStatus,
     VlanMembership, VtepList,
 };
 
@@ -134,6 +134,9 @@ pub struct PortStatus {
     /// How many frames a second of its sender are flooded, of each kind; 0 for as many as come.
     #[serde(default)]
     pub storm: StormLimits,
+    /// What its sender may have of the uplink, within its network's share.
+    #[serde(default, skip_serializing_if = "PortShare::is_default")]
+    pub share: PortShare,
     /// Ethernet addresses that are behind it for good, besides its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<PinnedAddress>,
@@ -304,7 +307,7 @@ impl PortStatus {
     /// The declaration of the port as it is.
     pub fn declaration(self) -> PortSpec {
         let Self { name, attach, network, label, rate, send_rate, class, quota, .. } = self;
-        let Self { scheduling, storm, pinned, vlan, antispoof, .. } = self;
+        let Self { scheduling, storm, share, pinned, vlan, antispoof, .. } = self;
         PortSpec {
             name,
             attach,
@@ -317,6 +320,7 @@ impl PortStatus {
             scheduling,
             pinned,
             storm,
+            share,
             vlan,
             antispoof,
             network,

@@ -57,8 +57,8 @@ pub enum Event {
     /// The next frame of this flow is no longer in flight: consumed by its far receiver, or given
     /// up for this reason. In the order in which the flow's frames were sent.
     Completed(Flow, Option<Refusal>),
-    /// So much of a network was sent again.
-    Resent(Network, Load),
+    /// So much of what came by this port was sent again.
+    Resent(PortId, Load),
     /// The flow may go on.
     Unblocked(Flow),
     /// What is held for these flows is refused for this reason. None of it is in flight any more.

@@ -8,8 +8,8 @@
 
 use datapath::{Decision, Verdict};
 use lossless::{
-    Destination, LinkConfig, LinkUse, Offered, PortConfig, PortId, Reason, Refusal, Released, Size,
-    TooManyPorts,
+    Destination, LinkConfig, LinkUse, Offered, PortConfig, PortId, PortUse, Reason, Refusal,
+    Released, Size, TooManyPorts,
 };
 use port::Port;
 use shares::Terms;
@@ -71,6 +71,20 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         if let Some(id) = self.uplink {
             self.switch.set_terms(now, id, owner_of(network), terms);
         }
+    }
+
+    /// Gives a port's sender terms at the uplink of its own, within its network's, if networks
+    /// [share](Self::share_uplink) it; or none.
+    pub fn set_port_terms(&mut self, now: Instant, port: PortId, terms: Option<Terms>) {
+        if let Some(id) = self.uplink {
+            self.switch.set_port_terms(now, id, port, terms);
+        }
+    }
+
+    /// What a port's sender has had by now of an uplink that networks [share](Self::share_uplink),
+    /// if it has [terms of its own](Self::set_port_terms).
+    pub fn port_link_use(&self, port: PortId) -> Option<PortUse> {
+        self.switch.port_link_use(self.uplink?, port)
     }
 
     /// What a network has had by now of an uplink that networks [share](Self::share_uplink). `None`
@@ -283,9 +297,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                     };
                     self.release_all(now, released);
                 }
-                Event::Resent(network, load) => {
-                    self.switch.charge(now, id, owner_of(network), load);
-                }
+                Event::Resent(sender, load) => self.switch.charge(now, id, sender, load),
                 Event::Unblocked(flow) => self.switch.unblock(now, id, flow),
                 Event::Abandoned(flows, refusal) => {
                     let mut gone = Vec::new();

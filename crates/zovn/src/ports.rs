@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::ArgGroup;
 use model::{
-    Attachment, Limits, LimitsChange, NetworkName, PortChange, PortName, PortSpec, PortStatus,
-    RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
+    Attachment, Limits, LimitsChange, NetworkName, PortChange, PortName, PortShare, PortSpec,
+    PortStatus, RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
 };
-use units::{Class, Mac, Prefix};
+use units::{Class, Mac, Prefix, Rate};
 
 use crate::client::AnswerArgs;
 use crate::container::{Engine, namespace_of};
@@ -154,6 +154,10 @@ struct Settings {
     /// sender are flooded each second: 1000,1000,1000, or `none` for no limit.
     #[arg(long, value_name = "LIMITS", value_parser = storm)]
     storm: Option<StormLimits>,
+    /// What it may send by the uplink, within its network's share: min=100mbit,max=500mbit,weight=2
+    /// or some of these; `none` for what its network has.
+    #[arg(long, value_name = "TERMS", value_parser = share)]
+    share: Option<PortShare>,
 }
 
 impl Settings {
@@ -168,6 +172,7 @@ impl Settings {
             quota: self.quota,
             scheduling: self.scheduling,
             storm: self.storm,
+            share: self.share,
         }
     }
 }
@@ -176,6 +181,7 @@ const SET_EXAMPLES: &str = "\
 Examples:
   zovn set web --rate 1gbit                  what it is sent waits, and nothing is lost
   zovn set web --send-rate 100mbit           its programs wait, and nothing is lost either
+  zovn set web --share min=100mbit           of the uplink, within its network's share
   zovn set web --rate none
   zovn set web --quota 64                    a slow receiver holds no more of its frames
   zovn set web --scheduling 1,1,1,1,2,2,4,4";
@@ -254,6 +260,15 @@ fn changed(before: &PortStatus, after: &PortStatus) -> String {
     let storm = |StormLimits { broadcast, multicast, unknown }: StormLimits| {
         format!("{broadcast},{multicast},{unknown}")
     };
+    let share = |PortShare { min, max, weight }: PortShare| {
+        let terms = [
+            min.map(|min| format!("min={min}")),
+            max.map(|max| format!("max={max}")),
+            weight.map(|weight| format!("weight={weight}")),
+        ];
+        let terms: Vec<_> = terms.into_iter().flatten().collect();
+        if terms.is_empty() { "none".into() } else { terms.join(",") }
+    };
     let settings = |port: &PortStatus| {
         [
             ("rate", or_none(port.rate)),
@@ -264,6 +279,7 @@ fn changed(before: &PortStatus, after: &PortStatus) -> String {
             ("quota", or_none(port.quota)),
             ("scheduling", scheduling(port.scheduling)),
             ("storm", storm(port.storm)),
+            ("share", share(port.share)),
         ]
     };
     let pairs = settings(before).into_iter().zip(settings(after));
@@ -378,6 +394,26 @@ fn storm(word: &str) -> Result<StormLimits, &'static str> {
     }
 }
 
+fn share(word: &str) -> Result<PortShare, String> {
+    let mut share = PortShare::default();
+    if word == "none" {
+        return Ok(share);
+    }
+    for term in word.split(',') {
+        let wrong =
+            || format!("`{term}` is no term: write min=100mbit,max=500mbit,weight=2, or `none`");
+        let (key, value) = term.trim().split_once('=').ok_or_else(wrong)?;
+        let rate = || value.parse::<Rate>().map(Some).map_err(|error| error.to_string());
+        match key {
+            "min" => share.min = rate()?,
+            "max" => share.max = rate()?,
+            "weight" => share.weight = Some(value.parse().map_err(|_| wrong())?),
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(share)
+}
+
 fn scheduling(word: &str) -> Result<Scheduling, &'static str> {
     if word == "strict" {
         return Ok(Scheduling::Strict);
@@ -386,4 +422,25 @@ fn scheduling(word: &str) -> Result<Scheduling, &'static str> {
         word.split(',').map(|weight| weight.trim().parse()).collect();
     let weights = weights.ok().and_then(|weights| weights.try_into().ok());
     weights.map(Scheduling::Weighted).ok_or("write `strict`, or eight weights: 1,1,1,1,2,2,4,4")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_some_terms_or_none() {
+        let all =
+            PortShare { min: "100mbit".parse().ok(), max: "500mbit".parse().ok(), weight: Some(2) };
+        assert_eq!(share("min=100mbit, max=500mbit,weight=2"), Ok(all));
+        let min = PortShare { min: all.min, ..PortShare::default() };
+        assert_eq!((share("min=100mbit"), share("none")), (Ok(min), Ok(PortShare::default())));
+        for (wrong, sentence) in [
+            ("100mbit", "`100mbit` is no term: write min=100mbit,max=500mbit,weight=2, or `none`"),
+            ("min=fast", "`fast` is not a rate: write it as 1gbit, 100mbit or 2.5gbit"),
+            ("burst=1", "`burst=1` is no term: write min=100mbit,max=500mbit,weight=2, or `none`"),
+        ] {
+            assert_eq!(share(wrong), Err(sentence.into()));
+        }
+    }
 }

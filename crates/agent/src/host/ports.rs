@@ -294,6 +294,7 @@ impl Host {
         let place = self.find(&port.spec.name).expect_err("its name was free, and kept for it");
         self.attached.insert(place, port);
         self.share_thread();
+        self.share_uplink();
     }
 
     /// Takes ports down whose containers were deleted.
@@ -480,6 +481,7 @@ impl Host {
         self.plane.datapath_mut().set_storm_limits(id, storm_limits(&spec.storm));
         self.plane.set_pace(id, pace(&spec, self.attached[place].mtu));
         self.attached[place].spec = spec;
+        self.share_uplink();
         Ok(())
     }
 
@@ -512,6 +514,7 @@ impl Host {
         }
         self.release_network(&spec);
         self.share_thread();
+        self.share_uplink();
         tracing::info!(port = %spec.name, "port detached");
         let ended = move |ended: Result<(), PortError>| {
             reply(ended.map(|()| status).map_err(DetachError::from));

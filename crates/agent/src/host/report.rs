@@ -61,6 +61,7 @@ pub fn port(
         quota: spec.quota,
         scheduling: spec.scheduling,
         storm: spec.storm,
+        share: spec.share,
         pinned: spec.pinned.clone(),
         antispoof: spec.antispoof,
         ingress,

@@ -2,15 +2,20 @@
 //! has had.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::num::NonZeroU16;
 
 use admission::Promise;
 use datapath::Network;
 use lossless::LinkConfig;
-use model::{NetworkName, NetworkShare, NetworkShareStatus, SharingStatus, Uplink};
+use model::{
+    NetworkName, NetworkShare, NetworkShareStatus, PortShare, PortShareStatus, SharingStatus,
+    Uplink,
+};
 use shares::{Bound, Terms};
 use units::{Instant, Rate};
 
+use super::attached::Attached;
 use super::host_plane::HostPlane;
 use super::numbers::Numbers;
 
@@ -24,6 +29,17 @@ pub(super) struct UplinkShares {
     /// By name: the terms that are in force.
     shares: BTreeMap<NetworkName, NetworkShare>,
     promise: Promise,
+    /// Of networks of which a port here has a share: what those ports are promised.
+    within: BTreeMap<NetworkName, Within>,
+}
+
+/// What ports of a network are promised together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Within {
+    /// In bits a second.
+    bits: u64,
+    /// How many are promised something.
+    ports: u32,
 }
 
 impl UplinkShares {
@@ -32,7 +48,12 @@ impl UplinkShares {
     pub(super) fn begin(uplink: &Uplink, plane: &mut HostPlane, around: u32) -> Option<Self> {
         let rate = uplink.rate?;
         plane.share_uplink(LinkConfig { rate, frame: FRAME + around, around });
-        Some(Self { rate, shares: BTreeMap::new(), promise: Promise::default() })
+        Some(Self {
+            rate,
+            shares: BTreeMap::new(),
+            promise: Promise::default(),
+            within: BTreeMap::new(),
+        })
     }
 
     /// Gives each network the terms that are declared of it, each way.
@@ -47,12 +68,63 @@ impl UplinkShares {
         self.promise = promise;
         self.shares = shares;
         for (name, network) in numbers.iter() {
-            let share = self.shares.get(name).copied().unwrap_or_default();
-            let terms = self.terms(&share);
-            plane.set_terms(now, network, terms);
+            plane.set_terms(now, network, self.terms_of(name));
+            let terms = self.terms(&self.shares.get(name).copied().unwrap_or_default());
             if let Some((overlay, _)) = plane.peers_mut() {
                 overlay.set_terms(now, network, terms);
             }
+        }
+    }
+
+    /// Has ports have what is declared of them, within their networks. Where one of a network's has
+    /// a share, each of them has turns of its own.
+    pub(super) fn set_ports(
+        &mut self,
+        now: Instant,
+        plane: &mut HostPlane,
+        numbers: &Numbers,
+        attached: &[Attached],
+    ) {
+        let mut within: BTreeMap<NetworkName, Within> = BTreeMap::new();
+        for Attached { spec, .. } in attached {
+            if let Some(network) = spec.network.as_ref().filter(|_| !spec.share.is_default()) {
+                let it = within.entry(network.clone()).or_default();
+                let bits = spec.share.min.map_or(0, Rate::bits_per_sec);
+                it.bits = it.bits.saturating_add(bits);
+                it.ports += u32::from(bits > 0);
+            }
+        }
+        let before = mem::replace(&mut self.within, within);
+        if before.is_empty() && self.within.is_empty() {
+            return;
+        }
+        for Attached { id, spec, .. } in attached {
+            let Some(network) = &spec.network else { continue };
+            if self.within.contains_key(network) {
+                plane.set_port_terms(now, *id, Some(port_terms(&spec.share)));
+            } else if before.contains_key(network) {
+                plane.set_port_terms(now, *id, None);
+            }
+        }
+        for (name, network) in numbers.iter() {
+            if before.get(name) != self.within.get(name) {
+                plane.set_terms(now, network, self.terms_of(name));
+            }
+        }
+    }
+
+    /// A network's terms at the uplink. What it is promised are its ports' promises if it is
+    /// promised nothing itself.
+    fn terms_of(&self, network: &NetworkName) -> Terms {
+        let share = self.shares.get(network).copied().unwrap_or_default();
+        let terms = self.terms(&share);
+        match self.within.get(network) {
+            Some(Within { bits, ports }) if share.min.is_none() => Terms {
+                min: Rate::from_bits_per_sec(*bits)
+                    .map_or_else(Bound::default, |min| Bound::bits(min, FRAME * ports)),
+                ..terms
+            },
+            _ => terms,
         }
     }
 
@@ -83,7 +155,35 @@ impl UplinkShares {
         now: Instant,
         plane: &HostPlane,
         numbers: &Numbers,
+        attached: &[Attached],
     ) -> SharingStatus {
+        let ports = |name: &NetworkName| {
+            let its = attached.iter().filter(|port| port.spec.network.as_ref() == Some(name));
+            let status = |Attached { id, spec, .. }: &Attached| {
+                let used = plane.port_link_use(*id)?;
+                Some(PortShareStatus {
+                    port: spec.name.clone(),
+                    min: spec.share.min,
+                    max: spec.share.max,
+                    weight: spec.share.weight.unwrap_or(1),
+                    sent_bytes: used.bytes,
+                    guaranteed_bytes: used.guaranteed_bytes,
+                })
+            };
+            match self.within.contains_key(name) {
+                true => its.filter_map(status).collect(),
+                false => Vec::new(),
+            }
+        };
+        // What ports are promised of networks that are promised nothing.
+        let is_unpromised =
+            |name: &NetworkName| self.shares.get(name).is_none_or(|share| share.min.is_none());
+        let beside = self.within.iter().filter(|(name, _)| is_unpromised(name));
+        let beside = beside.fold(Within::default(), |sum, (_, it)| Within {
+            bits: sum.bits.saturating_add(it.bits),
+            ports: sum.ports + it.ports,
+        });
+        let wait = self.rate.time_for(u64::from(FRAME) * u64::from(beside.ports));
         let status = |(name, network): (&NetworkName, Network)| {
             let used = plane.link_use(now, network)?;
             let share = self.shares.get(name).copied().unwrap_or_default();
@@ -101,15 +201,26 @@ impl UplinkShares {
                 waited: used.waited,
                 granted_bytes: granted.bytes,
                 granted_guaranteed_bytes: granted.guaranteed_bytes,
+                ports: ports(name),
             })
         };
         let short = plane.uplink().and_then(|id| plane.switch().link_short(id));
         SharingStatus {
-            promised_bits: self.promise.bits_per_sec,
-            promised_wait: self.promise.wait,
+            promised_bits: self.promise.bits_per_sec.saturating_add(beside.bits),
+            promised_wait: self.promise.wait + wait,
             short: short.unwrap_or_default(),
             networks: numbers.iter().filter_map(status).collect(),
         }
+    }
+}
+
+/// A port's terms within its network's.
+fn port_terms(share: &PortShare) -> Terms {
+    let PortShare { min, max, weight } = *share;
+    Terms {
+        min: min.map_or_else(Bound::default, |min| Bound::bits(min, FRAME)),
+        max: max.map_or_else(Bound::default, |max| Bound::bits(max, max.bucket_bytes(FRAME))),
+        weight: weight.and_then(NonZeroU16::new).unwrap_or(NonZeroU16::MIN),
     }
 }
 
@@ -123,6 +234,7 @@ mod tests {
             rate: Rate::from_gbit(10),
             shares: BTreeMap::new(),
             promise: Promise::default(),
+            within: BTreeMap::new(),
         };
         let share = |min: &str, weight| NetworkShare {
             min: min.parse().ok(),

@@ -201,7 +201,9 @@ impl Walk<'_> {
             return self.end(outcome, verdict);
         }
         let local = |port| Egress::Port(switch.outlook(port, class, size));
-        let far = |(port, flow)| Egress::Far(flow, switch.flow_outlook(port, flow, class, size));
+        let from = self.from.id;
+        let far =
+            |(port, flow)| Egress::Far(flow, switch.flow_outlook(from, (port, flow), class, size));
         let (egresses, flooded, refused) = match fate {
             datapath::Fate::Refused(refusal) => (Vec::new(), false, Some(refusal.reason())),
             datapath::Fate::To(port) => (vec![local(port)], false, None),

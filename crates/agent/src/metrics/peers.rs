@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use model::{
     BfdState, DownlinkStatus, InterfaceState, LedgerStatus, NetworkShareStatus, PathStatus,
-    PauseFramesStatus, PeerState, PeerStatus, SessionStatus, ShapingStatus, SharingStatus,
-    UplinkStatus,
+    PauseFramesStatus, PeerState, PeerStatus, PortShareStatus, SessionStatus, ShapingStatus,
+    SharingStatus, UplinkStatus,
 };
 use overlay::REASONS;
 use prometheus_client::registry::Unit;
@@ -131,6 +131,16 @@ fn encode_sharing(sharing: &SharingStatus, page: &mut Page<'_>) -> fmt::Result {
     let help = "Sent again of a network, with what is put around frames.";
     let resent = networks(|it| it.resent_bytes);
     page.counter("uplink_network_resent", help, Some(Unit::Bytes), resent)?;
+    let ports = |value: fn(&PortShareStatus) -> u64| {
+        let ports = sharing.networks.iter().flat_map(|network| &network.ports);
+        ports.map(move |it| (vec![("port", it.port.to_string())], value(it)))
+    };
+    let help = "Sent of a port's sender, where a port of its network has a share.";
+    let sent = ports(|it| it.sent_bytes);
+    page.counter("uplink_port_sent", help, Some(Unit::Bytes), sent)?;
+    let help = "The part of that which was sent within the port's guarantee.";
+    let guaranteed = ports(|it| it.guaranteed_bytes);
+    page.counter("uplink_port_guaranteed", help, Some(Unit::Bytes), guaranteed)?;
     let times = |value: fn(&NetworkShareStatus) -> Span| {
         let networks = sharing.networks.iter();
         networks.map(move |it| (network(it), value(it).as_secs_f64()))
@@ -368,6 +378,14 @@ pub(super) mod tests {
                     waited: units::Span::from_millis(250),
                     granted_bytes: 16,
                     granted_guaranteed_bytes: 15,
+                    ports: vec![PortShareStatus {
+                        port: model::PortName("web".into()),
+                        min: None,
+                        max: None,
+                        weight: 1,
+                        sent_bytes: 12,
+                        guaranteed_bytes: 11,
+                    }],
                 }],
             }),
             downlinks: vec![DownlinkStatus {

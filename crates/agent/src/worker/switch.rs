@@ -10,7 +10,10 @@ use std::sync::mpsc::{self, TryRecvError};
 
 use kernel::clock::{now, timespec};
 use kernel::thread::schedule;
-use model::{AgentStatus, Generation, HostConfig, InvalidConfig, Polling, PortName, PortStatus};
+use model::{
+    AgentStatus, Generation, HostConfig, InvalidConfig, Polling, PortChange, PortName, PortSpec,
+    PortStatus,
+};
 use overlay::Delta;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::oneshot;
@@ -18,7 +21,7 @@ use units::{Instant, Span};
 
 use super::order::{Order, Shared};
 use crate::addresses;
-use crate::host::{AttachError, DetachError, Ending, Host, Proof, Reply, UplinkError};
+use crate::host::{AttachError, ChangeError, DetachError, Ending, Host, Proof, Reply, UplinkError};
 use crate::networks::Networks;
 use crate::store::Store;
 
@@ -145,6 +148,13 @@ impl Switch {
         }
         // Those whose networks are not there yet come with these.
         kept.retain(|port| networks.check(port).is_ok());
+        // What they were promised beside one another may be too much beside what the file says.
+        while networks.check_ports(config.ports.iter().chain(&kept)).is_err()
+            && let Some(last) = kept.iter().rposition(|port| port.share.min.is_some())
+        {
+            let port = kept.remove(last).name;
+            tracing::error!(%port, "a port that was attached through the API is not attached again: its `min` is too much beside others'");
+        }
         for (port, error) in host.attach_all(&kept) {
             tracing::error!(%port, %error, "a port that was attached through the API cannot be attached again");
         }
@@ -288,7 +298,7 @@ impl Switch {
             Order::Addresses(reply) => {
                 let _ = reply.send(self.host.addresses());
             }
-            Order::Attach(spec, reply) => match self.networks.check(&spec) {
+            Order::Attach(spec, reply) => match self.admit(&spec) {
                 Ok(()) => self.host.attach(*spec, answer(reply)),
                 Err(error) => {
                     let _ = reply.send(Err(error.into()));
@@ -303,7 +313,8 @@ impl Switch {
                 }
             },
             Order::Change(name, change, reply) => {
-                let outcome = self.host.change(&name, &change);
+                let outcome = self.admit_change(&name, &change);
+                let outcome = outcome.and_then(|()| self.host.change(&name, &change));
                 let _ = reply.send(outcome.map(|()| self.port(&name)));
             }
             Order::Capture(spec, reply) => {
@@ -324,7 +335,7 @@ impl Switch {
                 let _ = reply.send((self.generation, self.networks.clone()));
             }
             Order::Check(networks, reply) => {
-                let _ = reply.send(self.host.specs().try_for_each(|port| networks.check(port)));
+                let _ = reply.send(self.check(&networks));
             }
             Order::Replace(networks, delta, reply) => {
                 let _ = reply.send(self.replace(networks, delta));
@@ -341,6 +352,32 @@ impl Switch {
         }
     }
 
+    /// Checks whether a port may be attached beside those that there are.
+    fn admit(&self, spec: &PortSpec) -> Result<(), InvalidConfig> {
+        self.networks.check(spec)?;
+        match spec.share.min {
+            Some(_) => self.networks.check_ports(self.host.specs().chain([spec])),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks whether a port that is attached may have the share that a change gives it.
+    fn admit_change(&self, name: &PortName, change: &PortChange) -> Result<(), ChangeError> {
+        if change.share.is_none_or(|share| share.min.is_none()) {
+            return Ok(());
+        }
+        let changed = self.host.specs().find(|port| port.name == *name);
+        let changed = changed.map(|port| port.changed(change));
+        let others = self.host.specs().filter(|port| port.name != *name);
+        Ok(self.networks.check_ports(others.chain(&changed))?)
+    }
+
+    /// Checks whether the ports that there are may be attached with these networks.
+    fn check(&self, networks: &Networks) -> Result<(), InvalidConfig> {
+        self.host.specs().try_for_each(|port| networks.check(port))?;
+        networks.check_ports(self.host.specs())
+    }
+
     /// Has frames go by other networks from now on, and returns the former ones with the new ones'
     /// number.
     fn replace(
@@ -348,7 +385,7 @@ impl Switch {
         networks: Arc<Networks>,
         delta: Delta,
     ) -> Result<(Generation, Arc<Networks>), InvalidConfig> {
-        self.host.specs().try_for_each(|port| networks.check(port))?;
+        self.check(&networks)?;
         self.host.set_directory(networks.directory().clone(), delta);
         self.host.set_shares(networks.shares(), networks.promise());
         self.generation.0 += 1;

@@ -178,7 +178,7 @@ proptest! {
                 0..=4 => {
                     let (class, bytes) = (class_of(flow), bytes_of(frame));
                     let size = Size { bytes, frames: 1 };
-                    let outlook = switch.flow_outlook(ids[FAR], Flow(flow), class, size);
+                    let outlook = switch.flow_outlook(ids[from], (ids[FAR], Flow(flow)), class, size);
                     let waiting = model.waiting.get(&flow).map_or(0, ModelFlow::len);
                     prop_assert_eq!((outlook.fate, outlook.waiting), (Fate::Waits, waiting as u32));
                     let underway = model.away.get(&flow).map_or(0, VecDeque::len);
@@ -485,7 +485,7 @@ fn a_lossy_class_has_no_more_in_a_flow_than_its_egress_may_hold() {
         number += 1;
         let frame = Frame { number, from, flow };
         let size = Size { bytes, frames: 1 };
-        let fate = switch.flow_outlook(ids[FAR], Flow(flow), class, size).fate;
+        let fate = switch.flow_outlook(ids[from], (ids[FAR], Flow(flow)), class, size).fate;
         let takes = fate == Fate::Waits;
         let offered = match fate {
             Fate::Waits => Offered::Held,

@@ -370,7 +370,7 @@ fn what_is_sent_again_of_an_owner_its_own_frames_wait_for() {
     wire.offer(2, 0, 200);
     let again = Load { frames: 1, bytes: 1514 };
     for _ in 0..100 {
-        wire.switch.charge(wire.now, wire.ids[FAR], Owner(0), again);
+        wire.switch.charge(wire.now, wire.ids[FAR], wire.ids[0], again);
         wire.send().expect("both have some");
         wire.send().expect("both have some");
     }
@@ -396,7 +396,7 @@ fn what_is_sent_again_counts_against_a_guarantee_and_a_maximum() {
     for _ in 0..800 {
         let owner = wire.send().expect("all have some");
         if owner < 2 {
-            wire.switch.charge(wire.now, wire.ids[FAR], Owner(owner as u16), again);
+            wire.switch.charge(wire.now, wire.ids[FAR], wire.ids[2 * owner], again);
             wire.now += rate().time_for(u64::from(1514 + AROUND));
         }
     }

@@ -12,6 +12,7 @@ mod flows;
 mod links;
 mod outlook;
 mod turns;
+mod within;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;

@@ -7,7 +7,7 @@ use core::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Bytes, Class, ParseUnitError, Rate, deserialize_word};
 
-use super::settings::{Limits, Scheduling, StormLimits};
+use super::settings::{Limits, PortShare, Scheduling, StormLimits};
 
 /// A change to an attached port; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub struct PortChange {
     /// New limits of what is flooded: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storm: Option<StormLimits>,
+    /// New terms at the uplink: all of them; `{}` lifts the old ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<PortShare>,
 }
 
 /// New bounds of a queue; what is absent stays as it is.

@@ -3,7 +3,9 @@
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Mac};
+use units::{Bytes, Mac, Rate};
+
+use crate::network::LEAST_RATE;
 
 /// Which VLANs a port is in (802.1Q): one, `{"access": 7}`, whose frames have no tag there; or
 /// some, `{"trunk": [7, 8], "native": 9}`, whose frames have one, but for those of the native one.
@@ -37,6 +39,48 @@ impl VlanMembership {
             Some("`vlan` is one, `access`, or some, `trunk` with or without `native`")
         } else if !all.all(|vlan| (1..=4094).contains(vlan)) {
             Some("`vlan` has a number outside 1 to 4094")
+        } else {
+            None
+        }
+    }
+}
+
+/// What a port's sender may have of the uplink within its network's terms, as `{"min": "100mbit",
+/// "max": "500mbit"}`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields, expecting = "a port's share, as { min = \"100mbit\" }")]
+pub struct PortShare {
+    /// The least rate at which it can send by the uplink. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "100mbit"))]
+    pub min: Option<Rate>,
+    /// The highest. Absent: its network's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "500mbit"))]
+    pub max: Option<Rate>,
+    /// Its part of what guarantees leave of its network's, in proportion to the weights of the
+    /// network's other ports. Absent: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 65_535))]
+    pub weight: Option<u16>,
+}
+
+impl PortShare {
+    /// Whether nothing is said: it is as any port of its network's.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What is wrong with it, if something is.
+    pub(super) fn fault(&self) -> Option<&'static str> {
+        let is_slow = |rate: &Rate| *rate < LEAST_RATE;
+        if self.min.zip(self.max).is_some_and(|(min, max)| min > max) {
+            Some("`share` has a `min` above its `max`: lower the one, or raise the other")
+        } else if self.min.iter().chain(&self.max).any(is_slow) {
+            Some("`share` has a rate below 100kbit: write it in mbit or gbit")
+        } else if self.weight == Some(0) {
+            Some("`weight` of `share` is 0: make it 1 to 65535")
         } else {
             None
         }

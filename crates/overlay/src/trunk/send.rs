@@ -309,7 +309,7 @@ impl Trunk {
             };
             let going = going.filter(|going| going.has(begin as usize, data.len));
             let load = Load { frames: 1, bytes: data.len.get().into() };
-            events.push_back(Event::Resent(network, load));
+            events.push_back(Event::Resent(port, load));
             // Of a frame whose guest has withdrawn its memory only the position is sent.
             if going.is_none() {
                 spoiled.insert((port, slot), why_unfit(&view));

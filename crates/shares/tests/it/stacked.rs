@@ -1,8 +1,12 @@
 //! Two levels: networks share a link, and a network's ports share what is the network's.
 
+use std::num::NonZeroU16;
+
+use proptest::prelude::*;
 use shares::{Bound, Cost, Holder, Settings, Shares, Terms, Turn};
 use units::{Instant, Rate, Span};
 
+use crate::fluid;
 use crate::world::FRAME;
 
 fn mbit(mbit: u64) -> Rate {
@@ -183,4 +187,100 @@ fn a_network_whose_ports_are_all_held_is_held_and_woken() {
     stack.wake(now, blue, free, frame);
     let (_, _, turn) = stack.next(now).expect("it has no maximum");
     assert_eq!(turn.holder(), free);
+}
+
+/// Networks with their ports, all in Mb/s: what a network is guaranteed and may have, if it is
+/// bounded, and its weight; the same of each port. Guarantees fit.
+type Drawn = Vec<((u64, Option<u64>, u16), Vec<(u64, Option<u64>, u16)>)>;
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let port = (0..100u64, prop::option::weighted(0.3, 1..300u64), 1..9u16);
+    let network = (0..300u64, prop::option::weighted(0.3, 1..500u64), 1..9u16);
+    let network = (network, prop::collection::vec(port, 1..5));
+    prop::collection::vec(network, 1..5).prop_map(|mut drawn| {
+        // No more than 900 of the link, nor than the network's.
+        let all: u64 = drawn.iter().map(|((min, ..), _)| *min).sum();
+        for ((min, max, _), ports) in &mut drawn {
+            *min = *min * 900 / all.max(900);
+            *max = max.map(|max| max + *min);
+            let of_ports: u64 = ports.iter().map(|(min, ..)| *min).sum();
+            for (port, max, _) in ports {
+                *port = *port * *min / of_ports.max(*min).max(1);
+                *max = max.map(|max| max + *port);
+            }
+        }
+        drawn
+    })
+}
+
+fn terms_of((min, max, weight): (u64, Option<u64>, u16)) -> Terms {
+    let bound = |rate: u64, burst| match rate {
+        0 => Bound::default(),
+        rate => Bound::bits(mbit(rate), burst),
+    };
+    Terms {
+        min: bound(min, FRAME),
+        max: max.map_or_else(Bound::default, |max| bound(max, 20 * FRAME)),
+        weight: NonZeroU16::new(weight).unwrap(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn whoever_always_sends_is_served_as_by_two_fluid_levels(drawn in drawn()) {
+        let rate = Rate::from_gbit(1);
+        let settings = Settings::of_link(rate, FRAME);
+        let mut stack = Stack { link: Shares::new(settings), networks: Vec::new() };
+        let frame = Cost::frame(FRAME);
+        let mut now = Instant::from_nanos(1_000);
+        for (network, ports) in &drawn {
+            let place = stack.add_network(settings, terms_of(*network));
+            for port in ports {
+                let port = stack.add_port(place, terms_of(*port));
+                stack.wake(now, place, port, frame);
+            }
+        }
+        let mut run = |span: Span| {
+            let mut sent: Vec<Vec<u64>> = drawn.iter().map(|(_, it)| vec![0; it.len()]).collect();
+            let end = now + span;
+            while now < end {
+                match stack.next(now) {
+                    Some(turns) => {
+                        sent[turns.0][turns.2.holder().index()] += u64::from(FRAME);
+                        stack.took(now, turns, frame, Some(frame));
+                        now += rate.time_for(FRAME.into());
+                    }
+                    None => now = stack.link.ready_at().expect("all always have something"),
+                }
+            }
+            sent
+        };
+        // Until the bursts of the maxima are over.
+        run(Span::from_millis(100));
+        let span = Span::from_millis(200);
+        let sent = run(span);
+        // A network whose ports are all bounded is bounded by what they are together.
+        let networks: Vec<_> = drawn
+            .iter()
+            .map(|((min, max, weight), ports)| {
+                let all: Option<u64> = ports.iter().map(|(_, max, _)| *max).sum();
+                let max = [*max, all].into_iter().flatten().min();
+                terms_of((*min, max, *weight))
+            })
+            .collect();
+        for (place, network) in fluid::rates(1e9, FRAME, &networks).into_iter().enumerate() {
+            let ports: Vec<_> = drawn[place].1.iter().map(|port| terms_of(*port)).collect();
+            for (port, rate) in fluid::rates(network, FRAME, &ports).into_iter().enumerate() {
+                let fluid = rate * span.as_secs_f64() / 8.0;
+                let sent = sent[place][port] as f64;
+                // A fiftieth, and some frames.
+                let allowed = fluid / 50.0 + 12.0 * f64::from(FRAME);
+                prop_assert!(
+                    (sent - fluid).abs() <= allowed,
+                    "{place}.{port}: {sent} bytes instead of {fluid}",
+                );
+            }
+        }
+    }
 }

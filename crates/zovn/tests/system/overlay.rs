@@ -11,6 +11,7 @@ mod memory;
 mod mtu;
 pub mod numbered;
 mod packets;
+mod ports;
 mod rate;
 mod reach;
 mod repeated;
