@@ -93,7 +93,9 @@ impl<F: Copy> Switch<F> {
         let apart = if terms.is_some() { port } else { PortId::NONE };
         ports[port].ingress.apart = apart;
         let side = &mut ports[egress].egress;
-        side.flows.move_sender(now, port, Sharer { owner, port: apart }, cells);
+        if was_apart != terms.is_some() {
+            side.flows.move_sender(now, port, Sharer { owner, port: apart }, cells);
+        }
         let Some(link) = &mut side.link else { return };
         let its = Sharer { owner, port };
         match terms {

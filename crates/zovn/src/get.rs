@@ -27,7 +27,7 @@ pub struct Args {
 enum What {
     /// The ports, what they are attached to, and their settings.
     Ports(AnswerArgs),
-    /// The virtual networks, and where each of their members is.
+    /// The virtual networks, where each of their members is, and what terms they have.
     Networks(AnswerArgs),
 }
 

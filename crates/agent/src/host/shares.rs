@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 
 use admission::Promise;
 use datapath::Network;
-use lossless::LinkConfig;
+use lossless::{LinkConfig, PortId};
 use model::{
     NetworkName, NetworkShare, NetworkShareStatus, PortShare, PortShareStatus, SharingStatus,
     Uplink,
@@ -31,6 +31,8 @@ pub(super) struct UplinkShares {
     promise: Promise,
     /// Of networks of which a port here has a share: what those ports are promised.
     within: BTreeMap<NetworkName, Within>,
+    /// The ports of those networks: the terms that are in force.
+    ports: BTreeMap<PortId, PortShare>,
 }
 
 /// What ports of a network are promised together.
@@ -53,6 +55,7 @@ impl UplinkShares {
             shares: BTreeMap::new(),
             promise: Promise::default(),
             within: BTreeMap::new(),
+            ports: BTreeMap::new(),
         })
     }
 
@@ -98,14 +101,17 @@ impl UplinkShares {
         if before.is_empty() && self.within.is_empty() {
             return;
         }
+        let mut ports = BTreeMap::new();
         for Attached { id, spec, .. } in attached {
-            let Some(network) = &spec.network else { continue };
-            if self.within.contains_key(network) {
-                plane.set_port_terms(now, *id, Some(port_terms(&spec.share)));
-            } else if before.contains_key(network) {
-                plane.set_port_terms(now, *id, None);
+            let network = spec.network.as_ref();
+            let is_within = network.is_some_and(|network| self.within.contains_key(network));
+            let share = is_within.then_some(spec.share);
+            if self.ports.get(id) != share.as_ref() {
+                plane.set_port_terms(now, *id, share.as_ref().map(port_terms));
             }
+            ports.extend(share.map(|share| (*id, share)));
         }
+        self.ports = ports;
         for (name, network) in numbers.iter() {
             if before.get(name) != self.within.get(name) {
                 plane.set_terms(now, network, self.terms_of(name));
@@ -235,6 +241,7 @@ mod tests {
             shares: BTreeMap::new(),
             promise: Promise::default(),
             within: BTreeMap::new(),
+            ports: BTreeMap::new(),
         };
         let share = |min: &str, weight| NetworkShare {
             min: min.parse().ok(),

@@ -296,3 +296,43 @@ impl PeerRates {
 fn per_second(before: u64, after: u64, ns: u64) -> Option<f64> {
     Some(after.checked_sub(before)? as f64 * 1e9 / ns as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{GateStatus, LedgerStatus, ThreadStatus, ThreadUse};
+    use units::Span;
+
+    use super::*;
+
+    #[test]
+    fn a_networks_part_of_the_thread_is_its_time_in_a_second() {
+        let name = NetworkName("blue".into());
+        let thread = ThreadUse { used_ns_per_second: 250_000_000, ..ThreadUse::default() };
+        let network = NetworkStatus {
+            name: name.clone(),
+            ports: 1,
+            ingress: LedgerStatus::default(),
+            egress: LedgerStatus::default(),
+            ingress_bytes: 0,
+            egress_bytes: 0,
+            paused: Span::ZERO,
+            memory_bytes: 0,
+            thread,
+        };
+        let pace = Pace::of(AgentStatus {
+            version: "1".into(),
+            uptime_ns: 1,
+            busy_ns: 1,
+            turns: 1,
+            empty_turns: 0,
+            thread: ThreadStatus::default(),
+            udp_gate: GateStatus::On,
+            ports: Vec::new(),
+            networks: vec![network],
+            uplink: None,
+            ledger: LedgerStatus::default(),
+            balanced: true,
+        });
+        assert_eq!(pace.networks()[&name].thread_share, 0.25);
+    }
+}
