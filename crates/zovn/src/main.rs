@@ -58,7 +58,7 @@ enum Command {
     #[command(after_long_help = zovn_agent::EXAMPLES)]
     Agent(zovn_agent::Args),
     Top(top::Args),
-    Attach(ports::AttachArgs),
+    Attach(Box<ports::AttachArgs>),
     Set(ports::SetArgs),
     Detach(ports::DetachArgs),
     Apply(networks::ApplyArgs),
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Agent(args) => zovn_agent::run(args),
         Command::Top(args) => top::run(args),
-        Command::Attach(args) => ports::attach(args),
+        Command::Attach(args) => ports::attach(*args),
         Command::Set(args) => ports::set(args),
         Command::Detach(args) => ports::detach(args),
         Command::Apply(args) => networks::apply(args),
