@@ -10,8 +10,9 @@
 //!   Σ memory               ≤ memory
 //! ```
 //!
-//! Ports are promised parts of what their network is: [`admit_ports`] compares the sum of theirs with
-//! it. Where a network is promised nothing, it is what its ports are, and is compared as above.
+//! Ports are promised parts of what their network is: [`admit_ports`] compares the sum of theirs
+//! with it. Where a network is promised nothing, it is what its ports are, and is compared as
+//! above.
 //!
 //! The order of claims does not matter, and what is admitted stays admitted when one is less or is
 //! gone. Nothing here knows which host asks: an agent does for itself, a controller may for any.

@@ -77,8 +77,8 @@ impl FrameCost {
 ///
 /// # Errors
 ///
-/// [`InvalidConfig::Promises`] if it has less, [`InvalidConfig::PortPromises`] if ports are promised
-/// more than their network.
+/// [`InvalidConfig::Promises`] if it has less, [`InvalidConfig::PortPromises`] if ports are
+/// promised more than their network.
 pub fn promise<'a>(
     specs: impl IntoIterator<Item = &'a NetworkSpec>,
     ports: impl IntoIterator<Item = &'a PortSpec>,

@@ -13,10 +13,10 @@
 //!
 //! Either exists only while it holds a frame.
 //!
-//! A sender that has [turns of its own](crate::Switch::set_port_terms) has a *part* of each flow that it
-//! offers frames in, with a queue and turns of its own: others' frames of the flow are neither before
-//! nor behind it. What a flow waits for, its parts wait for together: all of them are blocked, or
-//! none.
+//! A sender that has [turns of its own](crate::Switch::set_port_terms) has a *part* of each flow
+//! that it offers frames in, with a queue and turns of its own: others' frames of the flow are
+//! neither before nor behind it. What a flow waits for, its parts wait for together: all of them
+//! are blocked, or none.
 //!
 //! Turns are by self-clocked fair queueing (Golestani, INFOCOM 1994): fair in bytes however long
 //! frames are, and a choice costs the same for a large segment as for a short frame. The first
@@ -385,8 +385,8 @@ impl Flows {
         Some((part, node))
     }
 
-    /// Takes the first frame out of a part of a flow. From which sender's lane, how many frames that
-    /// had before, and whether it was the part's last, of which nothing is left then.
+    /// Takes the first frame out of a part of a flow. From which sender's lane, how many frames
+    /// that had before, and whether it was the part's last, of which nothing is left then.
     pub(crate) fn pop<F: Copy>(
         &mut self,
         now: Instant,

@@ -110,8 +110,8 @@ impl<F: Copy> Switch<F> {
         FlowPart { flow, sender: self.port(to).egress.sharer(&self.port(from).ingress).port }
     }
 
-    /// The same of a frame for a flow: it waits there. In a lossy class the flow, or a sender's part of
-    /// it, holds no more than its egress's queue might.
+    /// The same of a frame for a flow: it waits there. In a lossy class the flow, or a sender's
+    /// part of it, holds no more than its egress's queue might.
     pub(crate) fn step_in_flow(
         &self,
         to: PortId,

@@ -10,8 +10,8 @@
 //!                └─▶ shares of its ports ─▶ port ─▶ its highest class ─▶ flow
 //! ```
 //!
-//! Where ports of an owner have [terms of their own](crate::Switch::set_port_terms), its turn is one
-//! of theirs first ([`within`](crate::within)), and then of a class of that port's.
+//! Where ports of an owner have [terms of their own](crate::Switch::set_port_terms), its turn is
+//! one of theirs first ([`within`](crate::within)), and then of a class of that port's.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

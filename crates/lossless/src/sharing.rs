@@ -73,8 +73,8 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// Gives a port's sender terms of its own at an egress that is [shared](Self::share): of what is
-    /// its owner's there it has turns by these, and not with other senders in each flow. `None`:
+    /// Gives a port's sender terms of its own at an egress that is [shared](Self::share): of what
+    /// is its owner's there it has turns by these, and not with other senders in each flow. `None`:
     /// it is among others again, which have no guarantee together, no maximum and a weight of one.
     /// What is held of it stays in order.
     pub fn set_port_terms(

@@ -1,8 +1,8 @@
 //! The second level of an egress that is shared: ports take turns for what is their owner's.
 //!
-//! An owner's turn at the [link](crate::link) is given to one of its ports, by the ports' own terms:
-//! guarantees first, by deadline, and the rest by weight, never above a maximum. What the owner may
-//! send, all its ports together, is decided before and not here.
+//! An owner's turn at the [link](crate::link) is given to one of its ports, by the ports' own
+//! terms: guarantees first, by deadline, and the rest by weight, never above a maximum. What the
+//! owner may send, all its ports together, is decided before and not here.
 //!
 //! The link knows an owner by one frame, its first. Here that is a guess until the owner has its
 //! turn: which port is first depends on the time. So it is told anew if it was another's.
