@@ -288,7 +288,8 @@ pub struct Router {
     pub copp: Option<MeterIndex>,
     /// Its ports.
     pub ports: Vec<RouterPortIndex>,
-    /// What it translates: the first that matches translates.
+    /// What it translates: the first that matches translates. Of equal priorities, that of fewer
+    /// addresses inside is first, and then that of named ports.
     pub nats: Vec<NatIndex>,
 }
 

@@ -395,7 +395,8 @@ pub struct Nat {
     /// Only packets that match.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     pub matches: Option<Match>,
-    /// Of several that match, the highest translates.
+    /// Of several that match, the highest translates; of equal ones, that of fewer addresses
+    /// inside.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: u16,
     /// Of `floating`: each packet by itself, without a connection.

@@ -306,7 +306,11 @@ pub fn match_packets(topology: &mut Topology, names: &Names<'_>, faults: &mut Ve
         _ => None,
     });
     let mut order: Vec<_> = (0..).map(NatIndex).zip(&nats).collect();
-    order.sort_by_key(|(_, (priority, _))| Reverse(*priority));
+    // Of equal ones, that of fewer addresses inside, and of named ports, comes first.
+    order.sort_by_key(|(_, (priority, nat))| {
+        let inside = nat.logical.place(nat.logical.last());
+        (Reverse(*priority), inside, nat.external_ports.is_none())
+    });
     for (index, (_, nat)) in order {
         let router = topology.routers.get_mut(nat.router.0 as usize);
         router.into_iter().for_each(|it| it.nats.push(index));

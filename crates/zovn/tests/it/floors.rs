@@ -28,6 +28,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("tcp", 3),
     ("tunnel", 3),
     ("datapath", 3),
+    ("interpreter", 3),
     ("traffic", 3),
     ("fabric", 4),
     ("kernel", 5),

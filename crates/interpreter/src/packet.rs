@@ -1,0 +1,196 @@
+//! Changes to a frame, with the checksums that follow from them.
+//!
+//! Checksums are changed by as much as their bytes are (RFC 1624), so that one that was wrong stays
+//! wrong, and one that was not computed (UDP over IPv4, 0) stays so.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use units::Mac;
+use wire::checksum::Sum;
+use wire::ip::{Fragment, Version, protocol};
+use wire::ipv4;
+
+#[cfg(test)]
+use crate::fields::Fields;
+use crate::fields::{Ip, Tuple, quoted_layout};
+
+/// Writes other Ethernet addresses.
+pub fn set_macs(frame: &mut [u8], destination: Mac, source: Mac) {
+    if let Some(addresses) = frame.get_mut(..12) {
+        addresses[..6].copy_from_slice(&destination.0);
+        addresses[6..].copy_from_slice(&source.0);
+    }
+}
+
+/// A checksum after what it covers has changed (RFC 1624 §3, equation 3).
+fn patched(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
+    let without = Sum::word(!checksum) + Sum::word(Sum::of(old).checksum());
+    (without + Sum::of(new)).checksum()
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    if let Some(place) = bytes.get_mut(at..at + value.len()) {
+        place.copy_from_slice(value);
+    }
+}
+
+/// Takes one from how many more routers a packet may pass.
+pub fn take_hop(frame: &mut [u8], ip: &Ip) {
+    match ip.layout.version {
+        Version::V4 => {
+            let range = ip.layout.network..ip.layout.transport;
+            let old = frame[range.clone()].to_vec();
+            frame[ip.layout.network + 8] = ip.ttl.saturating_sub(1);
+            let at = ipv4::Header::CHECKSUM_OFFSET;
+            let sum = word(&old, at).map_or(0, |sum| patched(sum, &old, &frame[range]));
+            put(frame, ip.layout.network + at, &sum.to_be_bytes());
+        }
+        Version::V6 => frame[ip.layout.network + 7] = ip.ttl.saturating_sub(1),
+    }
+}
+
+/// Gives a packet other ends: addresses, and ports where they are in this part of it.
+pub fn set_tuple(frame: &mut [u8], ip: &Ip, to: Tuple) {
+    let is_here = ip.layout.fragment != Fragment::Later;
+    let at = ip.layout.network;
+    rewrite(&mut frame[..ip.layout.end], at, ip.layout.transport, ip, to, is_here);
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// Where a transport header has its checksum, and whether that covers addresses.
+const fn checksum_place(carried: u8) -> Option<(usize, bool)> {
+    match carried {
+        protocol::TCP => Some((16, true)),
+        protocol::UDP => Some((6, true)),
+        protocol::ICMP => Some((2, false)),
+        protocol::ICMPV6 => Some((2, true)),
+        _ => None,
+    }
+}
+
+/// Rewrites a packet that begins at `network` and whose transport header begins at `transport`.
+fn rewrite(
+    bytes: &mut [u8],
+    network: usize,
+    transport: usize,
+    ip: &Ip,
+    to: Tuple,
+    has_transport: bool,
+) {
+    let version = ip.layout.version;
+    let (addresses, len) = match version {
+        Version::V4 => (network + 12, 4),
+        Version::V6 => (network + 8, 16),
+    };
+    let old = bytes.to_vec();
+    put(bytes, addresses, &octets(to.source.0));
+    put(bytes, addresses + len, &octets(to.destination.0));
+    if has_transport {
+        match to.protocol {
+            protocol::TCP | protocol::UDP | 132 => {
+                put(bytes, transport, &to.source.1.to_be_bytes());
+                put(bytes, transport + 2, &to.destination.1.to_be_bytes());
+            }
+            protocol::ICMP | protocol::ICMPV6 => {
+                let is_question = matches!(bytes.get(transport), Some(0 | 8 | 128 | 129));
+                if is_question {
+                    put(bytes, transport + 4, &to.source.1.to_be_bytes());
+                }
+            }
+            _ => {}
+        }
+    }
+    if version == Version::V4 {
+        let at = network + ipv4::Header::CHECKSUM_OFFSET;
+        let (before, after) = (&old[network..transport], &bytes[network..transport]);
+        if let Some(sum) = word(&old, at) {
+            let sum = patched(sum, before, after);
+            put(bytes, at, &sum.to_be_bytes());
+        }
+    }
+    // A quoted packet may be cut before its checksum.
+    if let Some((place, covers_addresses)) = checksum_place(to.protocol).filter(|_| has_transport)
+        && let Some(sum) = word(&old, transport + place)
+        && !(to.protocol == protocol::UDP && sum == 0)
+    {
+        let mut sum = patched(sum, &old[transport..], &bytes[transport..]);
+        if covers_addresses {
+            let range = addresses..addresses + 2 * len;
+            sum = patched(sum, &old[range.clone()], &bytes[range]);
+        }
+        if to.protocol == protocol::UDP && sum == 0 {
+            sum = 0xffff;
+        }
+        put(bytes, transport + place, &sum.to_be_bytes());
+    }
+}
+
+/// Gives the packet that an ICMP error quotes other ends, and the error itself another receiver and
+/// perhaps another sender.
+pub fn set_quoted(frame: &mut [u8], ip: &Ip, quoted: Tuple, source: IpAddr, destination: IpAddr) {
+    let version = ip.layout.version;
+    let (message, end) = (ip.layout.transport, ip.layout.end);
+    let quote = message + 8;
+    if let Some((at, _)) = frame.get(quote..end).and_then(|it| quoted_layout(version, it)) {
+        let old = frame[message..end].to_vec();
+        rewrite(&mut frame[..end], quote, quote + at, ip, quoted, true);
+        let place = message + 2;
+        if let Some(sum) = word(frame, place) {
+            let sum = patched(sum, &old, &frame[message..end]);
+            put(frame, place, &sum.to_be_bytes());
+        }
+    }
+    let to = Tuple { source: (source, 0), destination: (destination, 0), ..ip.tuple };
+    set_tuple(frame, ip, to);
+}
+
+/// A frame behind a tag, and its tag.
+pub fn untag(frame: &[u8]) -> Option<(u16, Vec<u8>)> {
+    let tci = word(frame, 14)?;
+    let mut inner = frame[..12].to_vec();
+    inner.extend_from_slice(frame.get(16..)?);
+    Some((tci & 0xfff, inner))
+}
+
+/// A frame with a tag.
+pub fn tagged(frame: &[u8], vlan: u16) -> Vec<u8> {
+    let mut outer = frame[..12].to_vec();
+    outer.extend_from_slice(&wire::ethernet::ethertype::VLAN.to_be_bytes());
+    outer.extend_from_slice(&vlan.to_be_bytes());
+    outer.extend_from_slice(&frame[12..]);
+    outer
+}
+
+/// Whether every checksum of a packet is right.
+#[cfg(test)]
+pub fn is_right(frame: &[u8]) -> bool {
+    let Some(ip) = Fields::of(frame).and_then(|it| it.ip) else { return true };
+    let header = &frame[ip.layout.network..ip.layout.transport];
+    if ip.layout.version == Version::V4 && Sum::of(header).checksum() != 0 {
+        return false;
+    }
+    let body = &frame[ip.layout.transport..ip.layout.end];
+    match checksum_place(ip.tuple.protocol) {
+        None => true,
+        Some(_) if ip.layout.fragment != Fragment::Whole => true,
+        Some((6, _)) if word(body, 6) == Some(0) => ip.layout.version == Version::V4,
+        Some((_, covers)) => {
+            let pseudo = match covers {
+                true => ip.layout.pseudo_header(frame, body.len()),
+                false => Sum::default(),
+            };
+            (pseudo + Sum::of(body)).checksum() == 0
+        }
+    }
+}

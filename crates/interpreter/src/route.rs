@@ -1,0 +1,140 @@
+//! Where a router sends a packet: of the routes that lead there the longest, a port's own prefix
+//! before a declared one, the least distance; of equal ones that remain, one by the flow.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::net::IpAddr;
+
+use logical::objects::{AddressRange, EcmpHash};
+use logical::topology::{
+    Hop, Link, RouteDecision, Router, RouterPortIndex, Switch, Target, Topology,
+};
+use units::{Mac, hash};
+
+use crate::fields::Tuple;
+use crate::policy::holds;
+use crate::state::Subject;
+
+/// What a router does with a packet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Way {
+    /// It goes to a neighbour.
+    To(Hop),
+    /// A route discards it; `reject`: and its sender is told.
+    Discard { reject: bool },
+    /// A route policy drops it.
+    Drop,
+    /// No route leads there.
+    None,
+}
+
+/// Asks route policies, then routes. Says what decided.
+pub fn find(
+    topology: &Topology,
+    router: &Router,
+    tuple: Tuple,
+    subject: &Subject,
+) -> (Way, Option<String>) {
+    let subject = Subject { tuple: Some(tuple), ..subject.clone() };
+    let policy = router.policies.iter().find(|it| holds(topology, &it.matches, &subject));
+    if let Some(policy) = policy {
+        let by = Some(format!("{} policy {}", router.id, policy.name));
+        match &policy.decision {
+            RouteDecision::Allow => {}
+            RouteDecision::Drop => return (Way::Drop, by),
+            RouteDecision::Reroute(hops) => {
+                return (choose(router, hops, tuple).map_or(Way::None, Way::To), by);
+            }
+        }
+    }
+    by_routes(topology, router, tuple)
+}
+
+/// Which of the routes to a destination is taken, the least: by the length of its prefix, its
+/// distance, and the length of its source.
+type Rank = (Reverse<u8>, u8, Reverse<u8>);
+
+fn by_routes(topology: &Topology, router: &Router, tuple: Tuple) -> (Way, Option<String>) {
+    let (source, destination) = (tuple.source.0, tuple.destination.0);
+    let mut found: Vec<(Rank, String, Target)> = Vec::new();
+    for index in &router.ports {
+        let port = &topology[*index];
+        for prefix in port.addresses.iter().filter(|_| port.enabled) {
+            if AddressRange::from(*prefix).contains(destination) {
+                let hops = alloc::vec![Hop { address: destination, out: *index }];
+                let target = Target::Hops { hops, symmetric: false };
+                let by = format!("{prefix} of {}", port.id);
+                found.push(((Reverse(prefix.length), 0, Reverse(0)), by, target));
+            }
+        }
+    }
+    for route in &router.routes {
+        let is_source = route.source.is_none_or(|it| AddressRange::from(it).contains(source));
+        if is_source && AddressRange::from(route.prefix).contains(destination) {
+            let source = Reverse(route.source.map_or(0, |it| it.length));
+            let rank = (Reverse(route.prefix.length), route.distance, source);
+            let by = format!("route {} of {}", route.prefix, router.id);
+            found.push((rank, by, route.target.clone()));
+        }
+    }
+    found.sort_by_key(|(rank, ..)| *rank);
+    let Some((best, by, target)) = found.first().cloned() else { return (Way::None, None) };
+    let hops = match target {
+        Target::Discard { reject } => return (Way::Discard { reject }, Some(by)),
+        Target::Hops { .. } => found.iter().filter(|(rank, ..)| *rank == best),
+    };
+    let hops = hops.flat_map(|(.., target)| match target {
+        Target::Hops { hops, .. } => hops.clone(),
+        Target::Discard { .. } => Vec::new(),
+    });
+    let hops: Vec<Hop> = hops.filter(|hop| topology[hop.out].enabled).collect();
+    (choose(router, &hops, tuple).map_or(Way::None, Way::To), Some(by))
+}
+
+/// One of equal neighbours, by the flow.
+fn choose(router: &Router, hops: &[Hop], tuple: Tuple) -> Option<Hop> {
+    let hops = &hops[..hops.len().min(router.ecmp.max.into())];
+    let seed = match router.ecmp.hash {
+        EcmpHash::L4 => tuple,
+        EcmpHash::L3 => {
+            let (source, destination) = ((tuple.source.0, 0), (tuple.destination.0, 0));
+            Tuple { source, destination, ..tuple }
+        }
+    };
+    let place = hash::splitmix64(hash::fnv1a_64(&seed.to_bytes())) % (hops.len() as u64).max(1);
+    hops.get(usize::try_from(place).ok()?).copied()
+}
+
+/// The Ethernet address of a neighbour on a switch, if somebody declares it.
+pub fn neighbour(topology: &Topology, switch: &Switch, address: IpAddr) -> Option<Mac> {
+    let ports = switch.ports.iter().map(|it| &topology[*it]);
+    let machine = ports.clone().find(|it| it.addresses.contains(&address)).map(|it| it.mac);
+    let router = || {
+        ports.clone().find_map(|it| match it.attachment {
+            logical::topology::Attachment::Router(port) => {
+                let port = &topology[port];
+                port.has(address).then_some(port.mac)
+            }
+            _ => None,
+        })
+    };
+    machine.or_else(router)
+}
+
+/// An address of a router's port, of the family of another; the one on its link if there is one.
+pub fn own_address(topology: &Topology, port: RouterPortIndex, like: IpAddr) -> Option<IpAddr> {
+    let of_family =
+        || topology[port].addresses.iter().filter(|it| it.address.is_ipv4() == like.is_ipv4());
+    let on_link = of_family().find(|it| AddressRange::from(**it).contains(like));
+    on_link.or_else(|| of_family().next()).map(|it| it.address)
+}
+
+/// The switch that a router's port leads to.
+pub fn switch_of(topology: &Topology, link: Link) -> Option<&Switch> {
+    match link {
+        Link::Switch(at) => Some(&topology[topology[at].switch]),
+        Link::Peer(_) | Link::Nowhere => None,
+    }
+}

@@ -1,0 +1,270 @@
+//! What is known of the packets before: connections, translations, fragments.
+//!
+//! A connection is a port's: it is known by the first packet that the port sent, or was about to
+//! get. Whether it is allowed is not kept. The rules are asked again, for that first packet.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use logical::objects::{Direction, Identity};
+use units::{Instant, Mac, Span};
+use wire::ip::protocol;
+use wire::tcp;
+
+use crate::fields::{Ip, Tuple};
+use crate::rule::RuleId;
+
+/// What rules ask of a packet. Of a connection, its first packet's is kept.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Subject {
+    /// What the frame carries.
+    pub ethertype: u16,
+    /// Who sends the frame.
+    pub source_mac: Mac,
+    /// The two ends, if it is IP.
+    pub tuple: Option<Tuple>,
+    /// The ICMP type and code, if it is that.
+    pub icmp: Option<(u8, u8)>,
+    /// The port that it came from; `None` from the outside, or once its source was translated.
+    pub origin: Option<Identity>,
+    /// The port that it is about to go to, if that is decided.
+    pub target: Option<Identity>,
+    /// Whether defaults do not speak of it.
+    pub is_control: bool,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Phase {
+    /// Nothing has come back.
+    Asked,
+    /// Something has.
+    Answered,
+    /// One end has sent its last (TCP's FIN).
+    Closing,
+    /// Both have, or one has reset it: a new one may take its place.
+    Closed,
+}
+
+/// What an end of a TCP connection has said.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct End {
+    /// The sequence number that comes next from it.
+    pub next: u32,
+    /// What it has acknowledged.
+    pub acknowledged: Option<u32>,
+    /// Whether it has sent its last.
+    pub finished: bool,
+}
+
+/// A connection of a port.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Connection {
+    /// Which way its first packet went.
+    pub opened: Direction,
+    /// That packet.
+    pub subject: Subject,
+    /// The rule that allowed it.
+    pub by: Option<RuleId>,
+    /// How far it is.
+    pub phase: Phase,
+    /// Of TCP: who opened it, and who answers.
+    pub ends: [End; 2],
+    /// When it is forgotten.
+    pub until: Instant,
+}
+
+impl Connection {
+    /// What its first packet makes of it.
+    pub fn new(opened: Direction, subject: Subject, by: Option<RuleId>) -> Self {
+        let phase = Phase::Asked;
+        Self { opened, subject, by, phase, ends: Default::default(), until: Instant::ZERO }
+    }
+
+    /// Whether a packet can be of it now. `is_reply`: it comes from who answers.
+    pub fn takes(&self, ip: &Ip, is_reply: bool) -> bool {
+        let Some(header) = ip.tcp else { return true };
+        let [own, other] = self.sides(is_reply);
+        let sets = |flag| header.flags.contains(flag);
+        if is_reply && self.phase == Phase::Asked {
+            // RFC 9293 §3.10.7.3: a reset has to acknowledge what was asked.
+            let acknowledges = header.acknowledgment.get() == other.next;
+            return sets(tcp::Flags::SYN) || (sets(tcp::Flags::RST) && acknowledges);
+        }
+        if sets(tcp::Flags::RST) {
+            // RFC 5961 §3.2. Windows may be scaled by up to 2^14.
+            let ahead = |from: u32| header.sequence.get().wrapping_sub(from) <= 0xffff << 14;
+            return other.acknowledged.map_or(header.sequence.get() == own.next, ahead);
+        }
+        true
+    }
+
+    /// The ends as they stand to a packet: its sender's, and the other.
+    const fn sides(&self, is_reply: bool) -> [End; 2] {
+        let [opener, other] = self.ends;
+        if is_reply { [other, opener] } else { [opener, other] }
+    }
+
+    /// The connection after a packet of it.
+    pub fn after(&self, ip: &Ip, payload: u32, is_reply: bool, now: Instant) -> Self {
+        let mut next = self.clone();
+        if is_reply && self.phase == Phase::Asked {
+            next.phase = Phase::Answered;
+        }
+        if let Some(header) = ip.tcp {
+            let side = usize::from(is_reply);
+            let sets = |flag| header.flags.contains(flag);
+            let counts = u32::from(sets(tcp::Flags::SYN)) + u32::from(sets(tcp::Flags::FIN));
+            let sequence = header.sequence.get();
+            let [own, other] = self.sides(is_reply);
+            if !sets(tcp::Flags::RST) {
+                let end = sequence.wrapping_add(payload).wrapping_add(counts);
+                let is_later = end.wrapping_sub(own.next) < 1 << 31;
+                if is_later || sets(tcp::Flags::SYN) {
+                    next.ends[side].next = end;
+                }
+                if sets(tcp::Flags::ACK) {
+                    next.ends[side].acknowledged = Some(header.acknowledgment.get());
+                }
+                next.ends[side].finished |= sets(tcp::Flags::FIN);
+                next.phase = match next.ends.map(|end| end.finished) {
+                    [true, true] => Phase::Closed,
+                    [false, false] => next.phase,
+                    _ => Phase::Closing,
+                };
+            } else if sequence == own.next || other.acknowledged == Some(sequence) || !is_reply {
+                // Only the exact number resets; others are for the receiver to question.
+                next.phase = Phase::Closed;
+            } else if self.phase == Phase::Asked {
+                next.phase = Phase::Closed;
+            }
+        }
+        next.until = now + next.patience(ip.tuple);
+        next
+    }
+
+    /// How long it is remembered without a packet.
+    fn patience(&self, tuple: Tuple) -> Span {
+        let is_names = tuple.source.1 == 53 || tuple.destination.1 == 53;
+        let seconds = match (tuple.protocol, self.phase) {
+            (protocol::TCP, Phase::Answered) => 432_000,
+            (protocol::TCP, _) => 120,
+            (_, Phase::Answered) if !is_names => 180,
+            _ => 30,
+        };
+        Span::from_secs(seconds)
+    }
+}
+
+/// A flow whose ends a router, or a load balancer, has changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Translation {
+    /// The ends of its packets before.
+    pub before: Tuple,
+    /// The ends of its packets behind.
+    pub behind: Tuple,
+    /// When it is forgotten.
+    pub until: Instant,
+}
+
+/// Which packet a fragment is of: by the port that sees it, and which way.
+pub type FragmentOf = (Identity, Direction, u32, IpAddr, IpAddr, u8);
+
+/// What is known of the packets before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    connections: BTreeMap<(Identity, Tuple), Connection>,
+    translations: BTreeMap<Identity, Vec<Translation>>,
+    fragments: BTreeMap<FragmentOf, (Tuple, Instant)>,
+    learned: BTreeMap<(Identity, Mac), Identity>,
+}
+
+/// What a frame changes once it has left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change(pub(crate) What);
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// A port has this connection; `None`: no longer.
+    Connection(Identity, Tuple, Option<Box<Connection>>),
+    /// A router, or a load balancer for a port, translates this flow.
+    Translation(Identity, Translation),
+    /// A fragment's packet has these ends.
+    Fragment(FragmentOf, Tuple, Instant),
+    /// An Ethernet address of a switch is behind a port.
+    Learned(Identity, Mac, Identity),
+}
+
+impl State {
+    /// Makes the changes of a frame that has left.
+    pub fn commit(&mut self, changes: &[Change]) {
+        for Change(what) in changes.iter().cloned() {
+            match what {
+                What::Connection(port, tuple, Some(connection)) => {
+                    self.connections.insert((port, tuple), *connection);
+                }
+                What::Connection(port, tuple, None) => {
+                    self.connections.remove(&(port, tuple));
+                }
+                What::Translation(place, translation) => {
+                    let all = self.translations.entry(place).or_default();
+                    all.retain(|it| it.before != translation.before);
+                    all.push(translation);
+                }
+                What::Fragment(of, tuple, until) => {
+                    self.fragments.insert(of, (tuple, until));
+                }
+                What::Learned(switch, mac, port) => {
+                    self.learned.insert((switch, mac), port);
+                }
+            }
+        }
+    }
+
+    /// How many connections a port has.
+    pub fn connections(&self, port: &Identity, now: Instant) -> usize {
+        self.of_port(port, now).count()
+    }
+
+    pub(crate) fn of_port(
+        &self,
+        port: &Identity,
+        now: Instant,
+    ) -> impl Iterator<Item = (Tuple, &Connection)> {
+        let own = self.connections.iter().filter(move |((it, _), _)| it == port);
+        own.map(|((_, tuple), it)| (*tuple, it)).filter(move |(_, it)| it.until > now)
+    }
+
+    /// A port's connection of a flow, and whether the flow goes the other way.
+    pub(crate) fn connection(
+        &self,
+        port: &Identity,
+        tuple: Tuple,
+        now: Instant,
+    ) -> Option<(&Connection, bool)> {
+        let find = |tuple| {
+            self.connections.get(&(port.clone(), tuple)).filter(|it: &&Connection| it.until > now)
+        };
+        let own = find(tuple).map(|it| (it, false));
+        own.or_else(|| find(tuple.reversed()).map(|it| (it, true)))
+    }
+
+    pub(crate) fn translations(
+        &self,
+        place: &Identity,
+        now: Instant,
+    ) -> impl Iterator<Item = &Translation> {
+        self.translations.get(place).into_iter().flatten().filter(move |it| it.until > now)
+    }
+
+    /// The ends of the packet that a later fragment is of.
+    pub(crate) fn fragment(&self, of: &FragmentOf, now: Instant) -> Option<Tuple> {
+        self.fragments.get(of).filter(|(_, until)| *until > now).map(|(tuple, _)| *tuple)
+    }
+
+    pub(crate) fn learned(&self, switch: &Identity, mac: Mac) -> Option<&Identity> {
+        self.learned.get(&(switch.clone(), mac))
+    }
+}
