@@ -414,7 +414,8 @@ pub struct SessionStatus {
     pub rtt: Option<Span>,
     /// Bytes sent and neither acknowledged nor found lost.
     pub in_flight_bytes: u64,
-    /// The congestion window: the limit of `in_flight_bytes`.
+    /// The congestion windows of all networks that have sent something there: the limit of
+    /// `in_flight_bytes`.
     pub congestion_window_bytes: u64,
     /// Frames sent and not yet known to be consumed by their receivers.
     pub outstanding: u64,

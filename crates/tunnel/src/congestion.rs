@@ -1,4 +1,4 @@
-//! The congestion window: RFC 9002 §7, and RFC 8257 (DCTCP) where the fabric marks.
+//! The congestion window of a lane: RFC 9002 §7, and RFC 8257 (DCTCP) where the fabric marks.
 //!
 //! A loss halves the window; marks reduce it by their share. An acknowledgement does not increase
 //! it while less than half of it is used.
@@ -7,7 +7,7 @@ use core::ops::{Range, RangeInclusive};
 
 use units::{Instant, MarkShare};
 
-/// The congestion window of a session.
+/// The congestion window of a lane.
 #[derive(Clone, Debug)]
 pub struct CongestionWindow {
     bytes: u64,
@@ -115,6 +115,11 @@ impl CongestionWindow {
             (self.bytes, self.threshold, self.recovering_since) =
                 (bytes, threshold, recovering_since);
         }
+    }
+
+    /// Whether the last collapse may prove wrong.
+    pub fn may_be_undone(&self) -> bool {
+        self.before.is_some()
     }
 
     /// A packet sent at `sent_at` was lost.

@@ -14,7 +14,7 @@
 //!
 //! A stream is a label (the far egress) and a class. Its frames keep their order; streams do not
 //! wait for each other. Two limits bound a stream: the *credit* of the far receiver, in bytes from
-//! the stream's beginning, and the *congestion window* of the session. A frame is completed, so
+//! the stream's beginning, and the *congestion window* of its lane. A frame is completed, so
 //! that the guest has its buffer back, when the far receiver has consumed it. Until then the
 //! sender's own ring is the retransmit buffer, and no failure of the far host loses anything.
 //!
@@ -28,7 +28,7 @@
 //! | receive memory | Choudhury and Hahne (1998) | [`quota`] |
 //! | credit for a link that many send to | | [`grants`] |
 //! | loss detection, probe timeouts | RFC 9002 §5, §6 | `recovery`, `large` |
-//! | the congestion window | RFC 9002 §7, RFC 8257 | `congestion` |
+//! | the congestion window, and whose it is | RFC 9002 §7, RFC 8257 | `congestion`, `lanes` |
 //! | the wire format | docs/protocol.md | `message` |
 //!
 //! Beside it, [`outer`] encapsulates frames, and [`bfd`] watches whether a path works.
@@ -52,6 +52,7 @@ mod delivered;
 mod exchange;
 pub mod grants;
 mod handshake;
+mod lanes;
 mod large;
 pub mod message;
 mod number;
@@ -68,5 +69,6 @@ mod window_probe;
 
 pub use config::{MAX_FRAME_LEN, SessionConfig};
 pub use exchange::{Admission, Arrival, Counters, Epoch, PathMetrics, Payload};
+pub use lanes::Lane;
 pub use message::{Data, Hello, Incarnation, Part, Report, Stream, Tag, Unsolicited};
 pub use session::Session;

@@ -20,7 +20,7 @@ pub const OPTION_CLASS: u16 = 0xff5a;
 pub const PART: u16 = ethertype::EXPERIMENTAL;
 
 /// The version of the protocol.
-pub const VERSION: u8 = 7;
+pub const VERSION: u8 = 8;
 
 /// The most ranges of a report.
 pub const MAX_RANGES: usize = 16;
@@ -28,6 +28,8 @@ pub const MAX_RANGES: usize = 16;
 pub const MAX_GRANTS: usize = 5;
 /// The most window probes of a report.
 pub const MAX_WINDOW_PROBES: usize = 6;
+/// The most ranges of marked packets of a report.
+pub const MAX_MARKS: usize = 8;
 
 /// The number of an incarnation of one end, which began with nothing remembered. It is random, so
 /// that nobody guesses it who does not see the session's packets.
@@ -61,6 +63,11 @@ pub struct Stream {
     pub label: u32,
     /// The class.
     pub class: Class,
+}
+
+impl Stream {
+    /// None is before it.
+    pub(crate) const FIRST: Self = Self { label: 0, class: Class::from_low_bits(0) };
 }
 
 /// The incarnations between which a message is sent.
@@ -199,6 +206,9 @@ pub struct Report {
     /// The packet numbers received: the first and last of each range of at most 65,536, the highest
     /// range first.
     pub came: Vec<[u32; 2]>,
+    /// The numbers of packets that came marked since the report before, as far as there is room for
+    /// them: ranges as above.
+    pub marks: Vec<[u32; 2]>,
     /// Credit grants.
     pub grants: Vec<CreditGrant>,
     /// NACKs of streams that are granted credit in the same report.
@@ -244,6 +254,7 @@ const REPORT: u8 = TunnelOption::CRITICAL | 3;
 const GRANTS: u8 = TunnelOption::CRITICAL | 4;
 const WINDOW_PROBES: u8 = TunnelOption::CRITICAL | 5;
 const OFFLOAD: u8 = TunnelOption::CRITICAL | 6;
+const MARKS: u8 = TunnelOption::CRITICAL | 7;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -338,6 +349,15 @@ struct GrantRecord {
     limit: U32,
 }
 
+/// A range of marked packets: its highest number, and its length, less one.
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct MarkRecord {
+    last: U32,
+    len: U16,
+    unused: U16,
+}
+
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct WindowProbeRecord {
@@ -373,7 +393,7 @@ impl Message {
 
     /// Whether an option of our class has a known type.
     pub fn knows(kind: u8) -> bool {
-        (HELLO..=OFFLOAD).contains(&kind)
+        (HELLO..=MARKS).contains(&kind)
     }
 
     /// Adds the message to a packet. `false` if it does not fit; it always fits in a packet without
@@ -514,6 +534,7 @@ impl Report {
             ends: record.ends.read(),
             marked: record.marked.get(),
             came,
+            marks: Vec::new(),
             grants: Vec::new(),
             nacks: Vec::new(),
             window_probes: Vec::new(),
@@ -546,11 +567,40 @@ impl Report {
                             .push(WindowProbe { stream: stream.read()?, sent: sent.get() });
                     }
                 }
+                MARKS => {
+                    for MarkRecord { last, len, .. } in
+                        <[MarkRecord]>::ref_from_bytes(option.data).ok()?
+                    {
+                        let last = last.get();
+                        report.marks.push([last.wrapping_sub(len.get().into()), last]);
+                    }
+                }
                 _ => return None,
             }
         }
         let grants = report.grants.len() + report.nacks.len();
-        (grants <= MAX_GRANTS && report.window_probes.len() <= MAX_WINDOW_PROBES).then_some(report)
+        let fits = grants <= MAX_GRANTS
+            && report.window_probes.len() <= MAX_WINDOW_PROBES
+            && report.marks.len() <= MAX_MARKS;
+        fits.then_some(report)
+    }
+
+    /// Whether the report says that the packet of this number came marked.
+    pub fn names_marked(&self, number: u64) -> bool {
+        let number = number as u32;
+        self.marks
+            .iter()
+            .any(|[first, last]| number.wrapping_sub(*first) <= last.wrapping_sub(*first))
+    }
+
+    /// How many ranges of marked packets go with the rest, which goes with any frame.
+    fn room_for_marks(&self) -> usize {
+        let ranges = self.came.len().min(MAX_RANGES);
+        let grants = self.grants.len() + self.nacks.len();
+        let len = option_len(size_of::<ReportRecord>() + ranges * size_of::<RangeRecord>())
+            + option_len(grants * size_of::<GrantRecord>());
+        let room = Self::MOST_LEN.saturating_sub(len + option_len(0));
+        MAX_MARKS.min(room / size_of::<MarkRecord>())
     }
 
     /// Adds the report to a packet. `false` if it does not fit. It fits behind a data option if it
@@ -594,7 +644,14 @@ impl Report {
         let grants: Vec<_> =
             self.nacks.iter().map(nack).chain(self.grants.iter().map(grant)).collect();
         let window_probes: Vec<_> = self.window_probes.iter().map(window_probe).collect();
+        let mark = |[first, last]: &[u32; 2]| MarkRecord {
+            last: U32::new(*last),
+            len: U16::new(u16::try_from(last.wrapping_sub(*first)).unwrap_or(u16::MAX)),
+            unused: U16::ZERO,
+        };
+        let marks: Vec<_> = self.marks.iter().take(self.room_for_marks()).map(mark).collect();
         add(draft, REPORT, &data)
+            && (marks.is_empty() || add(draft, MARKS, marks.as_bytes()))
             && (grants.is_empty() || add(draft, GRANTS, grants.as_bytes()))
             && (window_probes.is_empty() || add(draft, WINDOW_PROBES, window_probes.as_bytes()))
     }
@@ -686,8 +743,10 @@ mod tests {
         let grants = prop::collection::vec(grants, 0..=3);
         let nacks = prop::collection::vec(nacks, 0..=MAX_GRANTS - 3);
         let window_probes = prop::collection::vec(window_probes, 0..=MAX_WINDOW_PROBES);
-        let report = (ends(), any::<u32>(), any::<u32>(), steps, (grants, nacks), window_probes)
-            .prop_map(|(ends, marked, largest, steps, (grants, nacks), window_probes)| {
+        let marks = prop::collection::vec((any::<u32>(), any::<u16>()), 0..=MAX_MARKS);
+        let numbers = (any::<u32>(), any::<u32>(), marks);
+        let report = (ends(), numbers, steps, (grants, nacks), window_probes).prop_map(
+            |(ends, (marked, largest, marks), steps, (grants, nacks), window_probes)| {
                 let mut next = largest;
                 let came = steps.into_iter().enumerate().map(|(place, (missing, len))| {
                     let last =
@@ -695,8 +754,15 @@ mod tests {
                     next = last.wrapping_sub(len.into());
                     [next, last]
                 });
-                Report { ends, marked, came: came.collect(), grants, nacks, window_probes }
-            });
+                let came = came.collect();
+                let marks =
+                    marks.into_iter().map(|(last, len)| [last.wrapping_sub(len.into()), last]);
+                let marks = marks.collect();
+                let mut report = Report { ends, marked, came, marks, grants, nacks, window_probes };
+                report.marks.truncate(report.room_for_marks());
+                report
+            },
+        );
         let report = report.boxed();
         let with_data = (data, prop::option::of(report.clone())).prop_map(|(data, report)| {
             let report = report.filter(|_| data.cut.is_none());
@@ -731,7 +797,7 @@ mod tests {
         #[test]
         fn a_report_of_more_streams_than_may_be_is_none(ends in ends(), more in 0..3_usize, is_rooms: bool) {
             let mut draft = Draft::new(7).unwrap();
-            let report = Report { ends, marked: 0, came: Vec::new(), grants: Vec::new(), nacks: Vec::new(), window_probes: Vec::new() };
+            let report = Report { ends, marked: 0, came: Vec::new(), marks: Vec::new(), grants: Vec::new(), nacks: Vec::new(), window_probes: Vec::new() };
             prop_assert!(report.write(&mut draft));
             let (kind, words, most) = if is_rooms { (GRANTS, 4, MAX_GRANTS) } else { (WINDOW_PROBES, 3, MAX_WINDOW_PROBES) };
             for count in [most, more] {
@@ -758,7 +824,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_message_or_none(kinds in prop::collection::vec((0x80_u8..0x87, 0_usize..32), 1..4), byte: u8) {
+        fn any_bytes_are_a_message_or_none(kinds in prop::collection::vec((0x80_u8..0x88, 0_usize..32), 1..4), byte: u8) {
             let mut draft = Draft::new(7).unwrap();
             for (kind, words) in kinds {
                 add(&mut draft, kind, &alloc::vec![byte; 4 * words]);

@@ -8,7 +8,8 @@ use core::ops::{Range, RangeInclusive};
 
 use units::{ClassMap, Instant, RttEstimate, Span};
 
-use crate::Stream;
+use crate::lanes::Lane;
+use crate::message::Stream;
 
 /// The packet threshold of loss detection (RFC 9002 §6.1.1).
 const PACKET_THRESHOLD: usize = 3;
@@ -30,6 +31,8 @@ pub struct Packet {
     pub sent_at: Instant,
     /// The stream of its frame.
     pub stream: Stream,
+    /// Whose window it is in.
+    pub lane: Lane,
     /// The frame's offset.
     pub offset: u64,
     /// Its size in bytes, for the congestion window.
@@ -44,7 +47,6 @@ pub struct Recovery {
     classes: ClassMap<Flight>,
     /// The next packet number.
     next: u64,
-    in_flight: u64,
     /// `None` before the first round trip.
     rtt: Option<Rtt>,
     /// The oldest packet in flight at the first probe since the last acknowledgement.
@@ -84,7 +86,6 @@ impl Recovery {
         Self {
             classes: ClassMap::from_fn(|_| Flight::default()),
             next: 0,
-            in_flight: 0,
             rtt: None,
             unacknowledged_from: None,
         }
@@ -101,11 +102,6 @@ impl Recovery {
         self.unacknowledged_from.unwrap_or(self.next)..self.next
     }
 
-    /// Bytes in flight.
-    pub fn in_flight(&self) -> u64 {
-        self.in_flight
-    }
-
     /// The smoothed round-trip time; `None` before the first sample.
     pub fn smoothed_rtt(&self) -> Option<Span> {
         self.rtt.map(|rtt| rtt.estimate.smoothed())
@@ -114,7 +110,6 @@ impl Recovery {
     /// Records a packet that is sent. Returns its number.
     pub fn sent(&mut self, packet: Packet) -> u64 {
         let number = self.skip_number();
-        self.in_flight += u64::from(packet.len);
         let flight = &mut self.classes[packet.stream.class];
         flight.last_event_at = packet.sent_at;
         flight.packets.push_back((number, Some(packet)));
@@ -146,7 +141,6 @@ impl Recovery {
                         break;
                     }
                     let (number, Some(packet)) = (*number, place.take()) else { continue };
-                    self.in_flight -= u64::from(packet.len);
                     flight.largest = flight.largest.max(Some(number));
                     (flight.probes, flight.last_event_at) = (0, now);
                     if newest.is_none_or(|(highest, _)| number > highest) {
@@ -181,10 +175,7 @@ impl Recovery {
         let longest = rtt.estimate.smoothed().max(rtt.latest);
         let loss_delay = (longest + Span::from_nanos(longest.as_nanos() / 8)).max(GRANULARITY);
         for flight in &mut self.classes.0 {
-            flight.find_lost(now, loss_delay, |number, packet| {
-                self.in_flight -= u64::from(packet.len);
-                lost(number, packet);
-            });
+            flight.find_lost(now, loss_delay, &mut lost);
         }
     }
 
@@ -197,7 +188,7 @@ impl Recovery {
             }
             (flight.loss_at, flight.probes, flight.unanswered) = (None, 0, 0);
         }
-        (self.in_flight, self.rtt, self.unacknowledged_from) = (0, None, None);
+        (self.rtt, self.unacknowledged_from) = (None, None);
     }
 
     /// When the loss timer or a probe timeout expires (§6.2).
@@ -245,11 +236,8 @@ impl Recovery {
             most = most.max(flight.unanswered);
             self.unacknowledged_from = self.unacknowledged_from.or(oldest);
             while let Some((number, place)) = flight.packets.front() {
-                if let Some(packet) = *place {
-                    if probe(flight.probes, *number, packet) {
-                        break;
-                    }
-                    self.in_flight -= u64::from(packet.len);
+                if place.is_some_and(|packet| probe(flight.probes, *number, packet)) {
+                    break;
                 }
                 flight.packets.pop_front();
             }
@@ -305,7 +293,15 @@ mod tests {
 
     fn sent(recovery: &mut Recovery, us: u64) -> u64 {
         let stream = Stream { label: 1, class: Class::from_low_bits(0) };
-        recovery.sent(Packet { sent_at: at(us), stream, offset: 0, len: 100, is_large: false })
+        let lane = Lane::default();
+        recovery.sent(Packet {
+            sent_at: at(us),
+            stream,
+            lane,
+            offset: 0,
+            len: 100,
+            is_large: false,
+        })
     }
 
     fn lost(recovery: &mut Recovery, us: u64) -> Vec<u64> {
@@ -320,13 +316,11 @@ mod tests {
         (0..6).for_each(|number| assert_eq!(sent(&mut recovery, number), number));
         assert!(recovery.acknowledged(at(1000), [2..=2, 4..=4].into_iter(), |_, _| ()).is_some());
         assert_eq!(lost(&mut recovery, 1000), [0, 1]);
-        assert_eq!(recovery.in_flight(), 200);
         // 3 was overtaken by one packet: it is lost 9/8 of a round trip after it was sent. 5 was
         // not overtaken.
         let due = recovery.deadline().unwrap();
         assert_eq!(due, at(3) + Span::from_nanos(996_000 / 8 * 9));
         assert_eq!(lost(&mut recovery, 2000), [3]);
-        assert_eq!(recovery.in_flight(), 100);
     }
 
     #[test]
@@ -335,7 +329,7 @@ mod tests {
         assert_eq!((sent(&mut recovery, 0), sent(&mut recovery, 0)), (0, 1));
         assert!((2..100).all(|number| recovery.skip_number() == number));
         let packets = recovery.classes[Class::default()].packets.len();
-        assert_eq!((packets, recovery.in_flight(), sent(&mut recovery, 1)), (2, 200, 100));
+        assert_eq!((packets, sent(&mut recovery, 1)), (2, 100));
         // The receiver acknowledges these numbers as all others.
         let mut came = Vec::new();
         recovery.acknowledged(at(1000), [1..=100].into_iter(), |number, _| came.push(number));

@@ -3,9 +3,13 @@
 use alloc::collections::VecDeque;
 use core::num::NonZeroU16;
 
+use crate::lanes::Lane;
+
 /// A stream to the peer. Our owner knows a frame by its handle `F`.
 #[derive(Clone, Debug)]
 pub struct SendStream<F> {
+    /// Whose window its packets are in.
+    lane: Lane,
     /// Frames sent and not consumed, in order.
     frames: VecDeque<SentFrame<F>>,
     /// The next offset.
@@ -48,8 +52,9 @@ enum State {
 
 impl<F: Copy> SendStream<F> {
     /// Nothing was sent.
-    pub fn new(unsolicited: u64) -> Self {
+    pub fn new(lane: Lane, unsolicited: u64) -> Self {
         Self {
+            lane,
             frames: VecDeque::new(),
             sent: 0,
             limit: unsolicited,
@@ -57,6 +62,11 @@ impl<F: Copy> SendStream<F> {
             heard: false,
             nacked: None,
         }
+    }
+
+    /// Whose window its packets are in.
+    pub fn lane(&self) -> Lane {
+        self.lane
     }
 
     /// The next offset.

@@ -1,5 +1,5 @@
-//! The sending half of a session: all streams, the congestion window, the limit of outstanding
-//! frames.
+//! The sending half of a session: all streams, the lanes' congestion windows, the limit of
+//! outstanding frames.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -8,8 +8,8 @@ use core::num::NonZeroU16;
 use units::{Class, Instant};
 
 use crate::config::SessionConfig;
-use crate::congestion::{Acknowledged, CongestionWindow};
 use crate::exchange::{Admission, PathMetrics};
+use crate::lanes::{Lane, Lanes};
 use crate::large::LargeBackoff;
 use crate::message::{CreditGrant, Data, Ends, Report, Stream, Unsolicited, WindowProbe};
 use crate::number::expand;
@@ -54,13 +54,13 @@ pub struct Sender<F> {
     /// What the peer accepts of each stream before the first grant.
     unsolicited: Unsolicited,
     recovery: Recovery,
-    window: CongestionWindow,
+    lanes: Lanes,
     large: LargeBackoff,
     /// Outstanding frames: kept until they are consumed.
     outstanding: usize,
-    /// To be retransmitted when the window allows; their streams have credit.
-    due: BTreeSet<(Stream, u64)>,
-    /// To be sent now, whatever the window.
+    /// To be retransmitted when their lane's window allows; their streams have credit.
+    due: BTreeSet<(Lane, Stream, u64)>,
+    /// To be sent now, whatever the windows.
     probes: VecDeque<Probe>,
     window_probes: WindowProbes,
     /// The marked packets that the peer has reported, its low 32 bits.
@@ -77,7 +77,7 @@ impl<F: Copy> Sender<F> {
             streams: BTreeMap::new(),
             unsolicited: Unsolicited::default(),
             recovery: Recovery::new(),
-            window: CongestionWindow::new(config.datagram, config.max_in_flight.into()),
+            lanes: Lanes::new(config.datagram, config.max_in_flight.into()),
             large: LargeBackoff::default(),
             outstanding: 0,
             due: BTreeSet::new(),
@@ -93,35 +93,35 @@ impl<F: Copy> Sender<F> {
     pub fn restart(&mut self, unsolicited: Unsolicited) {
         self.unsolicited = unsolicited;
         self.recovery = Recovery::new();
-        self.window = CongestionWindow::new(self.config.datagram, self.config.max_in_flight.into());
+        self.lanes.restart();
         (self.marked, self.large) = (0, LargeBackoff::default());
         self.due.clear();
         self.probes.clear();
         self.window_probes.hurry();
         for (stream, out) in &mut self.streams {
             out.reset(unsolicited.of(stream.class).into());
-            self.due.extend(out.retransmittable_above(0).map(|offset| (*stream, offset)));
+            let lane = out.lane();
+            self.due.extend(out.retransmittable_above(0).map(|offset| (lane, *stream, offset)));
         }
     }
 
     /// The path has changed: packets in flight count as lost, and nothing is known of the new path
     /// (RFC 9000 §9.4). Returns the number of packets.
     pub fn change_path(&mut self) -> u64 {
-        let Self { config, recovery, window, large, streams, due, probes, window_probes, .. } =
-            self;
+        let Self { recovery, lanes, large, streams, due, probes, window_probes, .. } = self;
         let mut count = 0;
-        recovery.abandon_all(|number, Packet { stream, offset, .. }| {
+        recovery.abandon_all(|number, Packet { stream, lane, offset, .. }| {
             count += 1;
             if streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number)) {
-                due.insert((stream, offset));
+                due.insert((lane, stream, offset));
             }
         });
         let frame = |probe| match probe {
-            Probe::Frame(stream, offset) => Some((stream, offset)),
+            Probe::Frame(stream, offset) => Some((streams.get(&stream)?.lane(), stream, offset)),
             Probe::Bare(..) => None,
         };
         due.extend(probes.drain(..).filter_map(frame));
-        *window = CongestionWindow::new(config.datagram, config.max_in_flight.into());
+        lanes.restart();
         *large = LargeBackoff::default();
         window_probes.hurry();
         count
@@ -129,11 +129,11 @@ impl<F: Copy> Sender<F> {
 
     /// The path to the peer.
     pub fn path(&self) -> PathMetrics {
-        let Self { recovery, window, .. } = self;
+        let Self { recovery, lanes, .. } = self;
         PathMetrics {
             rtt: recovery.smoothed_rtt(),
-            in_flight: recovery.in_flight(),
-            congestion_window: window.bytes(),
+            in_flight: lanes.in_flight(),
+            congestion_window: lanes.all_windows(),
         }
     }
 
@@ -172,29 +172,36 @@ impl<F: Copy> Sender<F> {
         self.streams.retain(|_, out| out.window_probes());
     }
 
-    /// Whether a frame of `len` bytes, or a part that continues one, may be sent on a stream.
-    pub fn admit(&mut self, stream: Stream, len: NonZeroU16, continues: bool) -> Admission {
+    /// Whether a frame of `len` bytes, or a part that continues one, may be sent on a stream, which
+    /// is of this lane if it is new.
+    pub fn admit(
+        &mut self,
+        lane: Lane,
+        stream: Stream,
+        len: NonZeroU16,
+        continues: bool,
+    ) -> Admission {
         let out = self
             .streams
             .entry(stream)
-            .or_insert_with(|| SendStream::new(self.unsolicited.of(stream.class).into()));
+            .or_insert_with(|| SendStream::new(lane, self.unsolicited.of(stream.class).into()));
         if !out.ask_credit(len) {
             self.window_probes.begin(stream);
             return Admission::NoCredit;
         }
-        let kept = if continues { 0 } else { out.len() };
-        self.admit_with_credit(stream, kept, len)
+        let (lane, kept) = (out.lane(), if continues { 0 } else { out.len() });
+        self.admit_with_credit(lane, stream, kept, len)
     }
 
     /// The result of [`admit`](Self::admit), without its effects, and how many bytes the stream may
     /// still send.
-    pub fn outlook(&self, stream: Stream, len: NonZeroU16) -> (Admission, u64) {
+    pub fn outlook(&self, lane: Lane, stream: Stream, len: NonZeroU16) -> (Admission, u64) {
         let out = self.streams.get(&stream);
         let unsolicited = || u64::from(self.unsolicited.of(stream.class));
         let credit = out.map_or_else(unsolicited, |out| out.limit().saturating_sub(out.sent()));
         let admission = match credit < u64::from(len.get()) {
             true => Admission::NoCredit,
-            false => self.admit_with_credit(stream, out.map_or(0, SendStream::len), len),
+            false => self.admit_with_credit(lane, stream, out.map_or(0, SendStream::len), len),
         };
         (admission, credit)
     }
@@ -204,13 +211,28 @@ impl<F: Copy> Sender<F> {
         self.streams.get(&stream).is_some_and(|out| !out.has_credit(len))
     }
 
-    /// Whether nothing is to be retransmitted first, and the window is open.
-    pub fn is_open(&self) -> bool {
-        self.due.is_empty() && self.has_window(1)
+    /// Whether nothing of a lane is to be retransmitted first, and its window is open.
+    pub fn is_open(&self, lane: Lane) -> bool {
+        self.first_due(lane).is_none() && self.lanes.allows(lane, 1)
+    }
+
+    /// What of a lane is to be retransmitted first.
+    fn first_due(&self, lane: Lane) -> Option<(Stream, u64)> {
+        if self.due.is_empty() {
+            return None;
+        }
+        let (of, stream, offset) = *self.due.range((lane, Stream::FIRST, 0)..).next()?;
+        (of == lane).then_some((stream, offset))
     }
 
     /// Whether a stream with credit and `kept` outstanding frames may send.
-    fn admit_with_credit(&self, stream: Stream, kept: usize, len: NonZeroU16) -> Admission {
+    fn admit_with_credit(
+        &self,
+        lane: Lane,
+        stream: Stream,
+        kept: usize,
+        len: NonZeroU16,
+    ) -> Admission {
         if !self.config.reliable.contains(stream.class) {
             return Admission::Go;
         }
@@ -218,7 +240,7 @@ impl<F: Copy> Sender<F> {
         if kept >= self.config.max_frames.saturating_sub(self.outstanding).max(MIN_OUTSTANDING) {
             return Admission::NoCredit;
         }
-        if !self.due.is_empty() || !self.has_window(len.get()) {
+        if self.first_due(lane).is_some() || !self.lanes.allows(lane, len.get()) {
             return Admission::NoWindow;
         }
         Admission::Go
@@ -247,9 +269,16 @@ impl<F: Copy> Sender<F> {
         let offset = out.send(self.recovery.next(), len, frame);
         self.outstanding += 1;
         self.window_probes.begin(stream);
-        let packet = Packet { sent_at: now, stream, offset, len: len.get(), is_large };
-        let number = self.recovery.sent(packet);
+        let lane = out.lane();
+        let packet = Packet { sent_at: now, stream, lane, offset, len: len.get(), is_large };
+        let number = self.put(packet);
         Data::whole(ends, number as u32, stream, offset as u32, len)
+    }
+
+    /// A packet is in flight from now on. Its number.
+    fn put(&mut self, packet: Packet) -> u64 {
+        self.lanes.sent(packet.lane, packet.len);
+        self.recovery.sent(packet)
     }
 
     /// Retransmits a frame, or probes. `divide` may split the frame.
@@ -266,23 +295,28 @@ impl<F: Copy> Sender<F> {
                     return Some(Again::Probe(self.probe(now, ends, stream, offset)));
                 }
             };
-            self.due.remove(&(stream, offset));
+            if let Some(out) = self.streams.get(&stream) {
+                self.due.remove(&(out.lane(), stream, offset));
+            }
             self.divide(stream, offset, &mut divide);
             if let Some(again) = self.retransmit_one(now, ends, stream, offset) {
                 return Some(again);
             }
         }
-        while let Some((stream, offset)) = self.due.first().copied() {
+        // The first of each lane whose window allows it.
+        let mut from = (Lane::default(), Stream::FIRST, 0);
+        while let Some((lane, stream, offset)) = self.due.range(from..).next().copied() {
             self.divide(stream, offset, &mut divide);
             let len = self
                 .streams
                 .get_mut(&stream)
                 .and_then(|out| out.due(offset))
                 .map_or(0, |(_, len)| len.get());
-            if !self.has_window(len) {
-                return None;
+            if !self.lanes.allows(lane, len) {
+                from = (Lane(lane.0.checked_add(1)?), Stream::FIRST, 0);
+                continue;
             }
-            self.due.remove(&(stream, offset));
+            self.due.remove(&(lane, stream, offset));
             if let Some(again) = self.retransmit_one(now, ends, stream, offset) {
                 return Some(again);
             }
@@ -297,17 +331,17 @@ impl<F: Copy> Sender<F> {
         offset: u64,
         divide: impl FnOnce(F, NonZeroU16) -> Option<[(F, NonZeroU16); 2]>,
     ) {
-        let second = self.streams.get_mut(&stream).and_then(|out| out.divide(offset, divide));
-        if let Some(second) = second {
+        let Some(out) = self.streams.get_mut(&stream) else { return };
+        if let Some(second) = out.divide(offset, divide) {
             self.outstanding += 1;
-            self.due.insert((stream, second));
+            self.due.insert((out.lane(), stream, second));
         }
     }
 
     /// Whether a large datagram of `len` bytes may be sent: large ones are not paused, and it takes
-    /// no more than a quarter of the window.
-    pub fn may_send_large(&self, now: Instant, len: NonZeroU16) -> bool {
-        self.large.may_go(now) && 4 * u64::from(len.get()) <= self.window.bytes()
+    /// no more than a quarter of the lane's window.
+    pub fn may_send_large(&self, now: Instant, lane: Lane, len: NonZeroU16) -> bool {
+        self.large.may_go(now) && 4 * u64::from(len.get()) <= self.lanes.window(lane)
     }
 
     /// Whether large datagrams are paused.
@@ -315,17 +349,12 @@ impl<F: Copy> Sender<F> {
         !self.large.may_go(now)
     }
 
-    /// Whether the window allows `len` more bytes. It always allows one frame.
-    fn has_window(&self, len: u16) -> bool {
-        let in_flight = self.recovery.in_flight();
-        in_flight == 0 || in_flight + u64::from(len) <= self.window.bytes()
-    }
-
     /// Sends a position without a frame.
     fn probe(&mut self, now: Instant, ends: Ends, stream: Stream, offset: u64) -> Data {
         let len = NonZeroU16::MIN;
-        let packet = Packet { sent_at: now, stream, offset, len: len.get(), is_large: false };
-        let number = self.recovery.sent(packet);
+        let lane = self.streams.get(&stream).map_or(Lane::default(), SendStream::lane);
+        let packet = Packet { sent_at: now, stream, lane, offset, len: len.get(), is_large: false };
+        let number = self.put(packet);
         Data::whole(ends, number as u32, stream, offset as u32, len)
     }
 
@@ -336,10 +365,13 @@ impl<F: Copy> Sender<F> {
         stream: Stream,
         offset: u64,
     ) -> Option<Again<F>> {
-        let out = self.streams.get_mut(&stream)?;
+        let Self { streams, lanes, recovery, .. } = self;
+        let out = streams.get_mut(&stream)?;
         let (frame, len) = out.due(offset)?;
-        let packet = Packet { sent_at: now, stream, offset, len: len.get(), is_large: false };
-        let number = self.recovery.sent(packet);
+        let lane = out.lane();
+        let packet = Packet { sent_at: now, stream, lane, offset, len: len.get(), is_large: false };
+        lanes.sent(lane, packet.len);
+        let number = recovery.sent(packet);
         out.retransmitted(offset, number);
         let data = Data::whole(ends, number as u32, stream, offset as u32, len);
         Some(Again::Frame(frame, data))
@@ -370,7 +402,9 @@ impl<F: Copy> Sender<F> {
             if out.granted(consumed, limit, known, &mut completed) {
                 self.window_probes.hurry();
             }
-            self.due.extend(out.retransmittable_above(lowered).map(|offset| (*stream, offset)));
+            let lane = out.lane();
+            let again = out.retransmittable_above(lowered);
+            self.due.extend(again.map(|offset| (lane, *stream, offset)));
             self.outstanding -= before - out.len();
             if !out.window_probes() {
                 self.window_probes.end(*stream);
@@ -380,19 +414,17 @@ impl<F: Copy> Sender<F> {
     }
 
     fn acknowledge(&mut self, now: Instant, report: &Report) -> u64 {
-        let Self { recovery, streams, window, large, .. } = self;
+        let Self { recovery, streams, lanes, large, .. } = self;
         let next = recovery.next();
-        let in_flight = recovery.in_flight();
         let ranges = report.came.iter().map(|[first, last]| {
             let last = expand(*last, next);
             last.saturating_sub(u64::from((last as u32).wrapping_sub(*first)))..=last
         });
-        ranges.clone().for_each(|numbers| window.came(&numbers));
-        let (mut packets, mut bytes, mut largest) = (0, 0, 0);
+        ranges.clone().for_each(|numbers| lanes.came(&numbers));
+        let mut packets = 0;
         let newest = recovery.acknowledged(now, ranges, |number, packet| {
             packets += 1;
-            bytes += u64::from(packet.len);
-            largest = largest.max(number);
+            lanes.acknowledge(number, &packet, report.names_marked(number));
             if let Some(out) = streams.get_mut(&packet.stream) {
                 out.acknowledged(packet.offset, packet.len, number);
             }
@@ -400,31 +432,30 @@ impl<F: Copy> Sender<F> {
                 large.came();
             }
         });
-        let Some(newest) = newest else { return 0 };
+        if newest.is_none() {
+            return 0;
+        }
         // An older report, with a lower count, may arrive later.
         let more = report.marked.wrapping_sub(self.marked).cast_signed().max(0).cast_unsigned();
         self.marked = self.marked.wrapping_add(more);
         let marked = more.min(packets);
         self.marks += u64::from(marked);
-        let largest_sent_at = newest.sent_at;
-        window.acknowledged(
-            now,
-            Acknowledged { packets, marked, bytes, in_flight, largest, largest_sent_at, next },
-        );
+        lanes.settle(now, marked, next);
         self.find_lost(now)
     }
 
     fn find_lost(&mut self, now: Instant) -> u64 {
-        let Self { recovery, streams, window, large, due, .. } = self;
+        let Self { recovery, streams, lanes, large, due, .. } = self;
         let mut count = 0;
-        recovery.find_lost(now, |number, Packet { sent_at, stream, offset, is_large, .. }| {
+        recovery.find_lost(now, |number, packet| {
+            let Packet { sent_at, stream, lane, offset, is_large, .. } = packet;
             count += 1;
-            window.lost(now, sent_at);
+            lanes.lost(now, &packet);
             if is_large {
                 large.lost(now, sent_at);
             }
             if streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number)) {
-                due.insert((stream, offset));
+                due.insert((lane, stream, offset));
             }
         });
         count
@@ -441,13 +472,15 @@ impl<F: Copy> Sender<F> {
             return 0;
         }
         let lost = if self.recovery.is_loss_due(now) { self.find_lost(now) } else { 0 };
-        let Self { recovery, streams, probes, window, large, .. } = self;
+        let Self { recovery, streams, probes, lanes, large, .. } = self;
         let unanswered = recovery.probe(now, |count, number, packet| {
             let Packet { sent_at, stream, offset, is_large, .. } = packet;
-            let Some(out) = streams.get_mut(&stream) else { return false };
-            if !out.is_in_flight(offset, number) {
+            let out = streams.get_mut(&stream);
+            let Some(out) = out.and_then(|out| out.is_in_flight(offset, number).then_some(out))
+            else {
+                lanes.forget(&packet);
                 return false;
-            }
+            };
             if let Some(before) = out.consumed().checked_sub(1).filter(|_| count <= BARE) {
                 probes.push_back(Probe::Bare(stream, before));
                 return true;
@@ -460,7 +493,7 @@ impl<F: Copy> Sender<F> {
             true
         });
         if unanswered == PERSISTENT {
-            window.collapse(now, recovery.unacknowledged());
+            lanes.collapse(now, &recovery.unacknowledged());
         }
         lost
     }

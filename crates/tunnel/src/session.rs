@@ -27,8 +27,9 @@ use crate::config::{MAX_FRAME_LEN, SessionConfig};
 use crate::exchange::{Admission, Arrival, Counters, Epoch, PathMetrics, Payload};
 use crate::grants::Progress;
 use crate::handshake::{Answer, Handshake, HelloTimer};
+use crate::lanes::Lane;
 use crate::message::{
-    Data, Ends, Hello, Incarnation, MAX_RANGES, Message, Report, Stream, WindowProbe,
+    Data, Ends, Hello, Incarnation, MAX_MARKS, MAX_RANGES, Message, Report, Stream, WindowProbe,
 };
 use crate::message::{Unsolicited, VERSION};
 use crate::number::expand;
@@ -75,8 +76,9 @@ pub struct Session<F, R> {
     /// The highest number of a data packet received; it follows leaps only in part.
     newest: u64,
     pending: Pending,
-    /// Marked packets received.
+    /// Marked packets received, and which of them no report has named yet.
     marked: u32,
+    marks: Ranges,
     unanswered_since: Option<Instant>,
     counters: Counters,
 }
@@ -103,6 +105,7 @@ impl<F: Copy, R> Session<F, R> {
             newest: 0,
             pending: Pending::Nothing,
             marked: 0,
+            marks: Ranges::default(),
             unanswered_since: None,
             counters: Counters::default(),
         }
@@ -134,12 +137,20 @@ impl<F: Copy, R> Session<F, R> {
         self.ends().is_some()
     }
 
-    /// Whether a frame of `len` bytes, or a part of one, may be sent on a stream. The limit of
-    /// outstanding frames does not apply to a part that `continues` a frame: the peer can use the
+    /// Whether a frame of `len` bytes, or a part of one, may be sent on a stream. A stream that is
+    /// new is of this lane, and stays so until it is forgotten. The limit of outstanding frames does not apply to a part that `continues` a frame: the peer can use the
     /// frame only with all its parts.
-    pub fn admit(&mut self, stream: Stream, len: NonZeroU16, continues: bool) -> Admission {
+    pub fn admit(
+        &mut self,
+        lane: Lane,
+        stream: Stream,
+        len: NonZeroU16,
+        continues: bool,
+    ) -> Admission {
         match self.ends() {
-            Some(_) if self.sender.has_place(stream) => self.sender.admit(stream, len, continues),
+            Some(_) if self.sender.has_place(stream) => {
+                self.sender.admit(lane, stream, len, continues)
+            }
             // No stream is idle, so some frames will soon be consumed.
             Some(_) if !self.sender.is_any_idle() => Admission::NoCredit,
             Some(_) => {
@@ -152,9 +163,9 @@ impl<F: Copy, R> Session<F, R> {
 
     /// The result of [`admit`](Self::admit), without its effects, and how many bytes the stream may
     /// still send.
-    pub fn outlook(&self, stream: Stream, len: NonZeroU16) -> (Admission, u64) {
+    pub fn outlook(&self, lane: Lane, stream: Stream, len: NonZeroU16) -> (Admission, u64) {
         match self.ends() {
-            Some(_) => self.sender.outlook(stream, len),
+            Some(_) => self.sender.outlook(lane, stream, len),
             None => (Admission::NoSession, 0),
         }
     }
@@ -164,17 +175,17 @@ impl<F: Copy, R> Session<F, R> {
         self.sender.waits_for_grant(stream, len)
     }
 
-    /// Whether something may be sent by some stream: the handshake is complete, nothing is to be
-    /// retransmitted first, and the window is open.
-    pub fn is_open(&self) -> bool {
-        self.is_established() && self.sender.is_open()
+    /// Whether something may be sent by some stream of a lane: the handshake is complete, nothing
+    /// of the lane is to be retransmitted first, and its window is open.
+    pub fn is_open(&self, lane: Lane) -> bool {
+        self.is_established() && self.sender.is_open(lane)
     }
 
     /// Whether a datagram of `len` bytes that a network card will cut should be sent, if its frame
-    /// is [admitted](Self::admit). Not if it exceeds a quarter of the window, or while large
-    /// datagrams are paused.
-    pub fn may_send_large(&self, now: Instant, len: NonZeroU16) -> bool {
-        self.sender.may_send_large(now, len)
+    /// is [admitted](Self::admit). Not if it exceeds a quarter of the lane's window, or while
+    /// large datagrams are paused.
+    pub fn may_send_large(&self, now: Instant, lane: Lane, len: NonZeroU16) -> bool {
+        self.sender.may_send_large(now, lane, len)
     }
 
     /// Whether large datagrams are paused, because some were lost or are late.
@@ -327,7 +338,8 @@ impl<F: Copy, R> Session<F, R> {
         self.answer.withdraw();
         self.hello.send_now(now);
         self.sender.restart(hello.unsolicited);
-        (self.came, self.newest, self.marked) = (Ranges::default(), 0, 0);
+        (self.came, self.newest) = (Ranges::default(), 0);
+        (self.marked, self.marks) = (0, Ranges::default());
     }
 
     /// Begins an epoch: streams are counted from 0 again.
@@ -347,7 +359,8 @@ impl<F: Copy, R> Session<F, R> {
         self.hello.send_now(now);
         self.sender.forget_idle();
         self.sender.restart(Unsolicited::default());
-        (self.came, self.newest, self.marked) = (Ranges::default(), 0, 0);
+        (self.came, self.newest) = (Ranges::default(), 0);
+        (self.marked, self.marks) = (0, Ranges::default());
     }
 
     fn take_next(&mut self) {
@@ -400,7 +413,10 @@ impl<F: Copy, R> Session<F, R> {
             if is_reliable {
                 self.pending = self.pending.max(Pending::Report);
             }
-            self.marked = self.marked.wrapping_add((is_reliable && is_marked).into());
+            if is_reliable && is_marked {
+                self.marked = self.marked.wrapping_add(1);
+                self.marks.insert(number);
+            }
         }
     }
 
@@ -606,10 +622,13 @@ impl<F: Copy, R> Session<F, R> {
             [first as u32, *range.end() as u32]
         };
         let came = self.came.iter().take(MAX_RANGES).map(range);
+        let marks = core::mem::take(&mut self.marks);
+        let marks = marks.iter().take(MAX_MARKS).map(range);
         Some(Report {
             ends,
             marked: self.marked,
             came: came.collect(),
+            marks: marks.collect(),
             grants,
             nacks,
             window_probes,

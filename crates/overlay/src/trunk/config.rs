@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use datapath::{Peer, Remote};
+use datapath::{Network, Peer, Remote};
 use lossless::Flow;
 use tunnel::outer::Encapsulation;
-use tunnel::{SessionConfig, Stream};
+use tunnel::{Lane, SessionConfig, Stream};
 use units::{Class, ClassMap, Dscp};
 
 /// The configuration of a trunk.
@@ -49,6 +49,11 @@ pub fn host_hash(far: IpAddr) -> u32 {
             ((far.to_bits() >> 64) as u32 ^ far.to_bits() as u32).wrapping_mul(0x9e37_79b9)
         }
     }
+}
+
+/// Whose window what a network sends to a far host is in.
+pub fn lane_of(network: Network) -> Lane {
+    Lane(network.number())
 }
 
 /// The flow of a stream to a far host.

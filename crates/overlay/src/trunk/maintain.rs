@@ -1,29 +1,25 @@
 //! What the plane asks of a trunk.
 
 use std::cell::RefCell;
-use std::ops::Bound;
 use std::rc::Rc;
 
 use lossless::{Flow, PortId, Reason, Refusal};
 use model::CONTROL;
 use plane::{Event, Leaving, Senders, Sent};
 use port::Slot;
-use tunnel::{Session, Stream};
+use tunnel::{Lane, Session, Stream};
 use underlay::{Turn, Underlay};
 use units::{Instant, Span};
 use wire::geneve::Draft;
 
 use super::channel::Sealer;
-use super::config::{host_hash, stream_of};
+use super::config::{host_hash, lane_of, stream_of};
 use super::liveness::Liveness;
 use super::out::Out;
 use super::receive;
 use super::state::{Halt, Trunk};
 use crate::shared::Shared;
 use crate::slots::Slots;
-
-/// How many flows that wait are unblocked at once.
-const AT_ONCE: usize = 16;
 
 impl Trunk {
     /// The slot of the next frame that has arrived, until [`Self::release`].
@@ -73,7 +69,8 @@ impl Trunk {
         flow: Flow,
         leaving: &Leaving<'_>,
     ) -> Sent {
-        if self.is_stalled(now, shared.patience) {
+        let lane = lane_of(leaving.network);
+        if self.is_stalled_for(now, shared.patience, lane) {
             return Sent::Refused(Refusal::STALLED);
         }
         match self.send_frame(now, shared, flow, leaving) {
@@ -84,18 +81,17 @@ impl Trunk {
             }
             Err(Halt::Unfit) => return Sent::Refused(Refusal::UNFIT),
             Err(Halt::Credit) => drop(self.held.insert(flow)),
-            Err(Halt::Paused) => drop(self.waiting.insert(flow)),
+            Err(Halt::Paused) => self.waiting.insert(lane, flow, false),
             Err(Halt::Window) => {
-                self.waiting.insert(flow);
-                self.has_more = false;
+                self.waiting.insert(lane, flow, true);
                 self.stuck_since.get_or_insert(now);
             }
             Err(Halt::Link) => {
-                self.waiting.insert(flow);
+                self.waiting.insert(lane, flow, false);
                 self.waits_for_link = true;
             }
             Err(Halt::Kernel) => {
-                self.waiting.insert(flow);
+                self.waiting.insert(lane, flow, false);
                 self.is_tx_blocked = true;
             }
         }
@@ -126,9 +122,11 @@ impl Trunk {
 
     /// Whether it is to be maintained again in the next turn, although nothing happens before.
     pub fn needs_maintenance(&self) -> bool {
-        let has_more = self.has_changed || self.has_more;
-        let goes_on = has_more && !self.waiting.is_empty() && self.has_window();
-        self.report_waits || self.is_tx_blocked() || goes_on
+        let goes_on = || match self.has_changed {
+            true => !self.waiting.is_empty() && self.works(),
+            false => self.waiting.may_go_on(|lane| self.has_window(lane)),
+        };
+        self.report_waits || self.is_tx_blocked() || goes_on()
     }
 
     /// Whether it waits for room in the kernel, which makes no event when it has some.
@@ -184,9 +182,8 @@ impl Trunk {
         self.is_given_up = is_silent;
     }
 
-    /// Unblocks some of the flows that wait, if they may be able to go on and something may be
-    /// sent: the others follow, unless one of these has to wait again. Those of paused classes go
-    /// on waiting.
+    /// Unblocks some of the flows that wait, of each lane that may send: the others follow, unless
+    /// one of these has to wait again. Those of paused classes go on waiting.
     pub fn unblock_waiting(&mut self, shared: &mut Shared) {
         let has_room = self.can_transmit();
         if self.is_tx_blocked && has_room {
@@ -195,30 +192,31 @@ impl Trunk {
         if self.waits_for_link && self.is_link_ready() {
             (self.waits_for_link, self.has_changed) = (false, true);
         }
-        if !(self.has_changed || self.has_more) || !has_room || !self.has_window() {
+        if std::mem::take(&mut self.has_changed) {
+            self.waiting.note_change();
+        }
+        if !has_room || !self.works() {
             return;
         }
-        (self.has_changed, self.stuck_since) = (false, None);
-        let may_go = |flow: &&Flow| !self.is_paused(**flow);
-        let after = (Bound::Excluded(self.unblocked), Bound::Unbounded);
-        let later = self.waiting.range(after).filter(may_go);
-        let earlier = self.waiting.range(..=self.unblocked).filter(may_go);
-        let mut next = later.chain(earlier).copied();
-        let go_on: Vec<_> = next.by_ref().take(AT_ONCE).collect();
-        self.has_more = next.next().is_some();
-        for flow in go_on {
-            self.waiting.remove(&flow);
-            self.unblocked = flow;
-            shared.events.push_back(Event::Unblocked(flow));
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let has_window = |lane| self.has_window(lane);
+        let gone = waiting.go_on(has_window, |flow| !self.is_paused(flow));
+        self.waiting = waiting;
+        if !gone.is_empty() || self.waiting.is_empty() {
+            self.stuck_since = None;
         }
+        shared.events.extend(gone.into_iter().map(Event::Unblocked));
     }
 
-    /// Whether the path works, the session has window, and no frame that was sent in part waits.
-    pub(super) fn has_window(&self) -> bool {
-        let is_open = self.session.as_ref().is_none_or(Session::is_open);
-        let is_waiting = self.waits_for_rest().is_some();
-        let works = self.liveness != Liveness::Down && !self.is_given_up;
-        works && is_open && self.is_channel_open() && !is_waiting
+    /// Whether the far host can be sent anything: a path works, it is heard, and there are keys.
+    pub(super) fn works(&self) -> bool {
+        self.liveness != Liveness::Down && !self.is_given_up && self.is_channel_open()
+    }
+
+    /// Whether a lane has window, and no frame that goes before its frames waits.
+    pub(super) fn has_window(&self, lane: Lane) -> bool {
+        self.session.as_ref().is_none_or(|session| session.is_open(lane))
+            && self.waits_for_rest(lane).is_none()
     }
 
     /// Whether the kernel has room for a datagram to the far host: of the session, or of any flow

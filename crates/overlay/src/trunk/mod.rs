@@ -34,6 +34,7 @@ mod steer;
 mod stt;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use self::config::TrunkConfig;
 pub use self::liveness::Liveness;

@@ -10,7 +10,7 @@ use tunnel::{Admission, PathMetrics};
 use units::{Instant, Span};
 use wire::Offload;
 
-use super::config::stream_of;
+use super::config::{lane_of, stream_of};
 use super::liveness::Liveness;
 use super::out::Going;
 use super::state::Trunk;
@@ -75,22 +75,24 @@ impl Trunk {
         leaving: &Leaving<'_>,
     ) -> Option<Outlook> {
         let vni = shared.networks.vni(leaving.network)?;
-        let len = leaving.view.len();
+        let (lane, len) = (lane_of(leaving.network), leaving.view.len());
         let session = self.session.as_ref().and_then(|session| {
             let len = NonZeroU16::new(u16::try_from(len).ok()?)?;
-            let (admission, credit) = session.outlook(stream_of(flow), len);
+            let (admission, credit) = session.outlook(lane, stream_of(flow), len);
             let PathMetrics { rtt, in_flight, congestion_window } = session.path();
             Some(SessionOutlook { flow, admission, credit, rtt, in_flight, congestion_window })
         });
         let (remote, _) = Remote::of_flow(flow);
         let label = (!remote.is_flood()).then_some(remote.label);
         let form = self.form(leaving.view.bytes);
-        let is_stalled = self.is_stalled(now, shared.patience);
+        let is_stalled = self.is_stalled_for(now, shared.patience, lane);
         let waits_for = match () {
             () if self.is_paused(flow) => Some("the link pauses its class"),
             () if self.liveness == Liveness::Down => Some("no path to the other host works"),
             () if !self.is_channel_open() => Some("there are no keys for the other host yet"),
-            () if self.waits_for_rest().is_some() => Some("the rest of a large segment goes first"),
+            () if self.waits_for_rest(lane).is_some() => {
+                Some("the rest of a large segment goes first")
+            }
             () if !self.is_link_ready() => Some("the link has to send what it was given first"),
             () if !self.can_transmit() => Some("the kernel has no room"),
             () => None,

@@ -5,14 +5,14 @@ use std::num::NonZeroU16;
 use lossless::{Flow, Load, PortId, Refusal};
 use plane::{Event, Leaving, Senders, Sent};
 use port::{FrameView, Slot};
-use tunnel::{Admission, MAX_FRAME_LEN, Session, Stream};
+use tunnel::{Admission, Lane, MAX_FRAME_LEN, Session, Stream};
 use underlay::Turn;
 use units::Instant;
 use wire::Layout;
 
 use super::assembly::Kept;
 use super::channel::Sealer;
-use super::config::{host_hash, stream_of};
+use super::config::{host_hash, lane_of, stream_of};
 use super::liveness::Liveness;
 use super::out::{Going, Out, is_large, part_len};
 use super::paths::Path;
@@ -40,7 +40,8 @@ impl Trunk {
         if self.session.is_none() {
             return self.send_plain(now, shared, leaving);
         }
-        if let Some(waits) = self.waits_for_rest() {
+        let lane = lane_of(leaving.network);
+        if let Some(waits) = self.waits_for_rest(lane) {
             return Err(waits);
         }
         if self.begun.contains_key(&flow) {
@@ -53,18 +54,21 @@ impl Trunk {
             Err((0, waits)) => Err(waits),
             Err((sent, waits)) => {
                 self.rest_waits_for_link |= waits == Halt::Link;
-                self.begun.insert(flow, Begun { from: Some((port, slot)), sent, waits });
+                self.begun.insert(flow, Begun { from: Some((port, slot)), sent, waits, lane });
                 Ok(Sent::Underway)
             }
         }
     }
 
-    /// What the rest of a frame that was sent in part waits for, if all others have to wait as
-    /// well: it goes first.
-    pub(super) fn waits_for_rest(&self) -> Option<Halt> {
+    /// What the rest of a frame that was sent in part waits for, if all others of a lane have to
+    /// wait as well: it goes first.
+    pub(super) fn waits_for_rest(&self, lane: Lane) -> Option<Halt> {
         let going = self.begun.iter().filter(|(flow, _)| !self.is_paused(**flow));
-        let mut waiting = going.map(|(_, begun)| begun.waits);
-        waiting.find(|waits| matches!(waits, Halt::Window | Halt::Link | Halt::Kernel))
+        let is_first = |begun: &&Begun| match begun.waits {
+            Halt::Window => begun.lane == lane,
+            waits => matches!(waits, Halt::Link | Halt::Kernel),
+        };
+        going.map(|(_, begun)| begun).find(is_first).map(|begun| begun.waits)
     }
 
     /// Sends a frame without a session.
@@ -133,7 +137,7 @@ impl Trunk {
         let vni = networks.vni(network);
         let (Some(vni), Some(going)) = (vni, going) else { return Err((first, Halt::Unfit)) };
         let mut underlay = underlay.borrow_mut();
-        let stream = stream_of(flow);
+        let (lane, stream) = (lane_of(network), stream_of(flow));
         let marking = config.marking(stream.class, networks.shown(network, traffic_class(bytes)));
         // A card would change what is sealed.
         let may_be_cut = first == 0 && !config.obeys_pauses && channel.is_none();
@@ -150,10 +154,10 @@ impl Trunk {
             |begin, is_last| Piece { flow, from: Some((port, slot)), begin: Some(begin), is_last };
         let large = going.large().filter(|_| may_be_cut && config.is_reliable(stream.class));
         if let Some(large) = large
-            && session.may_send_large(now, large.len)
+            && session.may_send_large(now, lane, large.len)
             && out.underlay.carries_large(config.far)
         {
-            match may_send(session, stream, large.len, false) {
+            match may_send(session, lane, stream, large.len, false) {
                 Ok(()) => {
                     let data = session.send_large(now, stream, large.len, handle(0, true));
                     out.put_large(&data, bytes, large);
@@ -173,7 +177,7 @@ impl Trunk {
             if begin > first && !out.underlay.is_ready(Turn::Rest) {
                 return Err((begin, Halt::Link));
             }
-            may_send(session, stream, len, begin > 0).map_err(|waits| (begin, waits))?;
+            may_send(session, lane, stream, len, begin > 0).map_err(|waits| (begin, waits))?;
             let data = session.send(now, stream, len, handle(begin as u32, is_last));
             let report = out.may_piggyback(len).then(|| session.piggyback(stream.class)).flatten();
             // What the report did not tell has waited its turn.
@@ -199,7 +203,7 @@ impl Trunk {
         let flows: Vec<_> =
             self.begun.keys().copied().filter(|flow| !self.is_paused(*flow)).collect();
         for flow in flows {
-            let Begun { from, sent, .. } = self.begun[&flow];
+            let Begun { from, sent, lane, .. } = self.begun[&flow];
             let outcome = match from {
                 None => Err((sent, Halt::Unfit)),
                 Some((port, slot)) => {
@@ -212,7 +216,7 @@ impl Trunk {
             let outcome = match outcome {
                 // The guest has withdrawn the memory of the rest, or its network or port is gone.
                 Err((sent, Halt::Unfit)) => {
-                    let ended = self.end(now, flow, from);
+                    let ended = self.end(now, flow, from, lane);
                     if let (Ok(()), Some((port, slot))) = (ended, from) {
                         let view = senders.frame(port, slot);
                         self.spoiled.insert((port, slot), why_unfit(&view));
@@ -238,7 +242,7 @@ impl Trunk {
                 Err((now_sent, waits)) => {
                     moved |= now_sent > sent;
                     self.rest_waits_for_link |= waits == Halt::Link;
-                    self.begun.insert(flow, Begun { from, sent: now_sent, waits });
+                    self.begun.insert(flow, Begun { from, sent: now_sent, waits, lane });
                 }
             }
         }
@@ -247,7 +251,13 @@ impl Trunk {
 
     /// Ends a large segment early with a part that has no bytes. When that is acknowledged, the
     /// sender gets its frame back if it is still attached.
-    fn end(&mut self, now: Instant, flow: Flow, from: Option<(PortId, Slot)>) -> Result<(), Halt> {
+    fn end(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        from: Option<(PortId, Slot)>,
+        lane: Lane,
+    ) -> Result<(), Halt> {
         let Self { config, underlay, session: Some(session), channel, .. } = self else {
             return Ok(());
         };
@@ -256,7 +266,7 @@ impl Trunk {
         if !underlay.has_room(host_hash(config.far)) {
             return Err(Halt::Kernel);
         }
-        may_send(session, stream, NonZeroU16::MIN, true)?;
+        may_send(session, lane, stream, NonZeroU16::MIN, true)?;
         let handle = Piece { flow, from, begin: None, is_last: from.is_some() };
         let data = session.send(now, stream, NonZeroU16::MIN, handle);
         let marking = config.marking(stream.class, 0);
@@ -326,11 +336,12 @@ impl Trunk {
 /// Whether a frame may be sent on a stream. If not, what it waits for.
 fn may_send(
     session: &mut Session<Piece, Kept>,
+    lane: Lane,
     stream: Stream,
     len: NonZeroU16,
     continues: bool,
 ) -> Result<(), Halt> {
-    match session.admit(stream, len, continues) {
+    match session.admit(lane, stream, len, continues) {
         Admission::Go => Ok(()),
         Admission::NoCredit if session.waits_for_grant(stream, len) => Err(Halt::Credit),
         // As many frames are in flight as may be, or as many streams: others' progress ends that.

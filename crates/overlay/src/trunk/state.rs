@@ -8,7 +8,7 @@ use std::rc::Rc;
 use lossless::{Flow, PortId, Refusal};
 use port::Slot;
 use seal::Channel;
-use tunnel::{Session, Stream};
+use tunnel::{Lane, Session, Stream};
 use underlay::Underlay;
 use units::{Instant, Rng, Span};
 
@@ -17,6 +17,7 @@ use super::config::TrunkConfig;
 use super::liveness::Liveness;
 use super::paths::{Path, Paths};
 use super::segments::Segments;
+use super::waiting::Waiting;
 use crate::ledger::Ledger;
 use crate::slots::Owner;
 
@@ -40,6 +41,8 @@ pub(super) struct Begun {
     pub(super) sent: usize,
     /// What the next part waits for.
     pub(super) waits: Halt,
+    /// Whose window it is in.
+    pub(super) lane: Lane,
 }
 
 /// Why a frame, or the rest of one, is not sent now, and what ends that:
@@ -57,7 +60,7 @@ pub(super) struct Begun {
 pub(super) enum Halt {
     /// Its stream has no credit.
     Credit,
-    /// The session has no window or no peer, or no path works.
+    /// Its lane has no window, the session no peer, or no path works.
     Window,
     /// The link pauses its class.
     Paused,
@@ -94,16 +97,12 @@ pub struct Trunk {
     /// Flows that are blocked until their streams have more credit.
     pub(super) held: BTreeSet<Flow>,
     /// Flows that are blocked until the session, its path or the kernel takes more.
-    pub(super) waiting: BTreeSet<Flow>,
-    /// The one of them that was unblocked last.
-    pub(super) unblocked: Flow,
+    pub(super) waiting: Waiting,
     /// Since when flows have waited and nothing was sent.
     pub(super) stuck_since: Option<Instant>,
-    /// Something has happened since flows that wait were last unblocked by which they may be able
-    /// to go on. It stays so until some are.
+    /// Something has happened by which flows that wait may be able to go on, and they do not know
+    /// it yet.
     pub(super) has_changed: bool,
-    /// More of them follow, unless one of those that were unblocked has to wait again.
-    pub(super) has_more: bool,
     /// A frame found no room in the kernel.
     pub(super) is_tx_blocked: bool,
     /// A frame found the link busy.
@@ -169,11 +168,9 @@ impl Trunk {
             begun: BTreeMap::new(),
             is_given_up: false,
             held: BTreeSet::new(),
-            waiting: BTreeSet::new(),
-            unblocked: Flow(0),
+            waiting: Waiting::default(),
             stuck_since: None,
             has_changed: false,
-            has_more: false,
             is_tx_blocked: false,
             waits_for_link: false,
             rest_waits_for_link: false,
@@ -211,8 +208,18 @@ impl Trunk {
     /// Whether nothing is sent to it because it does not answer, or because nothing could be sent
     /// for so long.
     pub fn is_stalled(&self, now: Instant, patience: Span) -> bool {
-        let is_stuck = self.stuck_since.is_some_and(|since| since + patience <= now);
-        self.is_given_up || is_stuck && !self.has_window()
+        let may_any_send = || self.works() && self.waiting.is_any(|lane| self.has_window(lane));
+        self.is_given_up || self.is_stuck(now, patience) && !may_any_send()
+    }
+
+    /// The same, for what a lane sends.
+    pub(super) fn is_stalled_for(&self, now: Instant, patience: Span, lane: Lane) -> bool {
+        let may_send = || self.works() && self.has_window(lane);
+        self.is_given_up || self.is_stuck(now, patience) && !may_send()
+    }
+
+    fn is_stuck(&self, now: Instant, patience: Span) -> bool {
+        self.stuck_since.is_some_and(|since| since + patience <= now)
     }
 
     /// How many frames, as counted on a wire, the switch holds that the far host keeps until they

@@ -7,8 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tunnel::message::{CreditGrant, Ends, Message, Nack, VERSION, WindowProbe};
 use tunnel::{
-    Admission, Arrival, Data, Epoch, Hello, Incarnation, Payload, Report, Session, SessionConfig,
-    Stream, Unsolicited,
+    Admission, Arrival, Data, Epoch, Hello, Incarnation, Lane, Payload, Report, Session,
+    SessionConfig, Stream, Unsolicited,
 };
 use units::{Class, ClassSet, Instant, Rng, Span};
 
@@ -47,6 +47,7 @@ enum Event {
     Report {
         marked: u32,
         came: Vec<[u32; 2]>,
+        marks: Vec<[u32; 2]>,
         grants: Vec<CreditGrant>,
         nacks: Vec<Nack>,
         window_probes: Vec<WindowProbe>,
@@ -97,11 +98,13 @@ fn events() -> impl Strategy<Value = Event> {
     let grant =
         grant().prop_map(|(stream, consumed, limit)| CreditGrant { stream, consumed, limit });
     let ask = (streams(), numbers()).prop_map(|(stream, sent)| WindowProbe { stream, sent });
-    let came = vec((numbers(), numbers()).prop_map(|(first, last)| [first, last]), 0..4);
-    let report = (any::<u32>(), came, vec(grant, 0..4), vec(nack, 0..3), vec(ask, 0..6)).prop_map(
-        |(marked, came, grants, nacks, window_probes)| Event::Report {
+    let ranges = || vec((numbers(), numbers()).prop_map(|(first, last)| [first, last]), 0..4);
+    let marks = (any::<u32>(), ranges());
+    let report = (marks, ranges(), vec(grant, 0..4), vec(nack, 0..3), vec(ask, 0..6)).prop_map(
+        |((marked, marks), came, grants, nacks, window_probes)| Event::Report {
             marked,
             came,
+            marks,
             grants,
             nacks,
             window_probes,
@@ -183,8 +186,8 @@ impl Owner {
                 });
             }
             Event::Invite(stream) => session.memory_available(stream),
-            Event::Report { marked, came, grants, nacks, window_probes } => {
-                let report = Report { ends, marked, came, grants, nacks, window_probes };
+            Event::Report { marked, came, marks, grants, nacks, window_probes } => {
+                let report = Report { ends, marked, came, marks, grants, nacks, window_probes };
                 session.handle_report(*now, &report, |frame| {
                     assert!(sent.remove(&frame), "a frame is completed once");
                 });
@@ -234,7 +237,8 @@ impl Owner {
                     .handle_hello(*now, &hello, |_| panic!("nothing comes back for a stray hello"));
             }
             Event::Send { stream, len } => {
-                if session.admit(stream, len, false) == Admission::Go {
+                if session.admit(Lane(stream.label as u16 % 4), stream, len, false) == Admission::Go
+                {
                     self.count += 1;
                     sent.insert(self.count);
                     session.send(*now, stream, len, self.count);

@@ -1,6 +1,7 @@
 //! One end of a session as its owner sees it, step by step.
 
 mod incarnations;
+mod lanes;
 mod large;
 mod late;
 mod memory;
@@ -15,11 +16,15 @@ use std::num::NonZeroU16;
 use proptest::prelude::*;
 use tunnel::message::{CreditGrant, Ends, Message, VERSION, WindowProbe};
 use tunnel::{
-    Admission, Arrival, Data, Epoch, Incarnation, Payload, Report, Session, SessionConfig, Stream,
+    Admission, Arrival, Data, Epoch, Incarnation, Lane, Payload, Report, Session, SessionConfig,
+    Stream,
 };
 use units::{Class, ClassSet, Instant, Rng, Span};
 
 type End = Session<u32, u32>;
+
+/// The lane of all streams where that does not matter.
+const LANE: Lane = Lane(0);
 
 fn config() -> SessionConfig {
     SessionConfig {
@@ -73,7 +78,7 @@ fn talk(now: Instant, ends: &mut [End; 2]) {
 /// Whoever begins anew may send nothing unasked: the first end asks after a stream.
 fn ask(from: u64, ends: &mut [End; 2], label: u32) {
     (from..from + 2).for_each(|now| talk(ms(now), ends));
-    assert_eq!(ends[0].admit(stream(label), bytes(100), false), Admission::NoCredit);
+    assert_eq!(ends[0].admit(LANE, stream(label), bytes(100), false), Admission::NoCredit);
     (from + 2..from + 5).for_each(|now| talk(ms(now), ends));
 }
 
@@ -84,6 +89,7 @@ fn report() -> Report {
         ends,
         marked: 0,
         came: Vec::new(),
+        marks: Vec::new(),
         grants: Vec::new(),
         nacks: Vec::new(),
         window_probes: Vec::new(),
@@ -115,7 +121,7 @@ fn arrive(now: Instant, end: &mut End, data: &Data) -> Vec<(Stream, Epoch, u64)>
 
 /// A frame goes from the first end to the second, which takes it or not.
 fn carry(now: Instant, [from, to]: &mut [End; 2], label: u32, len: u16, is_taken: bool) {
-    assert_eq!(from.admit(stream(label), bytes(len), false), Admission::Go);
+    assert_eq!(from.admit(LANE, stream(label), bytes(len), false), Admission::Go);
     let data = from.send(now, stream(label), bytes(len), 0);
     for (stream, epoch, offset) in arrive(now, to, &data) {
         if is_taken {
@@ -128,7 +134,7 @@ fn carry(now: Instant, [from, to]: &mut [End; 2], label: u32, len: u16, is_taken
 fn wide() -> [End; 2] {
     let mut ends = pair(ms(1), config());
     for _ in 0..10 {
-        while ends[0].admit(stream(1), bytes(1500), false) == Admission::Go {
+        while ends[0].admit(LANE, stream(1), bytes(1500), false) == Admission::Go {
             carry(ms(1), &mut ends, 1, 1500, true);
         }
         talk(ms(1), &mut ends);
@@ -156,14 +162,14 @@ fn what_a_new_life_has_not_granted_holds_up_no_other_stream() {
         }
     }
     assert_eq!(ends[0].outstanding(), 10);
-    assert_eq!(ends[0].admit(stream(1), bytes(1000), false), Admission::NoCredit);
-    assert_eq!(ends[0].admit(stream(2), bytes(1000), false), Admission::Go);
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(1000), false), Admission::NoCredit);
+    assert_eq!(ends[0].admit(LANE, stream(2), bytes(1000), false), Admission::Go);
 }
 
 #[test]
 fn a_stream_begins_with_any_frame() {
     let mut ends = pair(ms(1), SessionConfig { unsolicited: 0, stream_window: 0, ..config() });
-    assert_eq!(ends[0].admit(stream(1), bytes(u16::MAX), false), Admission::NoCredit);
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(u16::MAX), false), Admission::NoCredit);
     (1..4).for_each(|now| talk(ms(now), &mut ends));
     carry(ms(4), &mut ends, 1, u16::MAX, true);
 }
@@ -171,13 +177,13 @@ fn a_stream_begins_with_any_frame() {
 #[test]
 fn a_quiet_stream_is_asked_after_beside_a_busy_one() {
     let mut ends = pair(ms(1), config());
-    assert_eq!(ends[0].admit(stream(1), bytes(5000), false), Admission::NoCredit);
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(5000), false), Admission::NoCredit);
     for us in (1000..4000).step_by(100) {
         let now = Instant::ZERO + Span::from_micros(us);
         carry(now, &mut ends, 2, 1000, true);
         talk(now, &mut ends);
     }
-    assert_eq!(ends[0].admit(stream(1), bytes(5000), false), Admission::Go);
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(5000), false), Admission::Go);
 }
 
 #[test]
@@ -200,7 +206,7 @@ fn a_receiver_that_stands_still_is_asked_ever_less_often() {
 fn streams_beyond_the_most_are_refused() {
     let mut ends = pair_of(ms(1), [config(), SessionConfig { max_streams: 2, ..config() }]);
     let delivered = [1, 2, 3, 1].map(|label| {
-        assert_eq!(ends[0].admit(stream(label), bytes(100), false), Admission::Go);
+        assert_eq!(ends[0].admit(LANE, stream(label), bytes(100), false), Admission::Go);
         let data = ends[0].send(ms(1), stream(label), bytes(100), 0);
         arrive(ms(1), &mut ends[1], &data).len()
     });
@@ -225,7 +231,7 @@ fn streams_that_nobody_needs_are_forgotten_for_others() {
     carry(now, &mut ends, 1, 100, false);
     for label in 2..20 {
         let begun = now;
-        while ends[0].admit(stream(label), bytes(100), false) != Admission::Go {
+        while ends[0].admit(LANE, stream(label), bytes(100), false) != Admission::Go {
             now += Span::from_millis(1);
             ends.iter_mut().for_each(|end| end.handle_timeout(now, |_| panic!()));
             // What is kept comes again.
@@ -253,8 +259,8 @@ fn who_asks_for_less_than_was_refused_waits_no_more() {
     let mut ends = pair(ms(1), config());
     talk(ms(2), &mut ends);
     let [mut end, _] = ends;
-    assert_eq!(end.admit(stream(1), bytes(5000), false), Admission::NoCredit);
-    assert_eq!(end.admit(stream(1), bytes(100), false), Admission::Go);
+    assert_eq!(end.admit(LANE, stream(1), bytes(5000), false), Admission::NoCredit);
+    assert_eq!(end.admit(LANE, stream(1), bytes(100), false), Admission::Go);
     let grants = vec![CreditGrant { stream: stream(1), consumed: 0, limit: 3000 }];
     let report = Report { grants, ..report() };
     end.handle_report(ms(3), &report, |_| panic!());
@@ -296,7 +302,7 @@ fn a_long_range_is_told_by_its_end() {
 fn silence_costs_no_memory() {
     let [mut end, _] = pair(ms(1), config());
     for _ in 0..2 {
-        assert_eq!(end.admit(stream(1), bytes(1000), false), Admission::Go);
+        assert_eq!(end.admit(LANE, stream(1), bytes(1000), false), Admission::Go);
         end.send(ms(1), stream(1), bytes(1000), 0);
     }
     for _ in 0..1000 {
@@ -315,21 +321,25 @@ fn a_stream_leaves_as_many_frames_for_others_as_it_keeps() {
     let mut ends = pair(ms(1), config());
     let now = ms(1);
     let mut kept = 0;
-    while ends[0].admit(stream(1), bytes(10), false) == Admission::Go {
+    while ends[0].admit(LANE, stream(1), bytes(10), false) == Admission::Go {
         carry(now, &mut ends, 1, 10, false);
         talk(now, &mut ends);
         kept += 1;
     }
     assert_eq!(kept, 50);
-    assert_eq!(ends[0].admit(stream(1), bytes(10), false), Admission::NoCredit);
-    assert_eq!(ends[0].admit(stream(1), bytes(10), true), Admission::Go, "what is begun is ended");
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(10), false), Admission::NoCredit);
+    assert_eq!(
+        ends[0].admit(LANE, stream(1), bytes(10), true),
+        Admission::Go,
+        "what is begun is ended"
+    );
     carry(now, &mut ends, 2, 10, true);
     // What its receiver takes at last, it may follow up.
     (2..5).map(ms).for_each(|now| talk(now, &mut ends));
     let epoch = ends[1].epoch();
     (0..50).for_each(|place| ends[1].consumed(stream(1), epoch, 10 * place));
     talk(ms(5), &mut ends);
-    assert_eq!(ends[0].admit(stream(1), bytes(10), false), Admission::Go);
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(10), false), Admission::Go);
 }
 
 proptest! {
@@ -339,7 +349,7 @@ proptest! {
     ) {
         let mut ends = pair(ms(1), SessionConfig { unsolicited: 50_000, max_frames, max_streams: 64, ..config() });
         for label in 0..stalled {
-            while ends[0].admit(stream(label), bytes(10), false) == Admission::Go {
+            while ends[0].admit(LANE, stream(label), bytes(10), false) == Admission::Go {
                 carry(ms(1), &mut ends, label, 10, false);
                 talk(ms(1), &mut ends);
             }

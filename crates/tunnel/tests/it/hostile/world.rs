@@ -8,7 +8,8 @@ use tunnel::grants::{Downlink, Grants};
 use tunnel::message::Message;
 use tunnel::quota::{Claim, Quota};
 use tunnel::{
-    Admission, Arrival, Counters, Data, Epoch, Payload, Report, Session, SessionConfig, Stream,
+    Admission, Arrival, Counters, Data, Epoch, Lane, Payload, Report, Session, SessionConfig,
+    Stream,
 };
 use units::{Class, ClassSet, Instant, Rate, Rng, Span};
 
@@ -157,6 +158,11 @@ fn config(Classes { reliable, credit }: Classes, stream_window: u32) -> SessionC
         reliable,
         credit,
     }
+}
+
+/// Streams are of three networks.
+fn lane(label: u32) -> Lane {
+    Lane((label % 3) as u16)
 }
 
 fn stream(label: u32) -> Stream {
@@ -466,7 +472,7 @@ impl World {
         let Host { session, rings, .. } = &mut self.hosts[end];
         let ring = rings.get_mut(&label)?;
         let (number, len) = *ring.frames.get(ring.next)?;
-        if session.admit(stream(label), len, false) != Admission::Go {
+        if session.admit(lane(label), stream(label), len, false) != Admission::Go {
             return None;
         }
         let kept = session.outstanding();

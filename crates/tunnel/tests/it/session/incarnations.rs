@@ -94,7 +94,7 @@ fn who_begins_anew_is_met_within_two_round_trips() {
         said[1].iter().for_each(|message| hear(now, &mut ends[0], message));
     }
     // 5 is to ask first.
-    let admitted = ends.each_mut().map(|end| end.admit(stream(1), bytes(100), false));
+    let admitted = ends.each_mut().map(|end| end.admit(LANE, stream(1), bytes(100), false));
     assert_eq!(admitted, [Admission::NoCredit, Admission::Go]);
 }
 
@@ -103,12 +103,12 @@ fn nobody_sends_before_it_is_known() {
     let mut end: End = Session::new(ms(1), config(), Rng::new(1));
     end.handle_hello(ms(1), &hello(2, Some(1)), |_| panic!());
     assert_eq!(
-        end.admit(stream(1), bytes(100), false),
+        end.admit(LANE, stream(1), bytes(100), false),
         Admission::NoSession,
         "2 may not have heard of 1"
     );
     end.handle_report(ms(1), &report(), |_| panic!());
-    assert_eq!(end.admit(stream(1), bytes(100), false), Admission::Go);
+    assert_eq!(end.admit(LANE, stream(1), bytes(100), false), Admission::Go);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn all_lives_of_a_sender_share_one_window() {
         let begin = number * 100;
         for now in (begin..begin + 50).map(ms) {
             talk(now, &mut ends);
-            while ends[0].admit(stream(1), bytes(1000), false) == Admission::Go {
+            while ends[0].admit(LANE, stream(1), bytes(1000), false) == Admission::Go {
                 let data = ends[0].send(now, stream(1), bytes(1000), 0);
                 waiting.extend(arrive(now, &mut ends[1], &data));
                 talk(now, &mut ends);

@@ -18,10 +18,10 @@ fn again(now: Instant, end: &mut End) -> Vec<Data> {
 #[test]
 fn it_has_to_be_little_of_the_window() {
     let mut ends = pair(ms(1), config());
-    assert!(!ends[0].may_send_large(ms(1), bytes(LEN)));
+    assert!(!ends[0].may_send_large(ms(1), LANE, bytes(LEN)));
     ends = wide();
-    assert!(ends[0].may_send_large(ms(1), bytes(LEN)));
-    assert!(!ends[0].may_send_large(ms(1), NonZeroU16::MAX));
+    assert!(ends[0].may_send_large(ms(1), LANE, bytes(LEN)));
+    assert!(!ends[0].may_send_large(ms(1), LANE, NonZeroU16::MAX));
 }
 
 /// Who hears nothing asks, and sends nothing again before it knows that something is missing.
@@ -29,12 +29,12 @@ fn it_has_to_be_little_of_the_window() {
 fn who_answers_late_is_sent_nothing_twice() {
     for comes in [false, true] {
         let mut ends = wide();
-        assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+        assert_eq!(ends[0].admit(LANE, stream(1), bytes(LEN), false), Admission::Go);
         let whole = ends[0].send_large(ms(2), stream(1), bytes(LEN), 1);
         let due = ends[0].deadline().unwrap();
         let [probe] = again(due, &mut ends[0])[..] else { panic!("one probe is due") };
         assert_eq!((probe.offset, probe.len), (whole.offset - 1, bytes(1)));
-        assert!(ends[0].may_send_large(due, bytes(LEN)));
+        assert!(ends[0].may_send_large(due, LANE, bytes(LEN)));
         if comes {
             let brought = Payload::Frame(u32::from(LEN));
             ends[1].handle_data(due, &whole, false, brought, |_| {});
@@ -43,7 +43,7 @@ fn who_answers_late_is_sent_nothing_twice() {
         talk(due, &mut ends);
         assert_eq!(again(due, &mut ends[0]).is_empty(), comes);
         // A pause begins with what is lost.
-        assert_eq!(ends[0].may_send_large(due, bytes(LEN)), comes);
+        assert_eq!(ends[0].may_send_large(due, LANE, bytes(LEN)), comes);
         let counters = [0, 1].map(|end| ends[end].counters());
         assert_eq!(counters[0].retransmitted > 0, !comes);
         assert_eq!(counters[1].duplicates, 0);
@@ -54,7 +54,7 @@ fn who_answers_late_is_sent_nothing_twice() {
 #[test]
 fn who_has_had_nothing_is_sent_it_again() {
     let mut ends = pair(ms(1), SessionConfig { unsolicited: 64 << 10, ..config() });
-    assert_eq!(ends[0].admit(stream(1), bytes(9000), false), Admission::Go);
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(9000), false), Admission::Go);
     let whole = ends[0].send_large(ms(2), stream(1), bytes(9000), 1);
     let due = ends[0].deadline().unwrap();
     let parts = again(due, &mut ends[0]);
@@ -72,7 +72,7 @@ fn who_has_had_nothing_is_sent_it_again() {
 fn all_of_it_comes_once_however_much_of_it_came_before() {
     for parts in 0..17 {
         let mut ends = wide();
-        assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+        assert_eq!(ends[0].admit(LANE, stream(1), bytes(LEN), false), Admission::Go);
         let whole = ends[0].send_large(ms(2), stream(1), bytes(LEN), 1);
         let mut next = whole.offset;
         // So many parts come, then all of it; the others of them are lost.

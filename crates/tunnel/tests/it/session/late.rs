@@ -14,7 +14,7 @@ fn come_again(reliable: bool) {
     while bytes_sent < 1_u64 << 32 {
         let len = (1 << 32) - bytes_sent;
         let len = bytes(u16::try_from(len).unwrap_or(u16::MAX));
-        while ends[0].admit(stream(1), len, false) != Admission::Go {
+        while ends[0].admit(LANE, stream(1), len, false) != Admission::Go {
             (1..4).for_each(|now| talk(ms(now), &mut ends));
         }
         let data = ends[0].send(ms(1), stream(1), len, 0);
@@ -43,7 +43,7 @@ fn garble(reliable: bool, ahead: u32) {
     for place in 0..100 {
         let now = ms(10 + place);
         assert_eq!(
-            ends[0].admit(stream(1), bytes(1000), false),
+            ends[0].admit(LANE, stream(1), bytes(1000), false),
             Admission::Go,
             "after {place} frames"
         );

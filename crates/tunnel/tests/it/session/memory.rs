@@ -7,7 +7,7 @@ const LEN: u16 = 100;
 /// The first end sends so many frames, of which the second has memory for some, and takes none.
 fn fill(ends: &mut [End; 2], frames: u64, kept: u64) {
     for number in 0..frames {
-        assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+        assert_eq!(ends[0].admit(LANE, stream(1), bytes(LEN), false), Admission::Go);
         let data = ends[0].send(ms(1), stream(1), bytes(LEN), number as u32);
         let brought = if number < kept { Payload::Frame(0) } else { Payload::NoMemory };
         ends[1].handle_data(ms(1), &data, false, brought, |_| ());
@@ -32,9 +32,9 @@ fn what_was_turned_away_is_no_loss_and_comes_again_once_it_is_invited() {
     fill(&mut ends, 10, 4);
     talk(ms(1), &mut ends);
     assert!(ends[1].is_nacking(stream(1)) && ends[0].retransmit(ms(1)).is_none());
-    assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::NoCredit);
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(LEN), false), Admission::NoCredit);
     assert_eq!(
-        ends[0].admit(stream(2), bytes(LEN), false),
+        ends[0].admit(LANE, stream(2), bytes(LEN), false),
         Admission::Go,
         "others are as they were"
     );
@@ -76,14 +76,14 @@ fn a_report_that_comes_late_takes_no_credit_back() {
     talk(ms(1), &mut ends);
     assert_eq!(ends[0].outstanding(), 0);
     advertised.iter().for_each(|message| hear(ms(1), &mut ends[0], message));
-    assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(LEN), false), Admission::Go);
 }
 
 #[test]
 fn what_comes_late_and_is_turned_away_by_an_again_that_was_heard_comes_again() {
     let mut ends = pair(ms(1), config());
     let send = |number| {
-        assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+        assert_eq!(ends[0].admit(LANE, stream(1), bytes(LEN), false), Admission::Go);
         ends[0].send(ms(1), stream(1), bytes(LEN), number)
     };
     let sent: Vec<_> = (0..5).map(send).collect();
@@ -111,7 +111,7 @@ fn a_report_that_comes_twice_takes_no_credit_back() {
     fill(&mut ends, 2, 0);
     let advertised = reports(&mut ends);
     advertised.iter().for_each(|message| hear(ms(1), &mut ends[0], message));
-    assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::NoCredit);
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(LEN), false), Admission::NoCredit);
     ends[1].memory_available(stream(1));
     talk(ms(1), &mut ends);
     while let Some((_, data)) = ends[0].retransmit(ms(1)) {
@@ -119,11 +119,11 @@ fn a_report_that_comes_twice_takes_no_credit_back() {
     }
     talk(ms(1), &mut ends);
     assert_eq!(
-        (ends[0].outstanding(), ends[0].admit(stream(1), bytes(LEN), false)),
+        (ends[0].outstanding(), ends[0].admit(LANE, stream(1), bytes(LEN), false)),
         (2, Admission::Go)
     );
     advertised.iter().for_each(|message| hear(ms(1), &mut ends[0], message));
-    assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(LEN), false), Admission::Go);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_came_early_and_had_to_go_comes_again_too() {
     let mut ends = pair(ms(1), config());
     let sent: Vec<_> = (0..3)
         .map(|number| {
-            assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+            assert_eq!(ends[0].admit(LANE, stream(1), bytes(LEN), false), Admission::Go);
             ends[0].send(ms(1), stream(1), bytes(LEN), number)
         })
         .collect();

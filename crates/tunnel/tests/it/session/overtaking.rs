@@ -6,7 +6,7 @@ const SLOW: Stream = Stream { label: 1, class: Class::from_low_bits(0) };
 const FAST: Stream = Stream { label: 1, class: Class::from_low_bits(3) };
 
 fn send(now: Instant, end: &mut End, stream: Stream) -> Data {
-    assert_eq!(end.admit(stream, bytes(100), false), Admission::Go);
+    assert_eq!(end.admit(LANE, stream, bytes(100), false), Admission::Go);
     end.send(now, stream, bytes(100), 0)
 }
 

@@ -19,7 +19,7 @@ proptest! {
         let mut ends = pair(ms(1), config());
         for label in 0..streams {
             for frame in 0..frames {
-                prop_assert_eq!(ends[0].admit(stream(label), bytes(300), false), Admission::Go);
+                prop_assert_eq!(ends[0].admit(LANE, stream(label), bytes(300), false), Admission::Go);
                 ends[0].send(ms(1), stream(label), bytes(300), label * 100 + frame);
             }
         }

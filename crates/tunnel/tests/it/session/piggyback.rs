@@ -10,7 +10,7 @@ fn of_class(class: u8) -> Stream {
 fn owing(class: u8) -> [End; 2] {
     let mut ends = pair(ms(1), config());
     let [from, to] = &mut ends;
-    assert_eq!(from.admit(of_class(class), bytes(100), false), Admission::Go);
+    assert_eq!(from.admit(LANE, of_class(class), bytes(100), false), Admission::Go);
     let data = from.send(ms(1), of_class(class), bytes(100), 0);
     arrive(ms(1), to, &data)
         .into_iter()
@@ -70,7 +70,7 @@ fn questions_do_not_wait_for_news_to_ride() {
     let [mut from, mut to] = pair(ms(1), config());
     let sent = |end: &mut End| end.send(ms(1), of_class(3), bytes(100), 0);
     for end in [&mut from, &mut to] {
-        assert_eq!(end.admit(of_class(3), bytes(100), false), Admission::Go);
+        assert_eq!(end.admit(LANE, of_class(3), bytes(100), false), Admission::Go);
     }
     // It asks after what it sent, while it has news of what came.
     sent(&mut to);

@@ -18,7 +18,10 @@ fn silence_begins_when_an_answer_is_owed_and_ends_with_anything_heard() {
     for begin in [10, 5000] {
         match begin {
             10 => carry(ms(begin), &mut ends, 1, 100, false),
-            _ => assert_eq!(ends[0].admit(stream(2), bytes(60_000), false), Admission::NoCredit),
+            _ => assert_eq!(
+                ends[0].admit(LANE, stream(2), bytes(60_000), false),
+                Admission::NoCredit
+            ),
         }
         for now in (begin..begin + 3000).step_by(10) {
             mutter(ms(now), &mut ends[0]);
@@ -55,7 +58,7 @@ fn what_was_given_up_is_told_of_without_its_frames() {
     let mut ends = pair(ms(1), config());
     for label in [1, 2] {
         for frame in 0..3 {
-            assert_eq!(ends[0].admit(stream(label), bytes(100), false), Admission::Go);
+            assert_eq!(ends[0].admit(LANE, stream(label), bytes(100), false), Admission::Go);
             ends[0].send(ms(1), stream(label), bytes(100), 10 * label + frame);
         }
     }
@@ -91,7 +94,7 @@ fn who_stood_still_has_the_window_of_before_and_a_fabric_that_lost_something_has
             let mut ends = wide();
             let before = ends[0].path().congestion_window;
             let send = |frame| {
-                assert_eq!(ends[0].admit(stream(1), bytes(100), false), Admission::Go);
+                assert_eq!(ends[0].admit(LANE, stream(1), bytes(100), false), Admission::Go);
                 ends[0].send(ms(2), stream(1), bytes(100), frame)
             };
             let mut underway: Vec<_> = (0..frames).map(send).collect();

@@ -11,7 +11,7 @@ fn sent(frames: u32) -> ([End; 2], Vec<Data>) {
         SessionConfig { reliable: ClassSet::NONE, unsolicited: 100 * frames, ..config() },
     );
     let data = (0..frames).map(|_| {
-        assert_eq!(ends[0].admit(stream(1), bytes(100), false), Admission::Go);
+        assert_eq!(ends[0].admit(LANE, stream(1), bytes(100), false), Admission::Go);
         ends[0].send(ms(1), stream(1), bytes(100), 0)
     });
     let data = data.collect();
@@ -32,7 +32,7 @@ fn overdue(now: Instant, end: &mut End) -> Vec<u64> {
 #[test]
 fn a_question_may_overtake_what_was_sent_before_it() {
     let (mut ends, data) = sent(30);
-    assert_eq!(ends[0].admit(stream(1), bytes(100), false), Admission::NoCredit);
+    assert_eq!(ends[0].admit(LANE, stream(1), bytes(100), false), Admission::NoCredit);
     (1..9).for_each(|now| talk(ms(now), &mut ends));
     let delivered = data.iter().map(|data| arrive(ms(9), &mut ends[1], data).len());
     assert_eq!(delivered.sum::<usize>(), 30);
@@ -48,7 +48,7 @@ fn a_stream_whose_last_frames_are_lost_goes_on() {
     ends[1].consumed(stream(1), epoch, 0);
     let (mut now, mut gaps) = (ms(1), Vec::new());
     talk(now, &mut ends);
-    while ends[0].admit(stream(1), bytes(1000), false) != Admission::Go {
+    while ends[0].admit(LANE, stream(1), bytes(1000), false) != Admission::Go {
         now += Span::from_millis(1);
         for end in &mut ends {
             end.handle_timeout(now, |arrival| gaps.push(arrival));
