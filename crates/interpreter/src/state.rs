@@ -134,10 +134,11 @@ impl Connection {
                     [false, false] => next.phase,
                     _ => Phase::Closing,
                 };
-            } else if sequence == own.next || other.acknowledged == Some(sequence) || !is_reply {
+            } else if sequence == own.next
+                || other.acknowledged == Some(sequence)
+                || self.phase == Phase::Asked
+            {
                 // Only the exact number resets; others are for the receiver to question.
-                next.phase = Phase::Closed;
-            } else if self.phase == Phase::Asked {
                 next.phase = Phase::Closed;
             }
         }
