@@ -226,6 +226,7 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
             credit: hosts.credit,
             key: hosts.key.map(|mode| TunnelKey { file: key_file(directory), mode }),
             rate: hosts.rate,
+            grants: hosts.grants,
             pfc: (hosts.physical.promise == ClassKind::Lossless).then_some(hosts.physical.rate),
             ..Uplink::new(hosts.vteps(host))
         }),

@@ -43,6 +43,9 @@ pub struct HostsSpec {
     /// The rate that hosts keep their links to, as `[uplink] rate` has it; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// Each host grants what others send to it by that rate, as `[uplink] grants` has it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub grants: bool,
     /// Tunnels are protected by a key that the lab draws, and this is done with packets. Those of a
     /// kernel's bridge go over WireGuard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -251,6 +254,7 @@ impl HostsSpec {
             retransmit: all(),
             credit: all(),
             rate: None,
+            grants: false,
             key: None,
             physical,
         }
@@ -294,6 +298,12 @@ impl HostsSpec {
         }
         if self.rate.is_some() && (is_kernel || !self.tunnels) {
             return Some("only tunnels of zovn keep to a `rate` of [hosts]: leave it out".into());
+        }
+        if self.grants && (self.rate.is_none() || self.credit.is_empty()) {
+            return Some(
+                "`grants` of [hosts] needs a `rate` there, and `credit`: declare them, or leave it out"
+                    .into(),
+            );
         }
         if self.key == Some(TunnelMode::Integrity) && is_kernel {
             return Some("WireGuard encrypts: make `key` of [hosts] encrypt".into());
@@ -413,6 +423,7 @@ mod tests {
                 1500,
                 "`key`",
             ),
+            (HostsSpec { grants: true, ..HostsSpec::new(2) }, 4, 1500, "`rate`"),
             (HostsSpec { uplinks: 0, ..HostsSpec::new(2) }, 4, 1500, "1 to 8"),
             (HostsSpec { uplinks: 9, ..HostsSpec::new(2) }, 4, 1500, "1 to 8"),
             (HostsSpec { uplinks: 2, ..HostsSpec::new(2) }, 4, 1500, "`cable`"),

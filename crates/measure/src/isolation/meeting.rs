@@ -52,12 +52,12 @@ impl Meeting {
     }
 
     /// Whether this switch can be between two networks that meet here.
-    pub const fn has(self, peer: Peer) -> bool {
+    pub fn has(self, peer: Peer) -> bool {
         let is_zovn = matches!(peer.switch(), SwitchKind::ZovnLossy | SwitchKind::Zovn);
         match self {
             // Both send in one network there, which has no terms.
             Self::Port => !is_zovn || matches!(peer, Peer::ZovnLossy | Peer::Zovn),
-            Self::Uplink => is_zovn || matches!(peer, Peer::Bridge),
+            Self::Uplink => is_zovn && !peer.grants() || matches!(peer, Peer::Bridge),
             Self::Downlink => is_zovn,
         }
     }
@@ -150,6 +150,7 @@ pub(super) fn join<'a>(
     spec.hosts = Some(HostsSpec {
         encapsulation,
         rate: (peer.terms() != Terms::None).then_some(link),
+        grants: peer.grants(),
         retransmit: is_lossless.into(),
         credit: is_lossless.into(),
         physical: PhysicalSpec { promise, rate: link, ..PhysicalSpec::default() },

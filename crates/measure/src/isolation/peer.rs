@@ -38,6 +38,8 @@ pub enum Peer {
     ZovnMax,
     /// zovn; what the first network leaves is the second one's.
     Zovn,
+    /// The same; hosts grant what arrives by the same terms.
+    ZovnGranted,
 }
 
 /// What zovn is told of both networks where it schedules them: at an uplink.
@@ -66,7 +68,7 @@ const BURST: u32 = 2 * 1518;
 
 impl Peer {
     /// All there are, in the order in which tables show them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Bridge,
         Self::BridgeHtb,
         Self::BridgeBucket,
@@ -78,6 +80,7 @@ impl Peer {
         Self::ZovnUnshared,
         Self::ZovnMax,
         Self::Zovn,
+        Self::ZovnGranted,
     ];
 
     const fn word(self) -> &'static str {
@@ -93,6 +96,7 @@ impl Peer {
             Self::ZovnUnshared => "zovn-unshared",
             Self::ZovnMax => "zovn-max",
             Self::Zovn => "zovn",
+            Self::ZovnGranted => "zovn-granted",
         }
     }
 
@@ -104,17 +108,22 @@ impl Peer {
             }
             Self::OvsMeter | Self::OvsHtb => SwitchKind::Ovs,
             Self::ZovnLossyUnshared | Self::ZovnLossy => SwitchKind::ZovnLossy,
-            Self::ZovnUnshared | Self::ZovnMax | Self::Zovn => SwitchKind::Zovn,
+            Self::ZovnUnshared | Self::ZovnMax | Self::Zovn | Self::ZovnGranted => SwitchKind::Zovn,
         }
     }
 
     /// What it is told at an uplink.
     pub(super) const fn terms(self) -> Terms {
         match self {
-            Self::ZovnLossy | Self::Zovn => Terms::Min,
+            Self::ZovnLossy | Self::Zovn | Self::ZovnGranted => Terms::Min,
             Self::ZovnMax => Terms::MinAndMax,
             _ => Terms::None,
         }
+    }
+
+    /// Whether hosts grant what arrives.
+    pub(super) fn grants(self) -> bool {
+        self == Self::ZovnGranted
     }
 
     /// Tells the switch of `lab`, whose port has `rate` and holds `buffer` frames, what both
@@ -133,7 +142,8 @@ impl Peer {
             | Self::ZovnLossy
             | Self::ZovnUnshared
             | Self::ZovnMax
-            | Self::Zovn => Ok(()),
+            | Self::Zovn
+            | Self::ZovnGranted => Ok(()),
             Self::BridgeHtb | Self::OvsHtb => {
                 let first = Class { rate: first, most: rate, first: true, burst: BURST, buffer };
                 let second =

@@ -144,7 +144,7 @@ impl Adversary {
 
     /// Whether a switch can stand between it and the victim there: one that tells networks apart
     /// by what it is told of them at ports is told nothing of these.
-    pub const fn stands(self, at: Meeting, peer: Peer) -> bool {
+    pub fn stands(self, at: Meeting, peer: Peer) -> bool {
         let is_plain = matches!(
             peer,
             Peer::Bridge
@@ -152,6 +152,7 @@ impl Adversary {
                 | Peer::ZovnLossy
                 | Peer::ZovnUnshared
                 | Peer::Zovn
+                | Peer::ZovnGranted
         );
         // A bridge knows no networks that could change.
         let knows = !matches!((self, peer), (Self::Churn, Peer::Bridge));

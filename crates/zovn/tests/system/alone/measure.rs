@@ -238,7 +238,7 @@ fn a_burst_breaches_a_deep_bucket_and_no_shallow_one() {
 
 #[test]
 fn two_networks_meet_at_an_uplink_and_at_a_downlink() {
-    let switches = "bridge,zovn-lossy,zovn-unshared,zovn-max,zovn";
+    let switches = "bridge,zovn-lossy,zovn-unshared,zovn-max,zovn,zovn-granted";
     let case = ["isolation", "--at", "uplink,downlink", "--switch", switches];
     let size = ["--sets", "P4", "--rate", "20mbit", "--tb", "400ms", "--bursts", "1"];
     let rest = ["--lead", "200ms", "--gap", "200ms", "--rounds", "1"];
@@ -260,6 +260,7 @@ fn two_networks_meet_at_an_uplink_and_at_a_downlink() {
         ("downlink", "zovn-unshared"),
         ("downlink", "zovn-max"),
         ("downlink", "zovn"),
+        ("downlink", "zovn-granted"),
     ];
     assert_eq!(cases, expected);
     for one in results {
