@@ -800,7 +800,7 @@ fn waiting(uplink: &Uplink) -> UplinkStatus {
 /// A network's number is about to mean another.
 fn forget_network(plane: &mut HostPlane, network: Network) {
     if let Some((overlay, _)) = plane.peers_mut() {
-        overlay.keep_memory(network, 0);
+        overlay.forget_network(network);
     }
     plane.forget_network(network);
 }

@@ -5,7 +5,7 @@ use datapath::Network;
 use shares::Terms;
 use tunnel::Stream;
 use tunnel::grants::{Downlink, Grant, Granted, Grants, LEAST, Progress, Sharing};
-use units::{Instant, Rate};
+use units::{Instant, Rate, Span};
 use wire::ecn::Ecn;
 
 use crate::slots::{Owner, StreamKey};
@@ -35,10 +35,10 @@ pub struct Place {
 }
 
 impl Downlinks {
-    /// So many uplinks of this rate, whose datagrams take `around` more of the link than their
-    /// payload.
-    pub fn new(rate: Option<Rate>, links: usize, around: u32) -> Self {
-        let grants = |rate| Grants::new(Downlink { rate, datagram: SHORTEST });
+    /// So many uplinks of this rate, where what is guaranteed may wait for `latency`, and whose
+    /// datagrams take `around` more of the link than their payload.
+    pub fn new(rate: Option<Rate>, latency: Span, links: usize, around: u32) -> Self {
+        let grants = |rate| Grants::new(Downlink { rate, datagram: SHORTEST, latency });
         let links = rate.map(|rate| vec![grants(rate); links]).unwrap_or_default();
         Self { links, around, due: None }
     }
@@ -101,6 +101,11 @@ impl Downlinks {
     /// A far host's streams begin anew, go by another uplink, or are gone.
     pub fn forget(&mut self, owner: Owner) {
         self.links.iter_mut().for_each(|grants| grants.forget(|(it, _)| *it == owner));
+    }
+
+    /// A network's number is about to mean another.
+    pub fn forget_network(&mut self, network: Network) {
+        self.links.iter_mut().for_each(|grants| grants.forget_network(network.number()));
     }
 
     /// The next grant, until there is none.

@@ -144,6 +144,7 @@ impl Overlay {
                 networks: Networks::default(),
                 downlinks: Downlinks::new(
                     uplink.rate.filter(|_| uplink.grants),
+                    uplink.latency,
                     uplink.vtep.iter().count(),
                     around_datagrams(uplink, encapsulation),
                 ),
@@ -459,6 +460,13 @@ impl Overlay {
     /// Gives a network terms where networks share what arrives here.
     pub fn set_terms(&mut self, now: Instant, network: Network, terms: Terms) {
         self.shared.downlinks.set_terms(now, network, terms);
+    }
+
+    /// A network's number is about to mean another: its memory and what it was granted are not that
+    /// one's.
+    pub fn forget_network(&mut self, network: Network) {
+        self.keep_memory(network, 0);
+        self.shared.downlinks.forget_network(network);
     }
 
     /// What a network's senders on other hosts were granted, if that is shared.

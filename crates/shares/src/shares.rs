@@ -325,6 +325,29 @@ impl Shares {
         self.sleepers.first().map(|(slot, _)| self.scale.begin(slot.max(self.wakes)))
     }
 
+    /// A holder that waits has turns by its guarantee alone from now on, and none if it has none:
+    /// what it has to send is not to go before. Until it [claims](Self::claim) its part of the
+    /// rest, or has rested.
+    pub fn renounce(&mut self, holder: Holder) {
+        self.rounds.leave(holder.0);
+    }
+
+    /// A holder that waits has turns by weight, too.
+    pub fn claim(&mut self, holder: Holder) {
+        if self.place(holder).state == State::Waiting {
+            self.rounds.enter(holder.0);
+        }
+    }
+
+    /// When [`next`](Self::next) may have a turn by guarantee, or of a holder that its maximum
+    /// holds: in the past if it may now, `None` if nobody waits for either.
+    pub fn due_at(&self) -> Option<Instant> {
+        if !self.due.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        self.sleepers.first().map(|(slot, _)| self.scale.begin(slot.max(self.wakes)))
+    }
+
     /// How long guarantees did not hold altogether, because the link stood still or sent less than
     /// they add up to. A short stop that was made good does not count.
     pub fn lost(&self) -> Span {

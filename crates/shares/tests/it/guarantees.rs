@@ -3,7 +3,7 @@
 use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
-use shares::{Bits, Bound, Frames, Settings, Terms};
+use shares::{Bits, Bound, Cost, Frames, Settings, Shares, Terms};
 use units::{Instant, Rate, Span};
 
 use crate::fluid;
@@ -146,4 +146,33 @@ proptest! {
             );
         }
     }
+}
+
+#[test]
+fn who_renounces_the_rest_has_its_guarantee_alone() {
+    let gigabit = Rate::from_gbit(1);
+    let mut shares = Shares::new(Settings::of_link(gigabit, FRAME));
+    let rate = Rate::from_bits_per_sec(100_000_000).unwrap();
+    let min = Bound::bits(rate, FRAME);
+    let first = shares.add(Terms { min, ..Terms::default() });
+    let second = shares.add(Terms::default());
+    let mut now = Instant::ZERO;
+    let head = Cost::frame(FRAME);
+    [first, second].into_iter().for_each(|holder| shares.wake(now, holder, head));
+    let mut run = |shares: &mut Shares| {
+        let mut frames = [0_u64; 2];
+        for _ in 0..1000 {
+            let turn = shares.next(now).expect("the second always waits");
+            frames[turn.holder().index()] += 1;
+            shares.took(now, turn, head, Some(head));
+            now += gigabit.time_for(FRAME.into());
+        }
+        frames[first.index()]
+    };
+    assert!((540..=560).contains(&run(&mut shares)), "a tenth, and half of the rest");
+    shares.renounce(first);
+    assert!((95..=105).contains(&run(&mut shares)), "a tenth");
+    assert!(shares.due_at().is_some());
+    shares.claim(first);
+    assert!((540..=560).contains(&run(&mut shares)), "as before");
 }

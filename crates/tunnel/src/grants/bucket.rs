@@ -20,18 +20,23 @@ impl Bucket {
         Self { rate, level: 0, filled_at: Instant::ZERO }
     }
 
-    /// It is `now`, and the bucket holds so many bytes at most, and owes no more than that.
-    pub(super) fn fill(&mut self, now: Instant, depth: u64) {
+    /// It is `now`, and the bucket holds so many bytes at most, and owes no more than `debt`.
+    pub(super) fn fill(&mut self, now: Instant, depth: u64, debt: u64) {
         let time = i128::from(now.since(self.filled_at).as_nanos());
-        let depth = i128::from(depth) * 8 * BIT;
+        let [depth, debt] = [depth, debt].map(|bytes| i128::from(bytes) * 8 * BIT);
         let added = i128::from(self.rate.bits_per_sec()).saturating_mul(time);
-        self.level = self.level.max(-depth).saturating_add(added).min(depth);
+        self.level = self.level.max(-debt).saturating_add(added).min(depth);
         self.filled_at = self.filled_at.max(now);
     }
 
     /// Takes so many bytes, into debt if need be.
     pub(super) fn take(&mut self, bytes: u64) {
         self.level -= i128::from(bytes) * 8 * BIT;
+    }
+
+    /// Whether it owes more than so many bytes.
+    pub(super) fn owes(&self, bytes: u64) -> bool {
+        self.level < -(i128::from(bytes) * 8 * BIT)
     }
 
     /// Whether there is anything in it.
@@ -59,16 +64,16 @@ mod tests {
         let at = |us| Instant::ZERO + Span::from_micros(us);
         // A gigabit: 125 bytes in a microsecond.
         let mut bucket = Bucket::new(Rate::from_gbit(1));
-        bucket.fill(at(0), 1000);
+        bucket.fill(at(0), 1000, 1000);
         assert!(!bucket.has_some());
-        bucket.fill(at(1000), 1000);
+        bucket.fill(at(1000), 1000, 1000);
         bucket.take(1000);
         assert!(!bucket.has_some());
         assert_eq!(bucket.ready_at(), at(1000) + Span::from_nanos(1));
         bucket.take(250);
         assert_eq!(bucket.ready_at(), at(1002) + Span::from_nanos(1));
         bucket.take(1_000_000);
-        bucket.fill(at(1000), 1000);
+        bucket.fill(at(1000), 1000, 1000);
         assert_eq!(bucket.ready_at(), at(1008) + Span::from_nanos(1));
     }
 }

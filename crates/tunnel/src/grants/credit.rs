@@ -55,6 +55,8 @@ pub(super) struct Credit {
 pub(super) struct Width {
     /// For its part of the link.
     pub(super) fair: u64,
+    /// For its part of what its network is guaranteed.
+    pub(super) guaranteed: u64,
     pub(super) least: u64,
     pub(super) most: u64,
 }
@@ -106,26 +108,31 @@ impl Credit {
     }
 
     /// What it may have outstanding.
-    pub(super) fn width(&self, Width { fair, least, most }: Width) -> u64 {
+    pub(super) fn width(&self, Width { fair, guaranteed, least, most }: Width) -> u64 {
         let delivered = self.delivered.max(self.delivered_before);
-        (2 * delivered).max(fair).min(most).max(least + self.pressed)
+        (2 * delivered).max(fair).min(most).max(guaranteed).max(least + self.pressed)
     }
 
-    /// It was sent so far. Returns how long that took, if it waited for the grant.
-    pub(super) fn advance(&mut self, now: Instant, to: u64, round: Span) -> Option<Span> {
+    /// It was sent so far. Hosts are no later than so long. Returns the grant if it was waited for.
+    pub(super) fn advance(
+        &mut self,
+        now: Instant,
+        to: u64,
+        round: Span,
+        late: Span,
+    ) -> Option<Sample> {
         let used = to - self.received;
         self.received = to;
         self.limit = self.limit.max(to);
         if now >= self.began + round {
-            let is_next = now < self.began + round + round;
+            let is_next = now < self.began + round + round + late;
             self.delivered_before = if is_next { self.delivered } else { 0 };
             (self.began, self.delivered) = (now, 0);
         }
         self.delivered += used;
         self.frame = used;
         (self.used_at, self.pressed) = (now, 0);
-        let sample = self.sample.take_if(|sample| sample.limit < to)?;
-        Some(now.since(sample.granted_at))
+        self.sample.take_if(|sample| sample.limit < to)
     }
 
     /// Its sender says that it was sent so far: some of that may be on its way, or lost.
@@ -141,13 +148,13 @@ impl Credit {
         self.used_at = now;
     }
 
-    /// It was granted so many bytes.
-    pub(super) fn grant(&mut self, now: Instant, bytes: u64) {
-        if self.is_short() {
+    /// It was granted so many bytes, when so many had arrived of all.
+    pub(super) fn grant(&mut self, now: Instant, bytes: u64, arrivals: u64) {
+        let (was_short, limit) = (self.is_short(), self.limit);
+        if was_short {
             (self.used_at, self.in_use) = (now, self.in_use.max(bytes));
-            let sample = Sample { granted_at: now, limit: self.limit };
-            self.sample.get_or_insert(sample);
         }
+        self.sample.get_or_insert(Sample { granted_at: now, limit, arrivals, was_short });
         self.limit += bytes;
     }
 }

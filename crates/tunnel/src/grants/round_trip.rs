@@ -5,7 +5,7 @@ use units::{Instant, Span};
 /// Before anything is known.
 const FIRST: Span = Span::from_micros(200);
 const LEAST: Span = Span::from_micros(10);
-/// More is no round trip, but a host that stands still.
+/// More is no round trip, but a host that stands still, or has nothing to send.
 const MOST: Span = Span::from_millis(2);
 
 /// How long a time counts, at least.
@@ -19,18 +19,20 @@ pub(super) struct RoundTrip {
     /// In this period, and in the one before.
     shortest: Option<Span>,
     before: Span,
-}
-
-impl Default for RoundTrip {
-    fn default() -> Self {
-        Self { began: Instant::ZERO, shortest: None, before: FIRST }
-    }
+    /// What is waited for as threads are late, and when it last changed.
+    late: Span,
+    late_at: Instant,
 }
 
 impl RoundTrip {
+    pub(super) fn new() -> Self {
+        let (began, late_at) = (Instant::ZERO, Instant::ZERO);
+        Self { began, shortest: None, before: FIRST, late: Span::ZERO, late_at }
+    }
+
     #[inline]
     pub(super) fn estimate(&self) -> Span {
-        self.shortest.map_or(self.before, |shortest| shortest.min(self.before))
+        self.shortest.map_or(self.before, |shortest| shortest.min(self.before)).max(self.late)
     }
 
     /// It took so long once.
@@ -42,7 +44,28 @@ impl RoundTrip {
         }
         self.shortest = Some(self.shortest.map_or(sample, |shortest| shortest.min(sample)));
     }
+
+    /// It took so long once, while the link was idle for a part of that: no queue was waited for.
+    pub(super) fn rise(&mut self, now: Instant, sample: Span) {
+        self.late = self.late.max(sample);
+        self.late_at = now;
+    }
+
+    /// Credit is granted in turn at `now`. Forgets some of the lateness if none was seen for a
+    /// while; returns whether it did.
+    pub(super) fn forget(&mut self, now: Instant) -> bool {
+        let is_over = self.late > Span::ZERO && now >= self.late_at + COUNTS;
+        if is_over {
+            let left = self.late.as_nanos() / FORGOTTEN * (FORGOTTEN - 1);
+            self.late = if left > LEAST.as_nanos() { Span::from_nanos(left) } else { Span::ZERO };
+            self.late_at = now;
+        }
+        is_over
+    }
 }
+
+/// Of the time by which threads are late, so much is forgotten in a period in which they are not.
+const FORGOTTEN: u64 = 8;
 
 /// A grant whose use is waited for.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +73,10 @@ pub(super) struct Sample {
     pub(super) granted_at: Instant,
     /// What is beyond this was sent by the grant.
     pub(super) limit: u64,
+    /// What had arrived by then, of all.
+    pub(super) arrivals: u64,
+    /// Whether what is beyond the limit waited for the grant, and for nothing else before it.
+    pub(super) was_short: bool,
 }
 
 #[cfg(test)]
@@ -58,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_shortest_time_lately_counts() {
-        let mut round_trip = RoundTrip::default();
+        let mut round_trip = RoundTrip::new();
         let mut now = Instant::ZERO;
         let mut told = |count: u64, sample: &dyn Fn(u64) -> u64| {
             for n in 0..count {

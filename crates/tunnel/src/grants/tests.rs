@@ -9,8 +9,8 @@ use core::num::NonZeroU16;
 use shares::{Bound, Terms};
 use units::{Rate, Span};
 
-use self::world::{DATAGRAM, Demand, ROUND_TRIP, Setting, World};
-use super::SLACK;
+use self::world::{AROUND, DATAGRAM, Demand, LATENCY, ROUND_TRIP, Setting, World};
+use super::{Granted, SLACK};
 
 /// Of a gigabit.
 fn min(mbit: u64) -> Terms {
@@ -224,4 +224,90 @@ fn nobody_waits_forever_though_reports_are_lost() {
         let left: Vec<_> = world.senders.iter().map(|sender| sender.delivered).collect();
         assert!(left.iter().all(|delivered| *delivered >= 200_000), "{seed}: {left:?}");
     }
+}
+
+/// A network with a minimum of 0.3 of the link, which it uses, meets greedy hosts of another.
+fn beside_greedy(senders: u64, setting: Setting) -> World {
+    let mut world = World::new(setting);
+    world.grants.set_terms(world.now, 1, min(setting.mbit * 3 / 10));
+    world.add(1, Demand::Mbit(setting.mbit * 3 / 10));
+    (0..senders).for_each(|_| world.add(2, Demand::Greedy));
+    world
+}
+
+#[test]
+fn late_threads_take_nothing_of_a_minimum_nor_of_the_link() {
+    for (mbit, stalls, senders) in [
+        (100, 1, 3),
+        (100, 1, 15),
+        (100, 3, 15),
+        (1000, 1, 1),
+        (1000, 1, 15),
+        (1000, 1, 63),
+        (1000, 3, 3),
+        (1000, 3, 15),
+        (1000, 3, 63),
+    ] {
+        let case = (mbit, stalls, senders);
+        let mut world =
+            beside_greedy(senders, Setting { mbit, stalls: ms(stalls), ..Setting::default() });
+        let rate = Rate::from_bits_per_sec(mbit * 1_000_000).unwrap();
+        // What all send unasked comes first.
+        let unasked = (senders + 1) * 2 * u64::from(DATAGRAM + AROUND);
+        let late = rate.time_for(unasked) + ms(3 * stalls + 1);
+        let owed = |time: Span| rate.bytes_in(time) * 3 / 10;
+        let (mut time, mut before) = (Span::ZERO, 0);
+        for step in 0..700 {
+            world.run(ms(1));
+            time += ms(1);
+            // Its sender stands still, this end does, and then one of them again.
+            assert!(world.delivered(1) + owed(late) >= owed(time), "{case:?} {time:?}");
+            if step == 100 {
+                before = world.delivered_bytes();
+            }
+        }
+        assert!(world.delivered(1) >= owed(time) * 98 / 100 - owed(late), "{case:?}");
+        // After a tenth of a second, in which they learn how late they are.
+        let used = (world.delivered_bytes() - before) as f64 / rate.bytes_in(ms(599)) as f64;
+        let told = world.grants.sharing(world.now);
+        assert!(used >= 0.96, "{case:?}: {used} {told:?}");
+        let most = rate.bytes_in(LATENCY + SLACK) + owed(LATENCY + LATENCY) + unasked;
+        assert!(world.most_queued <= most, "{case:?}: {} {most}", world.most_queued);
+    }
+}
+
+#[test]
+fn who_is_in_time_is_not_taken_for_late() {
+    for (mbit, senders) in [(100, 3), (100, 15), (1000, 1), (1000, 15), (1000, 63)] {
+        let mut world = beside_greedy(senders, Setting { mbit, ..Setting::default() });
+        world.run(ms(300));
+        world.most_queued = 0;
+        world.run(ms(100));
+        let told = world.grants.sharing(world.now);
+        assert!(told.round_trip <= Span::from_micros(250), "{mbit} {senders}: {told:?}");
+        // What was sent unasked has left the fabric, too.
+        let rate = Rate::from_bits_per_sec(mbit * 1_000_000).unwrap();
+        let most = rate.bytes_in(told.round_trip + SLACK) + 16 * u64::from(DATAGRAM + AROUND);
+        assert!(world.most_queued <= most, "{mbit} {senders}: {}", world.most_queued);
+    }
+}
+
+#[test]
+fn a_greedy_sender_with_a_minimum_leaves_nothing_of_it_in_the_fabric() {
+    let mut world = incast(15);
+    world.run(ms(100));
+    world.most_queued = 0;
+    world.run(ms(50));
+    let most = Rate::from_gbit(1).bytes_in(ROUND_TRIP + ROUND_TRIP + SLACK);
+    assert!(world.most_queued <= most, "{}", world.most_queued);
+}
+
+#[test]
+fn a_number_that_means_another_network_begins_at_nothing() {
+    let mut world = incast(3);
+    world.run(ms(2));
+    assert!(world.grants.granted(1).unwrap().guaranteed_bytes > 0);
+    world.grants.forget_network(1);
+    assert_eq!(world.grants.granted(1), Some(Granted::default()));
+    assert!(world.grants.granted(2).unwrap().bytes > 0);
 }

@@ -202,7 +202,7 @@ pub fn shared(frames: Counts) -> Shared {
     Shared {
         slots,
         networks,
-        downlinks: Downlinks::new(None, 1, 0),
+        downlinks: Downlinks::new(None, Span::ZERO, 1, 0),
         scratch: Vec::new(),
         cut: Vec::new(),
         events: VecDeque::new(),

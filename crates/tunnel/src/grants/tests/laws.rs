@@ -22,6 +22,8 @@ impl<K: Copy + Ord> Grants<K> {
         let active = self.networks.iter().filter(|network| network.active > 0);
         assert_eq!(active.map(|network| network.weight()).sum::<u64>(), self.weights);
         assert_eq!(self.networks.iter().map(|network| network.active).sum::<u32>(), self.active);
+        let patient = self.networks.iter().filter(|network| network.is_patient);
+        assert_eq!(patient.count(), self.patient as usize);
         let queued = self.streams.values().filter(|credit| credit.is_queued).count();
         assert_eq!(self.networks.iter().map(|network| network.ring.len()).sum::<usize>(), queued);
         let watched = self.streams.values().filter(|credit| credit.is_watched).count();
@@ -77,7 +79,7 @@ proptest! {
     /// whoever has no credit waits for something that happens.
     #[test]
     fn the_books_balance(steps in vec(step(), 1..300)) {
-        let mut grants = Grants::<u8>::new(Downlink { rate: Rate::from_gbit(1), datagram: DATAGRAM });
+        let mut grants = Grants::<u8>::new(Downlink { rate: Rate::from_gbit(1), datagram: DATAGRAM, latency: Span::from_millis(5) });
         let unsolicited = u64::from(grants.unsolicited());
         let new = Progress { received: 0, limit: unsolicited };
         let mut now = Instant::ZERO + Span::from_millis(1);

@@ -13,6 +13,8 @@ pub const DATAGRAM: u32 = 1400;
 pub const AROUND: u32 = 100;
 /// Without queues.
 pub const ROUND_TRIP: Span = Span::from_micros(100);
+/// How late threads may be.
+pub const LATENCY: Span = Span::from_millis(5);
 const STEP: Span = Span::from_micros(1);
 
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +27,16 @@ pub struct Setting {
     pub mbit: u64,
     /// How late reports may be: hosts have other things to do.
     pub late: Span,
+    /// For how long threads of all hosts stand still, each for itself, after they ran for four
+    /// times as long in the mean.
+    pub stalls: Span,
     pub seed: u64,
 }
 
 impl Default for Setting {
     fn default() -> Self {
-        Self { lost_reports: 0, unasked: None, mbit: 1000, late: Span::ZERO, seed: 1 }
+        let (late, stalls) = (Span::ZERO, Span::ZERO);
+        Self { lost_reports: 0, unasked: None, mbit: 1000, late, stalls, seed: 1 }
     }
 }
 
@@ -47,11 +53,38 @@ pub enum Demand {
     Bytes(u64),
 }
 
+/// A thread that does not always run.
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    stops_at: Instant,
+    runs_at: Instant,
+}
+
+impl Thread {
+    fn new(now: Instant) -> Self {
+        Self { stops_at: now, runs_at: now }
+    }
+
+    /// Whether it runs now.
+    fn runs(&mut self, now: Instant, stalls: Span, rng: &mut Rng) -> bool {
+        if stalls == Span::ZERO {
+            return true;
+        }
+        if now >= self.runs_at && now >= self.stops_at {
+            let runs = Span::from_nanos(rng.below(8 * stalls.as_nanos()) + 1000);
+            self.stops_at = now + runs;
+            self.runs_at = self.stops_at + stalls;
+        }
+        now < self.stops_at
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Sender {
     network: u16,
     demand: Demand,
     frame: u64,
+    thread: Thread,
     began: Instant,
     sent: u64,
     limit: u64,
@@ -81,6 +114,9 @@ pub struct World {
     pub most_queued: u64,
     reports: VecDeque<(Instant, usize, u64)>,
     asks: VecDeque<(Instant, usize, u64)>,
+    thread: Thread,
+    /// What has arrived while the receiver's thread stood still.
+    inbox: Vec<(Option<usize>, u64, u64)>,
     /// What the receiver knows: how far each stream was received, and may be sent.
     streams: Vec<Progress>,
     unasked_at: Instant,
@@ -91,7 +127,7 @@ impl World {
     pub fn new(setting: Setting) -> Self {
         let rate = Rate::from_bits_per_sec(setting.mbit * 1_000_000).unwrap();
         Self {
-            grants: Grants::new(Downlink { rate, datagram: DATAGRAM }),
+            grants: Grants::new(Downlink { rate, datagram: DATAGRAM, latency: LATENCY }),
             now: Instant::ZERO + Span::from_millis(1),
             senders: Vec::new(),
             setting,
@@ -103,6 +139,8 @@ impl World {
             most_queued: 0,
             reports: VecDeque::new(),
             asks: VecDeque::new(),
+            thread: Thread::new(Instant::ZERO + Span::from_millis(1)),
+            inbox: Vec::new(),
             streams: Vec::new(),
             unasked_at: Instant::ZERO,
             unasked_bytes: 0,
@@ -120,6 +158,7 @@ impl World {
             network,
             demand,
             frame,
+            thread: Thread::new(self.now),
             began: self.now,
             sent: 0,
             limit,
@@ -169,6 +208,15 @@ impl World {
         }
         self.most_queued = self.most_queued.max(self.queued);
         self.carry();
+        if !self.thread.runs(now, self.setting.stalls, &mut self.rng) {
+            return;
+        }
+        let mut inbox = core::mem::take(&mut self.inbox);
+        if !inbox.is_empty() {
+            inbox.drain(..).for_each(|(who, to, bytes)| self.receive(who, to, bytes));
+            self.grant();
+        }
+        self.inbox = inbox;
         while let Some((_, who, sent)) = self.asks.pop_front_if(|(at, ..)| *at <= now) {
             let progress = &mut self.streams[who];
             progress.received = progress.received.max(sent);
@@ -183,10 +231,11 @@ impl World {
     /// Lets each sender send what it may.
     fn send(&mut self) {
         let half = Span::from_nanos(ROUND_TRIP.as_nanos() / 2);
-        let Self { now, senders, flying, asks, setting, .. } = self;
+        let Self { now, senders, flying, asks, setting, rng, .. } = self;
         let now = *now;
         for (number, sender) in senders.iter_mut().enumerate() {
-            if sender.free_at > now || !sender.has_more(now) {
+            let runs = sender.thread.runs(now, setting.stalls, rng);
+            if !runs || sender.free_at > now || !sender.has_more(now) {
                 continue;
             }
             if sender.sent + sender.frame > sender.limit {
@@ -229,7 +278,7 @@ impl World {
                 Some((at, who, to, bytes)) => {
                     self.queued -= bytes;
                     self.serving = None;
-                    self.receive(who, to, bytes);
+                    self.inbox.push((who, to, bytes));
                     self.serve(at);
                 }
                 None => self.serve(now),
@@ -251,7 +300,7 @@ impl World {
         self.grants.arrived(self.now, bytes as u32, false);
         let Some(who) = who else {
             self.unasked_bytes += bytes;
-            return self.grant();
+            return;
         };
         let sender = &mut self.senders[who];
         sender.delivered += bytes - u64::from(AROUND);
@@ -260,7 +309,6 @@ impl World {
         assert!(to <= progress.limit, "a sender keeps to its limit");
         progress.received = progress.received.max(to);
         self.grants.received(self.now, who, sender.network, *progress, bytes as u32);
-        self.grant();
     }
 
     fn grant(&mut self) {

@@ -274,7 +274,8 @@ impl World {
         for (number, host) in self.hosts.iter_mut().enumerate() {
             let config = SessionConfig { is_granted: true, ..config(self.classes, self.window) };
             host.session = Session::new(self.now, config, incarnations(number, 1));
-            host.grants = Some(Grants::new(Downlink { rate, datagram: 1500 }));
+            host.grants =
+                Some(Grants::new(Downlink { rate, datagram: 1500, latency: Span::from_millis(5) }));
         }
     }
 
