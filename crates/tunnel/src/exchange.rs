@@ -4,6 +4,11 @@ use units::Span;
 
 use crate::message::Stream;
 
+/// What shares a congestion window, as a rule all streams of one virtual network. The number is our
+/// owner's; small ones cost less memory.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Lane(pub u16);
+
 /// Whether a frame may be sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Admission {

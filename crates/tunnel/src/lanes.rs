@@ -18,12 +18,8 @@ use core::ops::{Range, RangeInclusive};
 use units::Instant;
 
 use crate::congestion::{Acknowledged, CongestionWindow};
+use crate::exchange::Lane;
 use crate::recovery::Packet;
-
-/// What shares a congestion window, as a rule all streams of one virtual network. The number is our
-/// owner's; small ones cost less memory.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Lane(pub u16);
 
 /// The lanes of a session.
 #[derive(Clone, Debug)]

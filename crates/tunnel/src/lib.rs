@@ -68,7 +68,6 @@ mod session;
 mod window_probe;
 
 pub use config::{MAX_FRAME_LEN, SessionConfig};
-pub use exchange::{Admission, Arrival, Counters, Epoch, PathMetrics, Payload};
-pub use lanes::Lane;
+pub use exchange::{Admission, Arrival, Counters, Epoch, Lane, PathMetrics, Payload};
 pub use message::{Data, Hello, Incarnation, Part, Report, Stream, Tag, Unsolicited};
 pub use session::Session;

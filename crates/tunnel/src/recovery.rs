@@ -8,7 +8,7 @@ use core::ops::{Range, RangeInclusive};
 
 use units::{ClassMap, Instant, RttEstimate, Span};
 
-use crate::lanes::Lane;
+use crate::exchange::Lane;
 use crate::message::Stream;
 
 /// The packet threshold of loss detection (RFC 9002 §6.1.1).

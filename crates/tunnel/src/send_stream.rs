@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::num::NonZeroU16;
 
-use crate::lanes::Lane;
+use crate::exchange::Lane;
 
 /// A stream to the peer. Our owner knows a frame by its handle `F`.
 #[derive(Clone, Debug)]

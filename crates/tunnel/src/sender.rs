@@ -8,8 +8,8 @@ use core::num::NonZeroU16;
 use units::{Class, Instant};
 
 use crate::config::SessionConfig;
-use crate::exchange::{Admission, PathMetrics};
-use crate::lanes::{Lane, Lanes};
+use crate::exchange::{Admission, Lane, PathMetrics};
+use crate::lanes::Lanes;
 use crate::large::LargeBackoff;
 use crate::message::{CreditGrant, Data, Ends, Report, Stream, Unsolicited, WindowProbe};
 use crate::number::expand;

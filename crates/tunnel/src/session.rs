@@ -24,10 +24,9 @@ use core::ops::RangeInclusive;
 use units::{Class, ClassSet, Instant, Rng};
 
 use crate::config::{MAX_FRAME_LEN, SessionConfig};
-use crate::exchange::{Admission, Arrival, Counters, Epoch, PathMetrics, Payload};
+use crate::exchange::{Admission, Arrival, Counters, Epoch, Lane, PathMetrics, Payload};
 use crate::grants::Progress;
 use crate::handshake::{Answer, Handshake, HelloTimer};
-use crate::lanes::Lane;
 use crate::message::{
     Data, Ends, Hello, Incarnation, MAX_MARKS, MAX_RANGES, Message, Report, Stream, WindowProbe,
 };
@@ -138,8 +137,9 @@ impl<F: Copy, R> Session<F, R> {
     }
 
     /// Whether a frame of `len` bytes, or a part of one, may be sent on a stream. A stream that is
-    /// new is of this lane, and stays so until it is forgotten. The limit of outstanding frames does not apply to a part that `continues` a frame: the peer can use the
-    /// frame only with all its parts.
+    /// new is of this lane, and stays so until it is forgotten. The limit of outstanding frames
+    /// does not apply to a part that `continues` a frame: the peer can use the frame only with all
+    /// its parts.
     pub fn admit(
         &mut self,
         lane: Lane,
