@@ -89,11 +89,14 @@ proptest! {
         let hosts = config.ports.len();
         let mut world = World::new(config);
         let mut sent: Vec<u64> = Vec::new();
+        // By sender: the frames for everybody.
+        let mut for_all = vec![ClassMap([0; 8]); hosts];
         for deed in deeds {
             match deed {
                 Deed::Send { from, to, class, len, count } => (0..count).for_each(|_| {
                     sent.push(sent.len() as u64);
                     world.queue(from % hosts, to.map(|to| to % hosts), class, len);
+                    for_all[from % hosts].0[usize::from(class)] += u64::from(to.is_none());
                 }),
                 Deed::Pause { host, class, quanta } => {
                     let mut told = ClassMap([None; 8]);
@@ -121,9 +124,12 @@ proptest! {
             received += counters.received.frames;
             dropped += refused;
             if class.pcp() > 1 {
-                // Who talks to itself is told so.
+                // Who talks to itself is told so. What is for all waits for nobody who is slow.
                 let own = counters.dropped(DropReason::Refused(lossless::Reason::SamePort)).frames;
-                prop_assert_eq!(refused, own);
+                let slow = DropReason::Refused(lossless::Reason::SlowReceiver);
+                let slow = counters.dropped(slow).frames;
+                prop_assert_eq!(refused, own + slow);
+                prop_assert!(slow <= for_all[host][class]);
             } else {
                 prop_assert_eq!(counters.pauses_sent, 0);
             }
