@@ -144,12 +144,11 @@ impl Lanes {
     /// So many bytes of a lane are in flight no longer. Its state.
     #[inline]
     fn take(&mut self, lane: Lane, len: u16) -> &mut State {
-        let state = self.reach(lane);
+        let state = self.states[usize::from(lane.0)].as_deref_mut().expect("it has sent something");
         state.in_flight -= u64::from(len);
-        let is_idle = state.in_flight == 0;
-        self.active -= u64::from(is_idle);
+        self.active -= u64::from(state.in_flight == 0);
         self.in_flight -= u64::from(len);
-        self.reach(lane)
+        state
     }
 
     /// A packet is in flight no longer, and nothing follows from that.

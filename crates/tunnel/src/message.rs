@@ -649,7 +649,8 @@ impl Report {
             len: U16::new(u16::try_from(last.wrapping_sub(*first)).unwrap_or(u16::MAX)),
             unused: U16::ZERO,
         };
-        let marks: Vec<_> = self.marks.iter().take(self.room_for_marks()).map(mark).collect();
+        let room = if self.marks.is_empty() { 0 } else { self.room_for_marks() };
+        let marks: Vec<_> = self.marks.iter().take(room).map(mark).collect();
         add(draft, REPORT, &data)
             && (marks.is_empty() || add(draft, MARKS, marks.as_bytes()))
             && (grants.is_empty() || add(draft, GRANTS, grants.as_bytes()))

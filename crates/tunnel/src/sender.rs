@@ -422,9 +422,10 @@ impl<F: Copy> Sender<F> {
         });
         ranges.clone().for_each(|numbers| lanes.came(&numbers));
         let mut packets = 0;
+        let names_any = !report.marks.is_empty();
         let newest = recovery.acknowledged(now, ranges, |number, packet| {
             packets += 1;
-            lanes.acknowledge(number, &packet, report.names_marked(number));
+            lanes.acknowledge(number, &packet, names_any && report.names_marked(number));
             if let Some(out) = streams.get_mut(&packet.stream) {
                 out.acknowledged(packet.offset, packet.len, number);
             }

@@ -192,7 +192,12 @@ impl Trunk {
         if self.waits_for_link && self.is_link_ready() {
             (self.waits_for_link, self.has_changed) = (false, true);
         }
-        if std::mem::take(&mut self.has_changed) {
+        let has_changed = std::mem::take(&mut self.has_changed);
+        if self.waiting.is_empty() {
+            self.stuck_since = None;
+            return;
+        }
+        if has_changed {
             self.waiting.note_change();
         }
         if !has_room || !self.works() {
@@ -202,7 +207,7 @@ impl Trunk {
         let has_window = |lane| self.has_window(lane);
         let gone = waiting.go_on(has_window, |flow| !self.is_paused(flow));
         self.waiting = waiting;
-        if !gone.is_empty() || self.waiting.is_empty() {
+        if !gone.is_empty() {
             self.stuck_since = None;
         }
         shared.events.extend(gone.into_iter().map(Event::Unblocked));
