@@ -3,6 +3,7 @@
 
 mod frr;
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::thread;
@@ -58,8 +59,16 @@ fn start(host: &Namespace, path: Path, seed: u64) -> Bfd {
 /// The same, with packets that are authenticated by these keys.
 fn start_with(host: &Namespace, path: Path, seed: u64, keys: Option<&str>) -> Bfd {
     let keys = keys.map(|keys| Arc::new(Keys::parse(keys).unwrap()));
-    let settings = Settings { keys, ..Settings::new(path.local) };
-    let mut bfd = host.run(|| Bfd::start(settings, seed)).unwrap().unwrap();
+    let start = || Bfd::start(Settings { keys: keys.clone(), ..Settings::new(path.local) }, seed);
+    let mut started = None;
+    // A program that another test has just started may still have the socket of the one before:
+    // what it is not to have is closed when it is executed.
+    until("the address is free", || match host.run(start).unwrap() {
+        Ok(bfd) => started.replace(bfd).is_none(),
+        Err(StartError::Receive { source, .. }) if source.kind() == ErrorKind::AddrInUse => false,
+        Err(error) => panic!("{error}"),
+    });
+    let mut bfd = started.unwrap();
     bfd.set_paths([path]).unwrap();
     bfd
 }
