@@ -127,6 +127,6 @@ pub struct PathMetrics {
     pub rtt: Option<Span>,
     /// Bytes sent and neither acknowledged nor found lost.
     pub in_flight: u64,
-    /// The congestion window, in bytes.
+    /// The congestion windows of all lanes that have sent something, in bytes.
     pub congestion_window: u64,
 }

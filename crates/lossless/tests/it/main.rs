@@ -11,6 +11,7 @@ mod examples;
 mod flows;
 mod links;
 mod outlook;
+mod sockets;
 mod turns;
 mod within;
 
