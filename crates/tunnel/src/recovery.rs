@@ -123,14 +123,14 @@ impl Recovery {
         number
     }
 
-    /// Handles acknowledged ranges. `came` has each packet that is newly acknowledged. Returns the
-    /// newest of them.
+    /// Handles acknowledged ranges. `came` has each packet that is newly acknowledged. Returns
+    /// whether there was one.
     pub fn acknowledged(
         &mut self,
         now: Instant,
         ranges: impl Iterator<Item = RangeInclusive<u64>>,
         mut came: impl FnMut(u64, Packet),
-    ) -> Option<Packet> {
+    ) -> bool {
         let before = self.classes.0.each_ref().map(|flight| flight.largest);
         let mut newest = None;
         for range in ranges {
@@ -150,7 +150,7 @@ impl Recovery {
                 }
             }
         }
-        let (number, packet) = newest?;
+        let Some((number, packet)) = newest else { return false };
         self.unacknowledged_from = None;
         for flight in &mut self.classes.0 {
             flight.unanswered = 0;
@@ -159,7 +159,7 @@ impl Recovery {
         if before[packet.stream.class.index()] < Some(number) {
             self.sample(now.since(packet.sent_at));
         }
-        Some(packet)
+        true
     }
 
     /// §5.3. Acknowledgements are not delayed on purpose.
@@ -314,7 +314,7 @@ mod tests {
     fn who_was_overtaken_by_three_is_lost_and_by_fewer_after_a_while() {
         let mut recovery = Recovery::new();
         (0..6).for_each(|number| assert_eq!(sent(&mut recovery, number), number));
-        assert!(recovery.acknowledged(at(1000), [2..=2, 4..=4].into_iter(), |_, _| ()).is_some());
+        assert!(recovery.acknowledged(at(1000), [2..=2, 4..=4].into_iter(), |_, _| ()));
         assert_eq!(lost(&mut recovery, 1000), [0, 1]);
         // 3 was overtaken by one packet: it is lost 9/8 of a round trip after it was sent. 5 was
         // not overtaken.
@@ -379,9 +379,7 @@ mod tests {
     #[test]
     fn what_was_never_sent_cannot_be_acknowledged() {
         let mut recovery = Recovery::new();
-        assert!(
-            recovery.acknowledged(at(1), [0..=u64::MAX].into_iter(), |_, _| panic!()).is_none()
-        );
+        assert!(!recovery.acknowledged(at(1), [0..=u64::MAX].into_iter(), |_, _| panic!()));
         sent(&mut recovery, 2);
         let mut came = 0;
         recovery.acknowledged(at(3), [0..=u64::MAX, 0..=5].into_iter(), |_, _| came += 1);

@@ -423,7 +423,7 @@ impl<F: Copy> Sender<F> {
         ranges.clone().for_each(|numbers| lanes.came(&numbers));
         let mut packets = 0;
         let names_any = !report.marks.is_empty();
-        let newest = recovery.acknowledged(now, ranges, |number, packet| {
+        let has_news = recovery.acknowledged(now, ranges, |number, packet| {
             packets += 1;
             lanes.acknowledge(number, &packet, names_any && report.names_marked(number));
             if let Some(out) = streams.get_mut(&packet.stream) {
@@ -433,7 +433,7 @@ impl<F: Copy> Sender<F> {
                 large.came();
             }
         });
-        if newest.is_none() {
+        if !has_news {
             return 0;
         }
         // An older report, with a lower count, may arrive later.

@@ -79,7 +79,8 @@ enum Step {
     Withdraw { port: usize },
 }
 
-fn terms() -> impl Strategy<Value = Terms> {
+/// Any terms: a maximum is 1 Mb/s at least.
+pub fn terms() -> impl Strategy<Value = Terms> {
     let bound = |least: u64| {
         let bits = (least..900, 0..20_000_u32);
         let bits = bits.prop_map(|(mbit, burst)| {

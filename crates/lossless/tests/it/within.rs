@@ -3,6 +3,7 @@
 use lossless::{LinkConfig, Owner};
 use shares::{Bound, Terms};
 
+use super::links::terms;
 use super::*;
 
 /// The port that all flows are behind; two owners have three others each.
@@ -268,21 +269,6 @@ enum Step {
     Wait { us: u64 },
     Abandon { flow: u64 },
     Withdraw { port: usize },
-}
-
-fn terms() -> impl Strategy<Value = Terms> {
-    let bound = |least: u64| {
-        let bits = (least..900, 0..20_000_u32);
-        let bits = bits.prop_map(|(mbit, burst)| {
-            Rate::from_bits_per_sec(mbit * 1_000_000).map(|rate| Bound::bits(rate, burst))
-        });
-        prop::option::of(bits).prop_map(|bound| bound.flatten().unwrap_or_default())
-    };
-    (bound(0), bound(1), 1..9_u16).prop_map(|(min, max, weight)| Terms {
-        min,
-        max,
-        weight: weight.try_into().unwrap(),
-    })
 }
 
 fn step() -> impl Strategy<Value = Step> {
