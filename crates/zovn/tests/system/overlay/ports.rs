@@ -40,8 +40,15 @@ fn had(world: &World, machine: Machine) -> PortShareStatus {
     port.expect("one of its network's has a share")
 }
 
-/// The part that the quiet one's port has of the uplink while all send as much as they can.
+/// The part that the quiet one's port has of the uplink while all send as much as they can: the
+/// median of five spans, as senders that wait for a processor leave others more in one of them.
 fn part_of_quiet(world: &World) -> f64 {
+    let mut parts = [(); 5].map(|()| part_of_quiet_once(world));
+    parts.sort_unstable_by(f64::total_cmp);
+    parts[2]
+}
+
+fn part_of_quiet_once(world: &World) -> f64 {
     let all = [QUIET, LOUD[0], LOUD[1]];
     let sent = || all.map(|machine| had(world, machine).sent_bytes);
     let before = sent();
