@@ -1,17 +1,19 @@
 //! What rules say of a packet at a port, and what its connection does.
 //!
 //! ```text
-//! a tier's rules, the highest priority first ─ none ─▶ does the tier isolate? ─ no ─▶ the next tier
-//!     │                        │                                                        │
-//!   allow, drop, reject       pass ─▶ the next tier                     the switch's default
+//! a level's rules, the highest priority first ─ none ─▶ does the level isolate? ─ no ─▶ the next
+//!     │                        │                                                         │
+//!   allow, drop, reject       pass ─▶ the next level                      the switch's default
 //! ```
+//!
+//! Levels are those of the operator's first tier, then the tenant's, then those of the last tier.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::net::IpAddr;
 
-use logical::objects::{AddressRange, AllowDrop, Direction, Ethertype, Identity, Tier};
+use logical::objects::{AddressRange, AllowDrop, Direction, Ethertype, Identity};
 use logical::topology::{Match, Peer, Policy, PortIndex, Rule, Service, Topology, Verdict};
 use units::Instant;
 use wire::ip::protocol;
@@ -40,11 +42,11 @@ pub fn ask(topology: &Topology, port: PortIndex, way: Direction, subject: &Subje
         true => policies.filter(|policy| policy.ports.contains(&port)).collect(),
         false => Vec::new(),
     };
-    policies.sort_by_key(|policy| policy.tier);
-    for tier in [Tier::OperatorFirst, Tier::Tenant, Tier::OperatorLast] {
-        let policies = policies.iter().filter(|policy| policy.tier == tier);
-        let mut rules: Vec<(&Policy, &Rule)> =
-            policies.clone().flat_map(|it| it.rules.iter().map(move |rule| (*it, rule))).collect();
+    let level = |policy: &&Policy| (policy.tier, policy.level);
+    policies.sort_by_key(level);
+    for policies in policies.chunk_by(|one, next| level(one) == level(next)) {
+        let rules = policies.iter().flat_map(|it| it.rules.iter().map(move |rule| (*it, rule)));
+        let mut rules: Vec<(&Policy, &Rule)> = rules.collect();
         // Equal ones stay in the order of policies' names, and of their declaration.
         rules.sort_by_key(|(policy, rule)| (policy.order, Reverse(rule.priority)));
         let first = rules.iter().find(|(_, rule)| {
@@ -56,8 +58,8 @@ pub fn ask(topology: &Topology, port: PortIndex, way: Direction, subject: &Subje
                 && conditions.iter().all(|it| holds(topology, it, subject))
         });
         let Some((policy, rule)) = first else {
-            let mut isolating = policies.filter(|it| it.isolates.contains(&way));
-            if !subject.is_control && isolating.next().is_some() {
+            let isolates = policies.iter().any(|it| it.isolates.contains(&way));
+            if !subject.is_control && isolates {
                 return Ruling::Drop(None);
             }
             continue;

@@ -552,6 +552,52 @@ fn tiers_decide_in_turn() {
 }
 
 #[test]
+fn a_tiers_levels_decide_in_turn() {
+    let level = |level: u8, action: &str| {
+        format!(
+            "- {{kind: Policy, metadata: {{name: l{level}, tenant: t}}, spec: {{level: {level}, appliesTo: {{ports: [b]}}, \
+             rules: [{{name: r, direction: toPort, action: {action}, priority: {level}}}]}}}}\n"
+        )
+    };
+    let sent = udp_of([A, B], AB, [1, 2]);
+    let all = |actions: [&str; 4]| -> Net {
+        let levels = (0..).zip(actions).filter(|(_, action)| !action.is_empty());
+        Net::new(&levels.map(|(number, action)| level(number, action)).collect::<String>())
+    };
+    all(["allow", "drop", "", ""]).gets("a", &sent, "b");
+    all(["pass", "drop", "allow", ""]).silently_refuses("a", &sent, Reason::Policy);
+    all(["pass", "pass", "pass", "drop"]).silently_refuses("a", &sent, Reason::Policy);
+    all(["", "pass", "", "pass"]).gets("a", &sent, "b");
+    // What a level isolates is not asked of the next.
+    let first = with_policy("b", "defaultAction: drop,", "");
+    let net = [first, level(1, "allow")].concat();
+    Net::new(&net).silently_refuses("a", &sent, Reason::Policy);
+}
+
+#[test]
+fn what_may_be_named_can_be_all_others_than_the_ports_own() {
+    let port = |security: &str| {
+        format!(
+            "- {{kind: LogicalPort, metadata: {{name: o, tenant: t}}, spec: {{switch: lan, vif: {{}}, \
+             mac: '02:00:00:00:00:07', addresses: [10.1.0.7], security: {{{security}}}}}}}\n"
+        )
+    };
+    let own = Mac([2, 0, 0, 0, 0, 7]);
+    let from = |mac, address| udp_of([mac, B], [address, "10.1.0.2"], [1, 2]);
+    let to = |address| udp_of([B, own], ["10.1.0.2", address], [1, 2]);
+    let listed = "own: false, allowed: [{mac: '02:00:00:00:00:07', prefixes: [10.1.0.8/24]}, {mac: '02:00:00:00:00:08'}]";
+    let mut net = Net::new(&port(listed));
+    net.silently_refuses("o", &from(own, "10.1.0.7"), Reason::Spoofed);
+    net.silently_refuses("o", &from(own, "10.1.0.9"), Reason::Spoofed);
+    net.gets("o", &from(own, "10.1.0.8"), "b");
+    net.gets("o", &from(Mac([2, 0, 0, 0, 0, 8]), "10.9.9.9"), "b");
+    net.silently_refuses("b", &to("10.1.0.7"), Reason::NotItsAddress);
+    net.gets("b", &to("10.1.0.255"), "o");
+    let mut net = Net::new(&port("own: false, allowed: [{mac: '02:00:00:00:00:08'}]"));
+    net.silently_refuses("o", &from(own, "10.1.0.7"), Reason::Spoofed);
+}
+
+#[test]
 fn peers_are_known_by_their_port_and_defaults_leave_neighbours_alone() {
     let rule = "{name: from-a, direction: toPort, action: allow, peer: {ports: [a]}}";
     let mut net = Net::new(&with_policy("b", "defaultAction: drop,", rule));

@@ -177,7 +177,7 @@ pub struct Port {
     pub unknown: bool,
     /// How much of what its machine names as its own is checked.
     pub security: SecurityMode,
-    /// What its machine may name as its own, the port's own addresses among it.
+    /// What its machine may name as its own.
     pub allowed: Vec<Allowed>,
     /// What it is told by DHCP.
     pub dhcp4: Option<ProfileIndex>,
@@ -386,7 +386,7 @@ pub enum Verdict {
     Drop,
     /// They are refused, and the sender is told.
     Reject,
-    /// The next tier decides.
+    /// The next level decides, or the next tier.
     Pass,
 }
 
@@ -440,7 +440,7 @@ pub struct Rule {
     pub direction: Direction,
     /// What becomes of them.
     pub verdict: Verdict,
-    /// The highest that matches decides, among the policies of a tier and order.
+    /// The highest that matches decides, among the policies of a level and order.
     pub priority: u16,
     /// All of these have to hold.
     pub conditions: Vec<Match>,
@@ -457,13 +457,15 @@ pub struct Policy {
     pub id: Identity,
     /// Who decides before whom.
     pub tier: Tier,
-    /// Of a tier's policies the least decides first.
+    /// Of a tier's policies those of the least level decide first.
+    pub level: u8,
+    /// Of a level's policies the least decides first.
     pub order: u16,
     /// The ports that it holds for.
     pub ports: BTreeSet<PortIndex>,
     /// Whether connections that it admitted stay.
     pub persist: bool,
-    /// The directions in which what no rule of the tier allows is refused.
+    /// The directions in which what no rule of the level speaks of is refused.
     pub isolates: BTreeSet<Direction>,
     /// Its rules, of equal priority the first declared first.
     pub rules: Vec<Rule>,

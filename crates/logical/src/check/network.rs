@@ -72,6 +72,10 @@ pub fn port(it: &LogicalPort, report: &mut Report<'_>) {
             report.mac(&format!("/spec/security/allowed/{i}/mac"), mac);
         }
     }
+    if !it.security.own && it.security.allowed.is_empty() {
+        let message = "nothing is allowed: add `allowed`, or take `own: false` out";
+        report.say("/spec/security/own", message);
+    }
     if let Some(child) = &it.child {
         report.within("/spec/child/vlan", child.vlan, 1..=4094);
     }

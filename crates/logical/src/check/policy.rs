@@ -9,6 +9,7 @@ use crate::objects::{
 use crate::report::Report;
 
 pub fn policy(it: &Policy, report: &mut Report<'_>) {
+    report.within("/spec/level", it.level, 0..=3);
     report.within("/spec/order", it.order, 0..=1000);
     report.most("/spec/rules", &it.rules, 1000);
     let names = it.rules.iter().enumerate();
@@ -28,7 +29,7 @@ pub fn policy(it: &Policy, report: &mut Report<'_>) {
     }
     if it.default_action == Some(AllowDrop::Allow) {
         let message =
-            "what no rule speaks of goes to the next tier anyway: write drop, or take it out";
+            "what no rule speaks of goes to the next level anyway: write drop, or take it out";
         report.say("/spec/defaultAction", message);
     }
     // Rules stand in their order, or each says its priority.

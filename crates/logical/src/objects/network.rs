@@ -217,16 +217,25 @@ pub struct AllowedSource {
 }
 
 /// What a port's machine may name as its own.
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, expecting = "security, as { mode: strict }")]
 pub struct PortSecurity {
     /// How much is checked.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mode: SecurityMode,
-    /// What may be named besides the port's own addresses.
+    /// Whether the port's own addresses are allowed.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub own: bool,
+    /// What may be named besides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<AllowedSource>,
+}
+
+impl Default for PortSecurity {
+    fn default() -> Self {
+        Self { mode: SecurityMode::Strict, own: true, allowed: Vec::new() }
+    }
 }
 
 /// When a port's machine may begin.

@@ -60,7 +60,7 @@ pub enum Action {
     Drop,
     /// They are refused, and the sender is told.
     Reject,
-    /// The next tier decides.
+    /// The next level decides, or the next tier.
     Pass,
 }
 
@@ -348,7 +348,11 @@ pub struct Policy {
     /// Who decides before whom.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tier: Tier,
-    /// Of a tier's policies the least decides first.
+    /// Of a tier's policies those of the least level decide first. `pass` goes on to the next.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[cfg_attr(any(test, feature = "schema"), schema(maximum = 3))]
+    pub level: u8,
+    /// Of a level's policies the least decides first.
     #[serde(default, skip_serializing_if = "is_default")]
     #[cfg_attr(any(test, feature = "schema"), schema(maximum = 1000))]
     pub order: u16,
@@ -357,7 +361,7 @@ pub struct Policy {
     /// What becomes of established connections that no rule allows any longer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub established: Established,
-    /// `drop`: what no rule of the tier allows is refused, in the directions below.
+    /// `drop`: what no rule of the level speaks of is refused, in the directions below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_action: Option<AllowDrop>,
     /// The directions of `defaultAction`. None: both.

@@ -157,15 +157,19 @@ fn port(
     }
 }
 
-/// What a port's machine may name as its own: its addresses, and what is allowed besides. Entries
-/// without an Ethernet address of their own have the port's, which may still have to be given.
+/// What a port's machine may name as its own: its addresses unless that is said otherwise, and what
+/// is allowed besides. Entries without an Ethernet address of their own have the port's, which may
+/// still have to be given.
 fn allowed(it: &LogicalPort, mac: Mac) -> Vec<Allowed> {
     if it.security.mode == SecurityMode::Off || it.router.is_some() {
         return Vec::new();
     }
-    let own = it.addresses.iter().map(|address| AddressRange::from(*address)).collect();
-    let own = (it.security.mode == SecurityMode::Strict).then_some(own);
-    let mut all = alloc::vec![Allowed { mac, addresses: own, broadcasts: Vec::new() }];
+    let mut all = Vec::new();
+    if it.security.own {
+        let own = it.addresses.iter().map(|address| AddressRange::from(*address)).collect();
+        let addresses = (it.security.mode == SecurityMode::Strict).then_some(own);
+        all.push(Allowed { mac, addresses, broadcasts: Vec::new() });
+    }
     for entry in &it.security.allowed {
         let range = |prefix: &Prefix| match AddressRange::from(*prefix) {
             network if network.first() == prefix.address => network,

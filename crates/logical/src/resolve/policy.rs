@@ -26,7 +26,8 @@ pub fn policies(topology: &mut Topology, names: &Names<'_>, faults: &mut Vec<Fau
         Object::Policy(it) => Some(policy(id, &it.spec, topology, names, report)),
         _ => None,
     });
-    policies.sort_by(|a, b| (a.tier, a.order, &a.id).cmp(&(b.tier, b.order, &b.id)));
+    policies
+        .sort_by(|a, b| (a.tier, a.level, a.order, &a.id).cmp(&(b.tier, b.level, b.order, &b.id)));
     topology.policies = policies;
 }
 
@@ -249,6 +250,7 @@ fn policy(
     rules.sort_by_key(|rule| core::cmp::Reverse(rule.priority));
     Policy {
         tier: it.tier,
+        level: it.level,
         order: it.order,
         ports,
         persist: it.established == Established::Persist,

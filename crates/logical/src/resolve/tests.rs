@@ -200,6 +200,11 @@ fn a_port_stands_for_one_thing() {
     ];
     refused(&nested.concat(), "/spec/child/parent", "only a `vif` has children");
     refused(&port("b", "child: {parent: a, vlan: 0}"), "/spec/child/vlan", "1 to 4094");
+    refused(
+        &port("a", "vif: {}, security: {own: false}"),
+        "/spec/security/own",
+        "nothing is allowed",
+    );
 }
 
 #[test]
@@ -322,6 +327,7 @@ fn rules_say_what_can_be_so() {
     refused(&rule("sample: 1001"), "/spec/rules/0/sample", "write 0 to 1000");
     refused(&policy("tier: operatorFirst"), "/spec/tier", "the operator's policies only");
     refused(&policy("order: 1001"), "/spec/order", "0 to 1000");
+    refused(&policy("level: 4"), "/spec/level", "0 to 3");
     let twice = "rules: [{name: r, direction: toPort, action: allow, priority: 7}, {name: r, direction: toPort, action: drop}]";
     refused(&policy(twice), "/spec/rules/1/name", "there already");
     refused(&policy(twice), "/spec/rules/1", "add one here");
