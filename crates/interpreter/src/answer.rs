@@ -8,13 +8,12 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use units::Mac;
-use wire::checksum::Sum;
-use wire::ethernet;
 use wire::ip::{Fragment, Version, protocol};
 use wire::{icmp, ipv4, ipv6, tcp};
 use zerocopy::IntoBytes;
 use zerocopy::network_endian::U32;
 
+use crate::emit::packet;
 use crate::fields::{Fields, Ip};
 
 /// What is told of a packet that does not arrive.
@@ -82,53 +81,15 @@ pub fn error(frame: &[u8], error: Error, from: (Mac, IpAddr)) -> Option<Vec<u8>>
     if !may_answer(&fields, &ip) || ip.is_error() || is_redirect {
         return None;
     }
-    let packet = &frame[ip.layout.network..ip.layout.end];
+    let quote = &frame[ip.layout.network..ip.layout.end];
     let ((kind, code, word), longest) = match ip.layout.version {
         Version::V4 => (error.v4(), icmp::LONGEST_V4 - ipv4::Header::LEN),
         Version::V6 => (error.v6(), icmp::LONGEST_V6 - ipv6::Header::LEN),
     };
     let mut message = alloc::vec![kind, code, 0, 0];
     message.extend_from_slice(&word.to_be_bytes());
-    message.extend_from_slice(&packet[..packet.len().min(longest - 8)]);
-    send(fields.source, from, ip.tuple.source.0, protocol::ICMP, message)
-}
-
-/// A frame with a packet whose checksum is yet to be made, where the protocol has it.
-fn send(
-    to_mac: Mac,
-    from: (Mac, IpAddr),
-    to: IpAddr,
-    carried: u8,
-    mut body: Vec<u8>,
-) -> Option<Vec<u8>> {
-    let place = if carried == protocol::ICMP { 2 } else { 16 };
-    let (ethertype, header, sum) = match (from.1, to) {
-        (IpAddr::V4(source), IpAddr::V4(to)) => {
-            let header = ipv4::Header::new(source, to, carried, body.len())?;
-            let pseudo = match carried {
-                protocol::ICMP => Sum::default(),
-                _ => pseudo(&[source.octets(), to.octets()].concat(), carried, body.len()),
-            };
-            (ethernet::ethertype::IPV4, header.as_bytes().to_vec(), pseudo)
-        }
-        (IpAddr::V6(source), IpAddr::V6(to)) => {
-            let carried = if carried == protocol::ICMP { protocol::ICMPV6 } else { carried };
-            let header = ipv6::Header::new(source, to, carried, body.len())?;
-            let pseudo = pseudo(&[source.octets(), to.octets()].concat(), carried, body.len());
-            (ethernet::ethertype::IPV6, header.as_bytes().to_vec(), pseudo)
-        }
-        _ => return None,
-    };
-    let sum = (sum + Sum::of(&body)).checksum();
-    body[place..place + 2].copy_from_slice(&sum.to_be_bytes());
-    let mut frame = ethernet::Header::new(to_mac, from.0, ethertype).as_bytes().to_vec();
-    frame.extend_from_slice(&header);
-    frame.extend_from_slice(&body);
-    Some(frame)
-}
-
-fn pseudo(addresses: &[u8], carried: u8, len: usize) -> Sum {
-    wire::checksum::pseudo_header(addresses, carried, len)
+    message.extend_from_slice(&quote[..quote.len().min(longest - 8)]);
+    packet((fields.source, ip.tuple.source.0), from, protocol::ICMP, message)
 }
 
 /// What tells a packet's sender that a rule rejects it, or that nobody serves: a reset of TCP, an
@@ -163,7 +124,7 @@ fn reset(fields: &Fields, ip: &Ip, header: &tcp::Header, from: (Mac, IpAddr)) ->
         answer
     };
     let body = answer.as_bytes().to_vec();
-    send(fields.source, from, ip.tuple.source.0, protocol::TCP, body)
+    packet((fields.source, ip.tuple.source.0), from, protocol::TCP, body)
 }
 
 /// The answer of a router to what is for itself: an echo, a reset, an error.
@@ -180,7 +141,7 @@ pub fn to_self(frame: &[u8], from: (Mac, IpAddr)) -> Option<Vec<u8>> {
             let kind = answers.filter(|_| may_answer(&fields, &ip))?;
             let mut message = frame[ip.layout.transport..ip.layout.end].to_vec();
             message[..4].copy_from_slice(&[kind, 0, 0, 0]);
-            send(fields.source, from, ip.tuple.source.0, protocol::ICMP, message)
+            packet((fields.source, ip.tuple.source.0), from, protocol::ICMP, message)
         }
         (_, _, protocol::UDP) => error(frame, Error::NoPort, from),
         _ => error(frame, Error::NoProtocol, from),

@@ -20,9 +20,11 @@ use crate::fields::{Fields, Ip, Tuple};
 use crate::nat::Place;
 use crate::packet;
 use crate::policy::{Gate, Passage};
+use crate::relay;
 use crate::route::{self, Way};
 use crate::rule::RuleId;
 use crate::security;
+use crate::service;
 use crate::state::{Change, FragmentOf, State, Subject, What};
 
 /// Through how many routers a packet may go.
@@ -56,6 +58,9 @@ pub fn decide(topology: &Topology, state: &State, now: Instant, arrival: Arrival
     if let Err(stop) = walk.arrive(arrival.port, arrival.frame) {
         walk.refuse(*stop, None);
     }
+    if walk.decision.delivered.is_empty() {
+        walk.undo(0);
+    }
     walk.decision
 }
 
@@ -70,6 +75,8 @@ struct Underway {
     subject: Subject,
     /// How many routers it has come through.
     routers: usize,
+    /// Whether the network itself sends it on to a machine: defaults do not speak of it.
+    is_networks: bool,
 }
 
 struct Walk<'a> {
@@ -97,6 +104,15 @@ impl Walk<'_> {
         let what = alloc::format!("refused: {reason:?}");
         self.step(&at, "verdict", by.as_ref().map(RuleId::to_string), &what);
         self.decision.refused.push(Refusal { reason, at, by, to });
+    }
+
+    /// Of a frame that is refused in the end, what was to be remembered since then lets nobody in.
+    fn undo(&mut self, from: usize) {
+        let mut place = 0;
+        self.decision.changes.retain(|change| {
+            place += 1;
+            place <= from || !change.grants()
+        });
     }
 
     /// Something goes back to the sender, past all rules.
@@ -135,7 +151,7 @@ impl Walk<'_> {
             _ => Some(own.id.clone()),
         };
         let subject = self.subject(port, Direction::FromPort, &fields, origin)?;
-        let mut under = Underway { frame, fields, subject, routers: 0 };
+        let mut under = Underway { frame, fields, subject, routers: 0, is_networks: false };
         self.gate(port, Direction::FromPort, &under)?;
         self.balance(port, &mut under)?;
         self.forward(own.switch, Some(port), under)
@@ -322,6 +338,9 @@ impl Walk<'_> {
         let topology = self.topology;
         let own = &topology[switch];
         let to = under.fields.destination;
+        if let Some(port) = from {
+            self.serve(port, &under)?;
+        }
         if to.0[..5] == [0x01, 0x80, 0xc2, 0, 0] && to.0[5] <= 0x0f {
             return Err(Self::stop(Reason::Reserved, &own.id));
         }
@@ -353,6 +372,9 @@ impl Walk<'_> {
                 Answer::None => {}
             }
         }
+        if self.relay(switch, &under) {
+            return Ok(());
+        }
         if to == Mac::BROADCAST && own.broadcast == Broadcast::Suppressed {
             return Err(Self::stop(Reason::Unknown, &own.id));
         }
@@ -362,6 +384,74 @@ impl Walk<'_> {
         let others = own.ports.iter().copied().filter(|port| Some(*port) != from);
         self.copies(others.filter(is_machine).collect(), under);
         Ok(())
+    }
+
+    /// What the network itself serves to a machine at its port.
+    fn serve(&mut self, port: PortIndex, under: &Underway) -> Result<(), Stop> {
+        let own = &self.topology[port];
+        let served = service::serve(self.topology, port, &under.fields, &under.frame);
+        let Some(served) = served else { return Ok(()) };
+        let what = if served.answers.is_empty() { "heard" } else { "answered" };
+        self.step(&own.id, served.stage, served.by, what);
+        served.answers.into_iter().for_each(|frame| self.answer(Some(frame)));
+        Err(Self::stop(Reason::Answered, &own.id))
+    }
+
+    /// Routers hand a machine's DHCP to servers elsewhere. Whether any does.
+    fn relay(&mut self, switch: SwitchIndex, under: &Underway) -> bool {
+        let topology = self.topology;
+        let mut is_relayed = false;
+        for at in &topology[switch].ports {
+            let Attachment::Router(index) = topology[*at].attachment else { continue };
+            let port = &topology[index];
+            let is_up = topology[*at].enabled && port.enabled && topology[port.router].enabled;
+            let requests = match is_up && under.routers == 0 {
+                true => relay::requests(port, &under.fields, &under.frame),
+                false => Vec::new(),
+            };
+            for frame in requests {
+                let Some(fields) = Fields::of(&frame) else { continue };
+                let Some(ends) = fields.ip.map(|ip| ip.tuple) else { continue };
+                is_relayed = true;
+                self.step(&port.id, "DHCP relay", None, &ends.destination.0.to_string());
+                let subject = Subject {
+                    ethertype: fields.ethertype,
+                    source_mac: fields.source,
+                    tuple: Some(ends),
+                    origin: None,
+                    is_control: false,
+                    ..under.subject.clone()
+                };
+                let is_networks = false;
+                let made = Underway { frame, fields, subject, routers: 0, is_networks };
+                let changes = self.decision.changes.len();
+                if let Err(stop) = self.route(index, made, ends, ends, None) {
+                    self.undo(changes);
+                    self.refuse(*stop, None);
+                }
+            }
+        }
+        is_relayed
+    }
+
+    /// A server's answer to a router goes on to the machine that it is for.
+    fn relay_back(
+        &mut self,
+        (switch, port, frame): (SwitchIndex, RouterPortIndex, Vec<u8>),
+        under: &Underway,
+    ) -> Result<(), Stop> {
+        let own = &self.topology[port];
+        self.step(&own.id, "DHCP relay", None, "back to who asked");
+        let fields = Fields::of(&frame).ok_or_else(|| Self::stop(Reason::Malformed, &own.id))?;
+        let machine = match fields.destination.is_multicast() {
+            true => relay::machine(&fields, &frame),
+            false => Some(fields.destination),
+        };
+        let to = machine.and_then(|mac| self.owner(switch, mac));
+        let to = to.ok_or_else(|| Self::stop(Reason::Unknown, &self.topology[switch].id))?;
+        let subject = Subject { origin: None, ..under.subject.clone() };
+        let routers = under.routers + 1;
+        self.leave(to, Underway { frame, fields, subject, routers, is_networks: true })
     }
 
     fn learned(&self, switch: SwitchIndex, mac: Mac) -> Option<PortIndex> {
@@ -397,9 +487,11 @@ impl Walk<'_> {
     /// A copy for each, which each may refuse by itself.
     fn copies(&mut self, to: Vec<PortIndex>, under: Underway) {
         for port in to {
+            let changes = self.decision.changes.len();
             if self.is_here(port)
                 && let Err(stop) = self.leave(port, under.clone())
             {
+                self.undo(changes);
                 self.refuse(*stop, Some(port));
             }
         }
@@ -442,6 +534,12 @@ impl Walk<'_> {
                 return made(answer(it.mac, false));
             }
         }
+        // The network's own server has the address that it says it has.
+        let profile = from.and_then(|port| self.topology[port].dhcp4);
+        let profile = profile.and_then(|it| self.topology[it].v4.as_ref());
+        if let Some(profile) = profile.filter(|it| IpAddr::V4(it.server_id) == asked) {
+            return made(answer(profile.server_mac, false));
+        }
         Answer::None
     }
 
@@ -454,6 +552,7 @@ impl Walk<'_> {
         self.unbalance(port, &mut under)?;
         let origin = under.subject.origin.clone();
         under.subject = self.subject(port, Direction::ToPort, &under.fields, origin)?;
+        under.subject.is_control |= under.is_networks;
         self.gate(port, Direction::ToPort, &under)?;
         security::check_destination(own, &under.fields)
             .map_err(|reason| Self::stop(reason, &own.id))?;
@@ -539,6 +638,9 @@ impl Walk<'_> {
         }
         let is_own = router.ports.iter().any(|it| topology[*it].has(inside.tuple.destination.0));
         if is_own {
+            if let Some(back) = relay::reply(topology, router, &under.fields, &under.frame) {
+                return self.relay_back(back, &under);
+            }
             self.step(&router.id, "own packets", None, "for the router itself");
             let from = (own.mac, before.destination.0);
             self.answer(answer::to_self(&self.sent, from));

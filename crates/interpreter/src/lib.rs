@@ -25,16 +25,23 @@
 
 extern crate alloc;
 
+mod advertise;
 mod answer;
 mod decide;
 mod decision;
+mod dhcp4;
+mod dhcp6;
+mod emit;
 mod fields;
+mod names;
 mod nat;
 mod packet;
 mod policy;
+mod relay;
 mod route;
 mod rule;
 mod security;
+mod service;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -186,6 +186,13 @@ pub struct State {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change(pub(crate) What);
 
+impl Change {
+    /// Whether somebody may come in by it who may not without.
+    pub(crate) const fn grants(&self) -> bool {
+        matches!(self.0, What::Connection(_, _, Some(_)) | What::Translation(..))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// A port has this connection; `None`: no longer.

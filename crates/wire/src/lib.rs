@@ -9,6 +9,7 @@
 //!
 //! a frame in a packet   geneve and vxlan behind udp, gre behind IP, stt behind what looks like tcp
 //! to a neighbor         arp, rarp, neighbor, membership; icmp tells that a packet is too big
+//! to who lends addresses dhcp4, dhcp6
 //! to the link's end     pause and pfc are MAC control, room our own; bfd behind udp
 //! ```
 //!
@@ -30,6 +31,8 @@ pub mod arp;
 pub mod bfd;
 pub mod checksum;
 pub mod cut;
+pub mod dhcp4;
+pub mod dhcp6;
 pub mod ecn;
 pub mod ethernet;
 pub mod flow;

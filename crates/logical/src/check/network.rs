@@ -91,11 +91,7 @@ pub fn dhcp(it: &DhcpProfile, report: &mut Report<'_>) {
     if let Some(v4) = &it.v4 {
         report.host("/spec/v4/serverId", v4.server_id.into());
         report.mac("/spec/v4/serverMac", v4.server_mac);
-        let least = Span::from_secs(60);
-        if v4.lease < least {
-            report
-                .say("/spec/v4/lease", format!("{} is too short: write {least} or more", v4.lease));
-        }
+        lease("/spec/v4/lease", v4.lease, report);
         for (i, route) in v4.classless_routes.iter().enumerate() {
             let path = format!("/spec/v4/classlessRoutes/{i}/prefix");
             match route.prefix.address {
@@ -113,6 +109,14 @@ pub fn dhcp(it: &DhcpProfile, report: &mut Report<'_>) {
     }
     if let Some(v6) = &it.v6 {
         report.mac("/spec/v6/serverDuidMac", v6.server_duid_mac);
+        v6.lease.into_iter().for_each(|it| lease("/spec/v6/lease", it, report));
+    }
+}
+
+fn lease(path: &str, lease: Span, report: &mut Report<'_>) {
+    let least = Span::from_secs(60);
+    if lease < least {
+        report.say(path, format!("{lease} is too short: write {least} or more"));
     }
 }
 

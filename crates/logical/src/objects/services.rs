@@ -136,6 +136,13 @@ pub struct Dhcp6 {
     /// How machines get addresses.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mode: Dhcp6Mode,
+    /// How long an address is lent, at least 60s. Absent: for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(any(test, feature = "schema"), schema(value_type = Option<String>, example = "3600s"))]
+    pub lease: Option<Span>,
+    /// Whether machines that ask for it have their addresses by two messages instead of four.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub rapid_commit: bool,
 }
 
 /// What machines are told by DHCP.
