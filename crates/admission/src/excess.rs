@@ -9,6 +9,42 @@ use units::{Bytes, Rate, Span};
 /// Some networks, or ports, with what each has of a sum, the largest first.
 pub type Most<N = NetworkName> = Vec<(N, u64)>;
 
+/// Who has a part of an uplink.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Holder {
+    /// A network.
+    Network(NetworkName),
+    /// What hosts tell each other of frames and of themselves.
+    Control,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(network) => Quoted(network).fmt(f),
+            Self::Control => f.write_str("control"),
+        }
+    }
+}
+
+/// A term that says something of an uplink's rate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RateTerm {
+    /// The least.
+    Min,
+    /// The highest.
+    Max,
+}
+
+impl fmt::Display for RateTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Min => "`min`",
+            Self::Max => "`max`",
+        })
+    }
+}
+
 /// Why a host cannot keep what networks are promised: each sum that is too large.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}", Sentences(.0))]
@@ -20,8 +56,13 @@ impl NotAdmitted {
     pub fn blamed(&self) -> Option<&NetworkName> {
         let most = match self.0.first()? {
             Excess::NoRate { .. } => return None,
-            Excess::Rate { most, .. }
-            | Excess::Burst { most, .. }
+            Excess::Rate { most, .. } => {
+                return most.iter().find_map(|(holder, _)| match holder {
+                    Holder::Network(network) => Some(network),
+                    Holder::Control => None,
+                });
+            }
+            Excess::Burst { most, .. }
             | Excess::Packets { most, .. }
             | Excess::Memory { most, .. } => most,
         };
@@ -32,12 +73,14 @@ impl NotAdmitted {
 /// A sum of promises that is too large.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Excess {
-    /// The uplink's rate is promised, and not known.
+    /// Something is said of the uplink's rate, which is not known.
     NoRate {
+        /// What is said.
+        term: RateTerm,
         /// In bits a second.
         most: Most,
     },
-    /// More of the uplink is promised than it may.
+    /// More of the uplink is promised than it may: beside what control has.
     Rate {
         /// In bits a second.
         sum: u64,
@@ -46,7 +89,7 @@ pub enum Excess {
         /// The uplink's.
         rate: Rate,
         /// In bits a second.
-        most: Most,
+        most: Most<Holder>,
     },
     /// All bursts at once take too long.
     Burst {
@@ -81,26 +124,26 @@ impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = |bits: u64| Rate::from_bits_per_sec(bits).map(Amount::Rate);
         match self {
-            Self::NoRate { most } => {
-                f.write_str("`min` of ")?;
-                list(f, most, |_| None)?;
+            Self::NoRate { term, most } => {
+                write!(f, "{term} of ")?;
+                list(f, quoted(most), |_| None)?;
                 f.write_str(" is of an uplink whose rate is not known: declare `rate` in [uplink]")
             }
             Self::Rate { sum, limit, rate, most } => {
                 let [sum, limit] = [*sum, *limit].map(|it| Percent(it, rate.bits_per_sec()));
                 write!(
                     f,
-                    "`min` of all networks is {sum} of the uplink's {rate}, and may be {limit}; most have "
+                    "`min` of all networks is {sum} of the uplink's {rate}, and may be {limit} beside control; most have "
                 )?;
-                list(f, most, bits)?;
-                f.write_str(": lower one of these")
+                list(f, most.iter().map(|(holder, of)| (holder, *of)), bits)?;
+                f.write_str(": lower a network's")
             }
             Self::Burst { wait, latency, most } => {
                 write!(
                     f,
                     "`burst` of all networks takes the uplink {wait}, and may take {latency} (`latency` of [uplink]); most have "
                 )?;
-                list(f, most, |bytes| Some(Amount::Bytes(Bytes(bytes))))?;
+                list(f, quoted(most), |bytes| Some(Amount::Bytes(Bytes(bytes))))?;
                 f.write_str(": lower one of these, or raise `latency`")
             }
             Self::Packets { thread, limit, most } => {
@@ -109,12 +152,12 @@ impl fmt::Display for Excess {
                     f,
                     "`min_packets` of all networks takes {sum} of a processor, and may take {limit}; most have "
                 )?;
-                list(f, most, |frames| Some(Amount::Frames(frames)))?;
+                list(f, quoted(most), |frames| Some(Amount::Frames(frames)))?;
                 f.write_str(": lower one of these")
             }
             Self::Memory { sum, limit, most } => {
                 write!(f, "`memory` of all networks is {sum}, and there is {limit}; most have ")?;
-                list(f, most, |bytes| Some(Amount::Bytes(Bytes(bytes))))?;
+                list(f, quoted(most), |bytes| Some(Amount::Bytes(Bytes(bytes))))?;
                 f.write_str(": lower one of these")
             }
         }
@@ -161,16 +204,31 @@ impl fmt::Display for Sentences<'_> {
     }
 }
 
-/// Those who have most with what each has.
-pub(crate) fn list<N: fmt::Display>(
-    f: &mut fmt::Formatter<'_>,
+/// A name as it was given.
+struct Quoted<'a, N>(&'a N);
+
+impl<N: fmt::Display> fmt::Display for Quoted<'_, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.0)
+    }
+}
+
+pub(crate) fn quoted<N: fmt::Display>(
     most: &Most<N>,
+) -> impl Iterator<Item = (impl fmt::Display, u64)> {
+    most.iter().map(|(name, of)| (Quoted(name), *of))
+}
+
+/// Those who have most with what each has.
+pub(crate) fn list(
+    f: &mut fmt::Formatter<'_>,
+    most: impl Iterator<Item = (impl fmt::Display, u64)>,
     amount: impl Fn(u64) -> Option<Amount>,
 ) -> fmt::Result {
-    for (number, (name, of)) in most.iter().enumerate() {
+    for (number, (name, of)) in most.enumerate() {
         f.write_str(if number > 0 { ", " } else { "" })?;
-        write!(f, "`{name}`")?;
-        if let Some(amount) = amount(*of) {
+        write!(f, "{name}")?;
+        if let Some(amount) = amount(of) {
             write!(f, " ({amount})")?;
         }
     }

@@ -3,19 +3,19 @@
 use alloc::vec::Vec;
 
 /// How many are named.
-const NAMED: usize = 3;
+pub(crate) const NAMED: usize = 3;
 
 /// Those with the largest amounts, the largest first, and of equal ones by name.
-pub(crate) struct Largest<'a, N>([Option<(u64, &'a N)>; NAMED]);
+pub(crate) struct Largest<N>([Option<(u64, N)>; NAMED]);
 
-impl<N> Default for Largest<'_, N> {
+impl<N: Copy> Default for Largest<N> {
     fn default() -> Self {
         Self([None; NAMED])
     }
 }
 
-impl<'a, N: Clone + Ord> Largest<'a, N> {
-    pub(crate) fn note(&mut self, name: &'a N, amount: u64) {
+impl<N: Copy + Ord> Largest<N> {
+    pub(crate) fn note(&mut self, name: N, amount: u64) {
         let mut next = (amount, name);
         for place in &mut self.0 {
             let Some(known) = place else {
@@ -28,7 +28,8 @@ impl<'a, N: Clone + Ord> Largest<'a, N> {
         }
     }
 
-    pub(crate) fn named(self) -> Vec<(N, u64)> {
-        self.0.into_iter().flatten().map(|(amount, name)| (name.clone(), amount)).collect()
+    /// With what stands for each.
+    pub(crate) fn named<M>(self, of: impl Fn(N) -> M) -> Vec<(M, u64)> {
+        self.0.into_iter().flatten().map(|(amount, name)| (of(name), amount)).collect()
     }
 }

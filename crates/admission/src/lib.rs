@@ -4,11 +4,15 @@
 //! sum with what the [`Host`] has. Either all of them hold together or none is taken on:
 //!
 //! ```text
-//!   Σ min                  ≤ 0.95 · 0.99 · the uplink's rate     each way: terms are the same
+//!   Σ min, and control's   ≤ 0.99 · the uplink's rate            each way: terms are the same
 //!   Σ burst                ≤ rate · latency                      what all at once may wait for
 //!   Σ min_packets · frame  ≤ 0.85 s of the switch's thread, a second
 //!   Σ memory               ≤ memory
 //! ```
+//!
+//! Control, which is what hosts tell each other, has 0.05 of what an uplink is used for (0.0495 of
+//! its rate), as if it were a network with that `min`. A `min` or a `max` of an uplink whose rate
+//! is not declared is not kept by anybody, and is refused.
 //!
 //! Ports are promised parts of what their network is: [`admit_ports`] compares the sum of theirs
 //! with it. Where a network is promised nothing, it is what its ports are, and is compared as
@@ -29,17 +33,19 @@ mod ports;
 mod tests;
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use model::NetworkName;
 use units::{Bytes, Rate, Span};
 
-pub use excess::{Excess, NotAdmitted};
+pub use excess::{Excess, Holder, NotAdmitted, RateTerm};
 use largest::Largest;
-pub use ports::{NotWithin, admit_ports};
+pub use ports::{NotWithin, OfNoRate, admit_ports};
 
-/// The part of an uplink's rate that is scheduled (0.99), and the part of that which may be
-/// promised: the rest is for control traffic and for what a schedule cannot fill.
-const PROMISED: (u128, u128) = (95 * 99, 100 * 100);
+/// The part of an uplink's rate that is scheduled, in hundredths, and the part of that which
+/// networks may be promised. The rest of that is control's.
+const SCHEDULED: u128 = 99;
+const PROMISED: u128 = 95;
 
 /// The part of a processor that frames may be promised, in a second.
 const THREAD: Span = Span::from_millis(850);
@@ -62,6 +68,8 @@ pub struct Claim<'a> {
     pub network: &'a NetworkName,
     /// The least rate of the uplink, each way.
     pub min: Option<Rate>,
+    /// The highest.
+    pub max: Option<Rate>,
     /// How much of that may come at once after a rest.
     pub burst: Bytes,
     /// The least number of frames a second through the switch.
@@ -104,6 +112,7 @@ pub fn admit<'a>(
 #[derive(Default)]
 struct Sums<'a> {
     bits: Sum<'a>,
+    highest: Largest<&'a NetworkName>,
     bursts: Sum<'a>,
     packets: Sum<'a>,
     thread_ns: u128,
@@ -114,7 +123,7 @@ struct Sums<'a> {
 #[derive(Default)]
 struct Sum<'a> {
     total: u128,
-    largest: Largest<'a, NetworkName>,
+    largest: Largest<&'a NetworkName>,
 }
 
 impl<'a> Sum<'a> {
@@ -128,10 +137,13 @@ impl<'a> Sum<'a> {
 
 impl<'a> Sums<'a> {
     fn add(&mut self, claim: &Claim<'a>) {
-        let Claim { network, min, burst, min_packets, frame, memory } = *claim;
+        let Claim { network, min, max, burst, min_packets, frame, memory } = *claim;
         if let Some(min) = min {
             self.bits.add(network, min.bits_per_sec());
             self.bursts.add(network, burst.0);
+        }
+        if let Some(max) = max {
+            self.highest.note(network, max.bits_per_sec());
         }
         self.packets.add(network, min_packets.into());
         self.thread_ns += u128::from(min_packets) * u128::from(frame.as_nanos());
@@ -139,41 +151,58 @@ impl<'a> Sums<'a> {
     }
 
     fn compare(self, host: &Host) -> Result<Promise, NotAdmitted> {
-        let Self { bits, bursts, packets, thread_ns, memory } = self;
+        let Self { bits, highest, bursts, packets, thread_ns, memory } = self;
         let mut excesses = Vec::new();
         let mut wait = Span::ZERO;
         match host.rate {
             Some(rate) => {
-                let limit = u128::from(rate.bits_per_sec()) * PROMISED.0 / PROMISED.1;
+                let scheduled = u128::from(rate.bits_per_sec()) * SCHEDULED;
+                let limit = scheduled * PROMISED / 10_000;
                 if bits.total > limit {
+                    let control = narrow(scheduled / 100 - limit);
                     let [sum, limit] = [bits.total, limit].map(narrow);
-                    excesses.push(Excess::Rate { sum, limit, rate, most: bits.largest.named() });
+                    let most = beside(bits.largest, control);
+                    excesses.push(Excess::Rate { sum, limit, rate, most });
                 }
                 wait = rate.time_for(narrow(bursts.total));
                 if wait > host.latency {
                     let latency = host.latency;
-                    excesses.push(Excess::Burst { wait, latency, most: bursts.largest.named() });
+                    let most = bursts.largest.named(NetworkName::clone);
+                    excesses.push(Excess::Burst { wait, latency, most });
                 }
             }
-            None if bits.total > 0 => {
-                excesses.push(Excess::NoRate { most: bits.largest.named() });
+            None => {
+                let terms = [(RateTerm::Min, bits.largest), (RateTerm::Max, highest)];
+                let terms = terms.map(|(term, of)| (term, of.named(NetworkName::clone)));
+                let said = terms.into_iter().filter(|(_, most)| !most.is_empty());
+                excesses.extend(said.map(|(term, most)| Excess::NoRate { term, most }));
             }
-            None => {}
         }
         let thread = Span::from_nanos(narrow(thread_ns));
         if thread > THREAD {
-            excesses.push(Excess::Packets { thread, limit: THREAD, most: packets.largest.named() });
+            let most = packets.largest.named(NetworkName::clone);
+            excesses.push(Excess::Packets { thread, limit: THREAD, most });
         }
         let held = Bytes(narrow(memory.total));
         if held > host.memory {
             let (sum, limit) = (held, host.memory);
-            excesses.push(Excess::Memory { sum, limit, most: memory.largest.named() });
+            let most = memory.largest.named(NetworkName::clone);
+            excesses.push(Excess::Memory { sum, limit, most });
         }
         if excesses.is_empty() {
             return Ok(Promise { bits_per_sec: narrow(bits.total), wait, thread, memory: held });
         }
         Err(NotAdmitted(excesses))
     }
+}
+
+/// Those who have most of an uplink, if control has so much.
+fn beside(networks: Largest<&NetworkName>, control: u64) -> excess::Most<Holder> {
+    let mut most = networks.named(|network| Holder::Network(network.clone()));
+    most.push((Holder::Control, control));
+    most.sort_by_key(|(_, amount)| Reverse(*amount));
+    most.truncate(largest::NAMED);
+    most
 }
 
 /// A sum as it is told: no host has as much.

@@ -5,7 +5,7 @@ use core::fmt;
 use model::{NetworkName, NetworkShare, PortName};
 use units::Rate;
 
-use crate::excess::{Amount, Most, list};
+use crate::excess::{Amount, Most, list, quoted};
 use crate::largest::Largest;
 use crate::narrow;
 
@@ -42,9 +42,17 @@ impl fmt::Display for NotWithin {
             f,
             "`min` of all ports of network `{network}` is {sum}, and may be {limit}, the network's `{which}`; most have "
         )?;
-        list(f, most, rate)?;
+        list(f, quoted(most), rate)?;
         f.write_str(": lower one of these, or raise the network's")
     }
+}
+
+/// Why a port cannot have a share of an uplink: none is kept there.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`share` of `{port}` is of an uplink whose rate is not known: declare `rate` in [uplink]")]
+pub struct OfNoRate {
+    /// The port.
+    pub port: PortName,
 }
 
 /// Adds up what a network's ports are promised of an uplink, in bits a second: no more than the
@@ -70,7 +78,7 @@ pub fn admit_ports<'a>(
             sum,
             limit,
             is_max: share.min.is_none(),
-            most: largest.named(),
+            most: largest.named(PortName::clone),
         }),
         _ => Ok(sum),
     }

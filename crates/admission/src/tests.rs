@@ -20,6 +20,7 @@ fn claim(network: &NetworkName) -> Claim<'_> {
     Claim {
         network,
         min: None,
+        max: None,
         burst: Bytes(1514),
         min_packets: 0,
         frame: Span::from_micros(3),
@@ -43,9 +44,22 @@ fn networks_are_promised_most_of_the_uplink_and_no_more() {
     assert_eq!(promise.wait, Rate::from_gbit(10).time_for(2 * 1514));
     assert_eq!(
         complaint(&HOST, &of("4405001kbit")),
-        "`min` of all networks is 94.06 % of the uplink's 10gbit, and may be 94.05 %; most have `n0` (5gbit), `n1` \
-         (4405001kbit): lower one of these"
+        "`min` of all networks is 94.06 % of the uplink's 10gbit, and may be 94.05 % beside control; most have `n0` \
+         (5gbit), `n1` (4405001kbit), control (495mbit): lower a network's"
     );
+}
+
+#[test]
+fn control_is_a_holder_like_any_other() {
+    let names: Vec<_> = (0..21).map(name).collect();
+    let refused = |each: &str| {
+        let claims = names.iter().map(|it| Claim { min: each.parse().ok(), ..claim(it) });
+        admit(&HOST, claims).unwrap_err()
+    };
+    let error = refused("450mbit");
+    assert!(error.to_string().contains("control (495mbit), `n0` (450mbit), `n1` (450mbit): "));
+    assert_eq!(error.blamed(), Some(&names[0]), "control cannot have less");
+    assert!(!refused("500mbit").to_string().contains("control ("), "three have more");
 }
 
 #[test]
@@ -83,6 +97,11 @@ fn an_uplink_of_which_nothing_is_known_promises_nothing() {
         complaint(&host, &[Claim { min: "1mbit".parse().ok(), ..claim(&names[0]) }]),
         "`min` of `n0` is of an uplink whose rate is not known: declare `rate` in [uplink]"
     );
+    let max = Claim { max: "1mbit".parse().ok(), ..claim(&names[0]) };
+    let unknown =
+        "`max` of `n0` is of an uplink whose rate is not known: declare `rate` in [uplink]";
+    assert_eq!(complaint(&host, &[max]), unknown);
+    assert!(admit(&HOST, [max]).is_ok());
 }
 
 #[test]

@@ -427,11 +427,19 @@ mod tests {
         assert_eq!(
             complaint(&format!("[uplink]\nvtep = '192.0.2.1'\nrate = '1gbit'\n{networks}")),
             "host.toml:12: `[[network]]`: networks: `min` of all networks is 100.00 % of the uplink's 1gbit, and may be \
-             94.05 %; most have `red` (600mbit), `blue` (400mbit): lower one of these"
+             94.05 % beside control; most have `red` (600mbit), `blue` (400mbit), control (49500kbit): lower a network's"
         );
         // Here nobody's share is at fault.
         let error = complaint(&format!("[uplink]\nvtep = '192.0.2.1'\n{networks}"));
         assert!(error.starts_with("host.toml:1: `[uplink]`: networks: `min` of "), "{error}");
+        let blue = network("blue", 1, "400mbit");
+        let error =
+            complaint(&format!("[uplink]\nvtep = '192.0.2.1'\n{}", blue.replace("min", "max")));
+        assert_eq!(
+            error,
+            "host.toml:1: `[uplink]`: networks: `max` of `blue` is of an uplink whose rate is not known: declare `rate` in \
+             [uplink]"
+        );
     }
 
     #[test]
@@ -458,6 +466,16 @@ mod tests {
             "host.toml:16: `[[port]]`: ports: `min` of all ports of network `blue` is 601mbit, and may be 500mbit, the \
              network's `min`; most have `b` (301mbit), `a` (300mbit): lower one of these, or raise the network's"
         );
+        for term in ["min = '1mbit'", "max = '1mbit'", "weight = 2"] {
+            let text = text("", "1mbit").replace(", rate = '1gbit'", "");
+            let text = text.replace("share = { min = '300mbit' }", "");
+            assert_eq!(
+                complaint(&text.replace("min = '1mbit'", term)),
+                "host.toml:16: `[[port]]`: ports: `share` of `b` is of an uplink whose rate is not known: declare `rate` in \
+                 [uplink]",
+                "{term}"
+            );
+        }
         // Without a minimum of its network's, the link is asked.
         let error = complaint(&text("", "700mbit"));
         assert!(error.starts_with("host.toml:2: `[[network]]`: networks: `min` of "), "{error}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use admission::{Claim, Host, Promise};
+use admission::{Claim, Host, OfNoRate, Promise};
 use datapath::{Directory, Place};
 use model::{
     Generation, InvalidConfig, NetworkName, NetworkShare, NetworkSpec, NetworksStatus, PortName,
@@ -78,7 +78,8 @@ impl FrameCost {
 /// # Errors
 ///
 /// [`InvalidConfig::Promises`] if it has less, [`InvalidConfig::PortPromises`] if ports are
-/// promised more than their network.
+/// promised more than their network; or if either says something of an uplink without a rate, where
+/// nobody would keep it.
 pub fn promise<'a>(
     specs: impl IntoIterator<Item = &'a NetworkSpec>,
     ports: impl IntoIterator<Item = &'a PortSpec>,
@@ -90,13 +91,18 @@ pub fn promise<'a>(
     let frame = capacity.frame.get();
     let mut ports_of: BTreeMap<&NetworkName, Vec<(&PortName, Rate)>> = BTreeMap::new();
     for port in ports {
+        if !port.share.is_default() && capacity.host.rate.is_none() {
+            let error = OfNoRate { port: port.name.clone() };
+            let what = error.to_string();
+            return Err(InvalidConfig::PortPromises { port: error.port, what });
+        }
         if let (Some(network), Some(min)) = (&port.network, port.share.min) {
             ports_of.entry(network).or_default().push((&port.name, min));
         }
     }
     let claims = |spec: &&NetworkSpec| {
-        let NetworkShare { min, min_packets, memory, .. } = spec.share;
-        let own = min.is_some() || min_packets.is_some() || memory.is_some();
+        let NetworkShare { min, max, min_packets, memory, .. } = spec.share;
+        let own = min.or(max).is_some() || min_packets.is_some() || memory.is_some();
         own || ports_of.contains_key(&spec.name)
     };
     let mut all = Vec::new();
@@ -111,6 +117,7 @@ pub fn promise<'a>(
         all.push(Claim {
             network: name,
             min: share.min.or_else(|| Rate::from_bits_per_sec(sum)),
+            max: share.max,
             burst: Bytes(if share.min.is_some() { burst } else { burst * ports.len() as u64 }),
             min_packets: share.min_packets.unwrap_or(0),
             frame,
@@ -230,11 +237,16 @@ impl Networks {
         &'a self,
         ports: impl Iterator<Item = &'a PortSpec> + Clone,
     ) -> Result<(), InvalidConfig> {
-        if ports.clone().all(|port| port.share.min.is_none()) {
+        if ports.clone().all(|port| port.share.is_default()) {
             return Ok(());
         }
         let specs = self.specs.iter().map(|spec| &**spec);
         promise(specs, ports, self.vtep.as_ref(), &self.capacity).map(drop)
+    }
+
+    /// Whether this host's uplink has a rate, of which networks and ports can have a share.
+    pub fn has_rate(&self) -> bool {
+        self.capacity.host.rate.is_some()
     }
 
     /// The directory of all members.

@@ -11,8 +11,8 @@ use std::sync::mpsc::{self, TryRecvError};
 use kernel::clock::{now, timespec};
 use kernel::thread::schedule;
 use model::{
-    AgentStatus, Generation, HostConfig, InvalidConfig, Polling, PortChange, PortName, PortSpec,
-    PortStatus,
+    AgentStatus, Generation, HostConfig, InvalidConfig, Polling, PortChange, PortName, PortShare,
+    PortSpec, PortStatus,
 };
 use overlay::Delta;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -148,6 +148,13 @@ impl Switch {
         }
         // Those whose networks are not there yet come with these.
         kept.retain(|port| networks.check(port).is_ok());
+        // Nor does anything keep what they had of an uplink whose rate is not declared any more.
+        for port in kept.iter_mut().filter(|port| !port.share.is_default() && !networks.has_rate())
+        {
+            let name = &port.name;
+            tracing::error!(port = %name, "a port that was attached through the API has no `share` any more: `rate` of [uplink] is not declared");
+            port.share = PortShare::default();
+        }
         // What they were promised beside one another may be too much beside what the file says.
         while networks.check_ports(config.ports.iter().chain(&kept)).is_err()
             && let Some(last) = kept.iter().rposition(|port| port.share.min.is_some())
@@ -355,15 +362,15 @@ impl Switch {
     /// Checks whether a port may be attached beside those that there are.
     fn admit(&self, spec: &PortSpec) -> Result<(), InvalidConfig> {
         self.networks.check(spec)?;
-        match spec.share.min {
-            Some(_) => self.networks.check_ports(self.host.specs().chain([spec])),
-            None => Ok(()),
+        if spec.share.is_default() {
+            return Ok(());
         }
+        self.networks.check_ports(self.host.specs().chain([spec]))
     }
 
     /// Checks whether a port that is attached may have the share that a change gives it.
     fn admit_change(&self, name: &PortName, change: &PortChange) -> Result<(), ChangeError> {
-        if change.share.is_none_or(|share| share.min.is_none()) {
+        if change.share.is_none_or(|share| share.is_default()) {
             return Ok(());
         }
         let changed = self.host.specs().find(|port| port.name == *name);

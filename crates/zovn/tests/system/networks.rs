@@ -415,8 +415,8 @@ fn what_networks_are_promised_together_is_what_the_uplink_has_or_nothing_changes
     let text = said(world.apply(&format!("{blue}{red}{green}")));
     assert!(
         text.contains(
-            "`min` of all networks is 94.10 % of the uplink's 1gbit, and may be 94.05 %; most have `blue` (500mbit), `red` \
-             (440mbit), `green` (1mbit): lower one of these"
+            "`min` of all networks is 94.10 % of the uplink's 1gbit, and may be 94.05 % beside control; most have `blue` \
+             (500mbit), `red` (440mbit), control (49500kbit): lower a network's"
         ),
         "{text}"
     );
@@ -452,4 +452,11 @@ fn what_networks_are_promised_together_is_what_the_uplink_has_or_nothing_changes
     let world = World::new(UPLINK);
     let text = said(world.apply(&blue));
     assert!(text.contains("`blue`") && text.contains("declare `rate` in [uplink]"), "{text}");
+    // Nor is it kept to a maximum; frames and parts of the thread have nothing to do with it.
+    let max = share("blue", 7, "{ max = '1gbit' }");
+    let text = said(world.apply(&max));
+    let words =
+        "`max` of `blue` is of an uplink whose rate is not known: declare `rate` in [uplink]";
+    assert!(text.contains(words), "{text}");
+    assert!(world.apply(&share("blue", 7, "{ min_packets = 1000, weight = 2 }")).status.success());
 }
