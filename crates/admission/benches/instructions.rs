@@ -25,6 +25,7 @@ fn claims(case: &str, claims: u64) -> u64 {
     let claim = |network| Claim {
         network,
         min: Rate::from_bits_per_sec(2_000_000),
+        max: None,
         burst: Bytes(1514),
         min_packets: 50,
         frame: Span::from_micros(3),

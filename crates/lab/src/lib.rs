@@ -43,6 +43,8 @@ mod site;
 mod spec;
 pub mod vhost;
 
+// Whoever asks a lab's agent.
+pub use api::Client;
 pub use counters::{
     Counters, DeviceCounters, EndpointCounters, HostLink, PortCounters, QueueCounters,
 };

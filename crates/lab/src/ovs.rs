@@ -53,7 +53,7 @@ pub(crate) fn up(site: &Site<'_>) -> Result<(), LabError> {
     switch.apply(&mut bridge)?;
     if site.spec.static_addresses {
         for (endpoint, _) in &site.endpoints {
-            switch.pin(&endpoint.name, endpoint.mac)?;
+            switch.pin(&endpoint.name, 0, endpoint.mac)?;
         }
     }
     Ok(())
@@ -151,9 +151,10 @@ impl OpenVSwitch {
         }
     }
 
-    /// Tells the bridge behind which port an address is, in VLAN 0: untagged.
-    pub(crate) fn pin(&self, port: &str, address: Mac) -> Result<(), LabError> {
-        run(self.ask().args(["fdb/add", SWITCH, port, "0", &address.to_string()])).map(drop)
+    /// Tells the bridge behind which port an address is, in a VLAN; 0 is none.
+    pub(crate) fn pin(&self, port: &str, vlan: u16, address: Mac) -> Result<(), LabError> {
+        let (vlan, address) = (vlan.to_string(), address.to_string());
+        run(self.ask().args(["fdb/add", SWITCH, port, &vlan, &address])).map(drop)
     }
 
     /// Tells tunnels that leave by a bridge who has an address in the network there.

@@ -11,9 +11,11 @@
 //! long the rest took is known frame by frame, before, in and behind every burst.
 
 pub mod adversary;
+pub mod machines;
 mod meeting;
 mod peer;
 mod set;
+mod spent;
 mod tally;
 
 use std::fmt;
@@ -29,6 +31,7 @@ use self::meeting::promises;
 pub use self::peer::Peer;
 use self::peer::{FIRST, FRAME, SECOND};
 pub use self::set::Set;
+pub use self::spent::Spent;
 pub use self::tally::{Moment, Spell};
 use self::tally::{Run, tally};
 use crate::endpoint::{

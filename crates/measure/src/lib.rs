@@ -80,7 +80,7 @@ pub struct Measurement<C, R> {
     /// The version that measured.
     pub zovn: String,
     /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `tunnel`,
-    /// `isolation`, `adversary`, `bfd`, `paths`, `demo`.
+    /// `isolation`, `adversary`, `machines`, `bfd`, `paths`, `demo`.
     pub experiment: String,
     /// Where.
     pub environment: Environment,

@@ -6,7 +6,7 @@ mod pa;
 use clap::{Subcommand, ValueEnum};
 use lab::Cable;
 use measure::isolation::adversary::{self, Adversary};
-use measure::isolation::{self, Meeting, Peer, Set};
+use measure::isolation::{self, Meeting, Peer, Set, machines};
 use measure::throughput::Ports;
 use measure::tunnel::{self, Tunnel};
 use measure::{MeasureError, SwitchKind, bfd, loss, paths, ramp, throughput, vhost};
@@ -195,10 +195,11 @@ struct IsolationArgs {
     #[command(flatten)]
     output: Output,
     /// The switches to compare: bridge, bridge-htb, bridge-bucket, bridge-sender, ovs-meter,
-    /// ovs-htb, zovn-lossy-unshared, zovn-lossy, zovn-unshared, zovn-max, zovn, zovn-granted. At an
+    /// ovs-htb, ovs-dpdk-unshared, ovs-dpdk, zovn-lossy-unshared, zovn-lossy, zovn-unshared, zovn-max, zovn, zovn-granted. At an
     /// uplink zovn is told the link's rate and what each network may send, as its minimum; zovn-max
     /// the second one's maximum as well; the unshared are told nothing. At a downlink the receiver
-    /// of zovn-granted grants what arrives, by the same terms.
+    /// of zovn-granted grants what arrives, by the same terms. Between virtual machines ovs-dpdk
+    /// polices what others than the victim send, and both zovns promise the victim frames.
     #[arg(long = "switch", value_name = "SWITCH", value_delimiter = ',', default_values_t = Peer::ALL)]
     peers: Vec<Peer>,
     /// The parameter sets: what the second network sends and may send.
@@ -255,6 +256,16 @@ struct IsolationArgs {
     /// are one network.
     #[arg(long, default_value_t = 8, requires = "adversaries")]
     tenants: u32,
+    /// Where frames enter and leave: interfaces of containers, or rings of virtual machines
+    /// (vhost-user). Those meet at a switch alone, in frames and not in bits: bytes, packets,
+    /// priority, incast, broadcast and churn are there, and neither --at, --rate nor --promise
+    /// applies.
+    #[arg(long, value_enum, default_value = "container", requires = "adversaries")]
+    ports: IsolationPorts,
+    /// The frames of 64 bytes a second that a victim among virtual machines is promised; it sends
+    /// 0.95 of them.
+    #[arg(long, value_name = "FRAMES", default_value_t = 1_000_000)]
+    min_packets: u32,
     /// About twenty minutes instead of hours: --tb 1s,2s --gap 1500ms --bursts 3 --lead 1s --rounds
     /// 1.
     #[arg(long, conflicts_with_all = ["bursts_last", "gap", "bursts", "lead", "rounds"])]
@@ -295,6 +306,12 @@ struct PathsArgs {
 enum PortsArg {
     Container,
     Memory,
+    VhostUser,
+}
+
+#[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
+enum IsolationPorts {
+    Container,
     VhostUser,
 }
 
@@ -342,7 +359,10 @@ pub fn run(args: Args) -> Outcome {
         }
         Experiment::Isolation(args) => {
             let config = args.config();
-            if args.adversaries.is_empty() {
+            if args.ports == IsolationPorts::VhostUser {
+                let config = args.between_machines(config);
+                args.output.make(|bench| machines::run(bench, config))
+            } else if args.adversaries.is_empty() {
                 args.output.make(|bench| isolation::run(bench, config))
             } else {
                 let config = args.besides(config);
@@ -391,6 +411,21 @@ impl IsolationArgs {
 }
 
 impl IsolationArgs {
+    /// What is measured with adversaries that are virtual machines.
+    fn between_machines(&self, config: isolation::Config) -> machines::Config {
+        let isolation::Config { peers, bursts_last, gap, lead, rounds, .. } = config;
+        machines::Config {
+            peers,
+            adversaries: self.adversaries.clone(),
+            tenants: self.tenants,
+            min_packets: self.min_packets,
+            lead,
+            lasts: bursts_last.first().copied().unwrap_or(Span::ZERO),
+            rest: gap,
+            rounds,
+        }
+    }
+
     /// What is measured with adversaries.
     fn besides(&self, config: isolation::Config) -> adversary::Config {
         let isolation::Config { peers, promises, rate, bursts_last, gap, lead, rounds, .. } =

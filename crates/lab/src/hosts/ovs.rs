@@ -78,7 +78,7 @@ fn start(site: &Site<'_>, ground: &Ground<'_>, host: u32) -> Result<(), LabError
     if site.spec.static_addresses {
         for (endpoint, _) in &site.endpoints {
             let port = if endpoint.host == Some(host) { &endpoint.name } else { TUNNEL };
-            switch.pin(port, endpoint.mac)?;
+            switch.pin(port, 0, endpoint.mac)?;
         }
         switch.tell_neighbour(UNDERLAY, vtep(1 - host), Mac::local(FIRST_MAC + 1 - host))?;
     }

@@ -22,6 +22,7 @@ mod zovn;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use model::NetworkName;
 use units::Mac;
 
 use crate::endpoint::make_switch_namespace;
@@ -63,6 +64,19 @@ pub struct Port {
     pub mac: Mac,
     /// Its vhost-user socket, on which the front-end listens.
     pub socket: PathBuf,
+    /// The virtual network that it is in; all ports without one are in one.
+    pub network: Option<NetworkName>,
+}
+
+/// The networks of ports, each once, in the order in which they come.
+fn networks(ports: &[Port]) -> Vec<&NetworkName> {
+    let mut networks = Vec::new();
+    for network in ports.iter().filter_map(|port| port.network.as_ref()) {
+        if !networks.contains(&network) {
+            networks.push(network);
+        }
+    }
+    networks
 }
 
 impl<'a> Rig<'a> {
@@ -107,7 +121,12 @@ impl<'a> Rig<'a> {
     pub fn ports(&self, count: u32) -> Vec<Port> {
         let port = |number: u32| {
             let name = format!("p{number}");
-            Port { socket: self.ground.directory.join(&name), name, mac: Mac::local(number + 1) }
+            Port {
+                socket: self.ground.directory.join(&name),
+                name,
+                mac: Mac::local(number + 1),
+                network: None,
+            }
         };
         (0..count).map(port).collect()
     }

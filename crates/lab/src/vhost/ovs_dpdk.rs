@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Serialize;
+use units::Rate;
 
-use super::{Port, Rig};
+use super::{Port, Rig, networks};
 use crate::bridge::SWITCH;
 use crate::ovs::{OpenVSwitch, sum};
 use crate::program::{find, run};
@@ -27,6 +28,9 @@ const MEMORY_MIB: u32 = 128;
 
 /// And for each port 22,560 buffers of 3 KiB, rounded up.
 const PORT_MIB: u32 = 80;
+
+/// The least that may come at once, in thousands of bits: ten long frames.
+const LEAST_BURST: u64 = 120;
 
 /// Open vSwitch with DPDK, as long as its rig is up.
 #[derive(Debug)]
@@ -79,7 +83,8 @@ impl OvsDpdk {
     pub const LONGEST: u32 = 65_368;
 
     /// Starts it with a PMD thread that polls these ports, and tells it where each address is. With
-    /// `offload` it takes large segments from one machine to another as they are.
+    /// `offload` it takes large segments from one machine to another as they are. Each network of
+    /// theirs is a VLAN, at whose ports frames are untagged.
     ///
     /// # Errors
     ///
@@ -102,18 +107,43 @@ impl OvsDpdk {
         let switch = OpenVSwitch::start(&rig.ground, DAEMON.into(), &settings)?;
         let mut bridge = switch.configure();
         bridge.args(["add-br", SWITCH, "--", "set", "bridge", SWITCH, "datapath_type=netdev"]);
+        let networks = networks(ports);
+        let vlan = |port: &Port| {
+            let place = networks.iter().position(|network| port.network.as_ref() == Some(*network));
+            place.map_or(0, |place| place as u16 + 1)
+        };
         for (number, port) in (1..).zip(ports) {
             let name = &port.name;
-            bridge.args(["--", "add-port", SWITCH, name, "--", "set", "interface", name]);
+            bridge.args(["--", "add-port", SWITCH, name]);
+            if let vlan @ 1.. = vlan(port) {
+                bridge.arg(format!("tag={vlan}"));
+            }
+            bridge.args(["--", "set", "interface", name]);
             bridge.arg(format!("ofport_request={number}"));
             bridge.arg("type=dpdkvhostuserclient");
             bridge.arg(format!("options:vhost-server-path={}", port.socket.display()));
         }
         switch.apply(&mut bridge)?;
         for port in ports {
-            switch.pin(&port.name, port.mac)?;
+            switch.pin(&port.name, vlan(port), port.mac)?;
         }
         Ok(Self { switch, ports: ports.iter().map(|port| port.name.clone()).collect() })
+    }
+
+    /// Takes no more than this of what comes in by a port, of packets without their Ethernet header;
+    /// it drops the rest. After a rest a millisecond's worth may come at once.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Program`] if it does not answer.
+    pub fn police(&self, port: &Port, rate: Rate) -> Result<(), LabError> {
+        // In thousands of bits.
+        let rate = (rate.bits_per_sec() / 1000).max(1);
+        let burst = (rate / 1000).max(LEAST_BURST);
+        let mut change = self.switch.configure();
+        change.args(["set", "interface", &port.name]);
+        change.arg(format!("ingress_policing_rate={rate}"));
+        self.switch.apply(change.arg(format!("ingress_policing_burst={burst}")))
     }
 
     /// Whether it can be brought up on this machine.

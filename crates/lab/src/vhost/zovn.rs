@@ -1,12 +1,14 @@
 //! zovn as a switch of virtual machines: a whole agent, whose thread never sleeps, on one core.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use api::Client;
 use model::{
-    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, Polling, PortName, PortSpec,
-    PortState, SocketMode,
+    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, Member, NetworkName, NetworkShare,
+    NetworkSpec, Polling, PortName, PortSpec, PortState, SocketMode, Uplink,
 };
 
-use super::{Port, Rig};
+use super::{Port, Rig, networks};
 use crate::{LabError, agent};
 
 /// An agent, as long as its rig is up.
@@ -37,6 +39,24 @@ impl Zovn {
         Ok(self.status()?.ports.iter().all(|port| port.state == PortState::Up))
     }
 
+    /// Gives a network of its ports these terms.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Agent`] if it does not take them.
+    pub fn share(&self, network: &NetworkName, share: NetworkShare) -> Result<(), LabError> {
+        let known = self.client.networks()?.networks;
+        if let Some(spec) = known.into_iter().find(|spec| spec.name == *network) {
+            self.client.set_network(&NetworkSpec { share, ..spec })?;
+        }
+        Ok(())
+    }
+
+    /// Who asks it.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// What it says of itself, its ports in the order of their names.
     ///
     /// # Errors
@@ -59,7 +79,8 @@ fn host_config(socket: String, ports: &[Port], is_lossless: bool) -> HostConfig 
     if !is_lossless {
         agent::promise_nothing(&mut agent, &mut ingress, Limits::egress().frames);
     }
-    let port = |port: &Port| {
+    let networks = networks(ports);
+    let spec = |(number, port): (u32, &Port)| {
         let attach = Attachment::VhostUser {
             socket: port.socket.display().to_string(),
             mode: SocketMode::Connect,
@@ -67,10 +88,30 @@ fn host_config(socket: String, ports: &[Port], is_lossless: bool) -> HostConfig 
             queues: 1,
             mtu: None,
         };
-        PortSpec { ingress, ..PortSpec::new(PortName(port.name.clone()), attach) }
+        let network = port.network.clone();
+        let label = network.is_some().then_some(number);
+        PortSpec { ingress, network, label, ..PortSpec::new(PortName(port.name.clone()), attach) }
     };
-    HostConfig { agent, ports: ports.iter().map(port).collect(), ..HostConfig::default() }
+    let network = |(vni, name): (u32, &&NetworkName)| {
+        let its = (1..).zip(ports).filter(|(_, port)| port.network.as_ref() == Some(*name));
+        let member = |(label, port): (u32, &Port)| Member {
+            mac: port.mac,
+            addresses: Vec::new(),
+            vtep: VTEP.into(),
+            label,
+        };
+        NetworkSpec::new((*name).clone(), vni, its.map(member).collect())
+    };
+    HostConfig {
+        agent,
+        uplink: (!networks.is_empty()).then(|| Uplink::new(VTEP)),
+        networks: (1..).zip(&networks).map(network).collect(),
+        ports: (1..).zip(ports).map(spec).collect(),
+    }
 }
+
+/// A host with networks has an address among others; this one knows no others.
+const VTEP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 #[cfg(test)]
 mod tests {
@@ -79,10 +120,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn ports_of_a_network_are_machines_of_it() {
+        let port = |number: u32, network: &str| Port {
+            name: format!("p{number}"),
+            mac: Mac::local(number),
+            socket: format!("/run/p{number}").into(),
+            network: Some(NetworkName(network.into())),
+        };
+        let ports = [port(1, "blue"), port(2, "red"), port(3, "blue")];
+        let config = host_config("/run/a.sock".into(), &ports, true);
+        config.check().unwrap();
+        let members: Vec<_> = config.networks.iter().map(|it| it.members.len()).collect();
+        assert_eq!(members, [2, 1]);
+    }
+
+    #[test]
     fn its_declaration_can_stand_and_only_promises_differ() {
         let port = |number| {
             let [name, socket] = ["p", "/run/p"].map(|begin| format!("{begin}{number}"));
-            Port { name, mac: Mac::local(number), socket: socket.into() }
+            Port { name, mac: Mac::local(number), socket: socket.into(), network: None }
         };
         let [lossless, lossy] = [true, false]
             .map(|lossless| host_config("/run/a.sock".into(), &[port(1), port(2)], lossless));

@@ -26,8 +26,10 @@ use traffic::{Samples, TimesUs};
 use units::{Rate, Span};
 
 use self::cast::{GUARANTEE, Part, Scene, VICTIM, WITNESS};
+pub(super) use self::cast::{EXPEDITED, HIGHEST, network_name};
 pub use self::churn::Changes;
 pub use self::kind::Adversary;
+pub(super) use self::kind::Parties;
 use self::kind::Takes;
 use super::meeting::{Meeting, promises};
 use super::peer::{FRAME, Peer, Terms};
@@ -282,8 +284,9 @@ fn one_run(
     let begun = monotonic_ns();
     others.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
     let changes = (adversary == Adversary::Churn).then(|| {
-        let link = (peer.terms() != Terms::None).then_some(link);
-        Changes::make(bench, &lab, lasts.into(), tenants, link)
+        let agent = lab.agent_of(0)?;
+        let terms = |share| churn::terms(share, (peer.terms() != Terms::None).then_some(link));
+        Changes::make(bench.stop, &agent, lasts.into(), tenants, terms)
     });
     let changes = changes.transpose()?;
 

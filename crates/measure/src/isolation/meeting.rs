@@ -53,8 +53,9 @@ impl Meeting {
 
     /// Whether this switch can be between two networks that meet here.
     pub fn has(self, peer: Peer) -> bool {
-        let is_zovn = matches!(peer.switch(), SwitchKind::ZovnLossy | SwitchKind::Zovn);
+        let is_zovn = peer.is_zovn();
         match self {
+            _ if peer.switch() == SwitchKind::OvsDpdk => false,
             // Both send in one network there, which has no terms.
             Self::Port => !is_zovn || matches!(peer, Peer::ZovnLossy | Peer::Zovn),
             Self::Uplink => is_zovn && !peer.grants() || matches!(peer, Peer::Bridge),

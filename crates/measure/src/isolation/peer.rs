@@ -28,6 +28,10 @@ pub enum Peer {
     OvsMeter,
     /// Open vSwitch's userspace datapath, with HTB at the port.
     OvsHtb,
+    /// Open vSwitch with DPDK, between virtual machines only.
+    OvsDpdkUnshared,
+    /// The same, which polices what others than the first network send.
+    OvsDpdk,
     /// zovn with every class lossy, so that nobody is told to wait, and without terms.
     ZovnLossyUnshared,
     /// The same with terms.
@@ -68,13 +72,15 @@ const BURST: u32 = 2 * 1518;
 
 impl Peer {
     /// All there are, in the order in which tables show them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Bridge,
         Self::BridgeHtb,
         Self::BridgeBucket,
         Self::BridgeSender,
         Self::OvsMeter,
         Self::OvsHtb,
+        Self::OvsDpdkUnshared,
+        Self::OvsDpdk,
         Self::ZovnLossyUnshared,
         Self::ZovnLossy,
         Self::ZovnUnshared,
@@ -91,6 +97,8 @@ impl Peer {
             Self::BridgeSender => "bridge-sender",
             Self::OvsMeter => "ovs-meter",
             Self::OvsHtb => "ovs-htb",
+            Self::OvsDpdkUnshared => "ovs-dpdk-unshared",
+            Self::OvsDpdk => "ovs-dpdk",
             Self::ZovnLossyUnshared => "zovn-lossy-unshared",
             Self::ZovnLossy => "zovn-lossy",
             Self::ZovnUnshared => "zovn-unshared",
@@ -107,9 +115,28 @@ impl Peer {
                 SwitchKind::Bridge
             }
             Self::OvsMeter | Self::OvsHtb => SwitchKind::Ovs,
+            Self::OvsDpdkUnshared | Self::OvsDpdk => SwitchKind::OvsDpdk,
             Self::ZovnLossyUnshared | Self::ZovnLossy => SwitchKind::ZovnLossy,
             Self::ZovnUnshared | Self::ZovnMax | Self::Zovn | Self::ZovnGranted => SwitchKind::Zovn,
         }
+    }
+
+    /// Whether it is zovn, whatever that is told.
+    pub(super) const fn is_zovn(self) -> bool {
+        matches!(self.switch(), SwitchKind::ZovnLossy | SwitchKind::Zovn)
+    }
+
+    /// Whether virtual machines can be plugged into it, and it is told of nothing but them.
+    pub(super) const fn has_rings(self) -> bool {
+        matches!(
+            self,
+            Self::OvsDpdkUnshared
+                | Self::OvsDpdk
+                | Self::ZovnLossyUnshared
+                | Self::ZovnLossy
+                | Self::ZovnUnshared
+                | Self::Zovn
+        )
     }
 
     /// What it is told at an uplink.
@@ -138,6 +165,8 @@ impl Peer {
         let [first, second] = [Set::BETA1, set.beta2_limit()].map(|share| Set::of(share, rate));
         match self {
             Self::Bridge
+            | Self::OvsDpdkUnshared
+            | Self::OvsDpdk
             | Self::ZovnLossyUnshared
             | Self::ZovnLossy
             | Self::ZovnUnshared

@@ -4,6 +4,7 @@ mod adversary;
 mod bfd;
 mod isolation;
 mod loss;
+mod machines;
 mod pa;
 mod paths;
 mod ramp;

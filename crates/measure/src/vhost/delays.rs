@@ -24,6 +24,19 @@ impl Delays {
         self.count += 1;
     }
 
+    /// Books what others have booked.
+    pub fn add(&mut self, others: &Self) {
+        self.counts.iter_mut().zip(&others.counts).for_each(|(count, other)| *count += other);
+        self.count += others.count;
+    }
+
+    /// The mean, to a part of itself; `None` if there are none.
+    pub fn mean(&self) -> Option<f64> {
+        let sum = self.counts.iter().enumerate();
+        let sum: f64 = sum.map(|(place, count)| longest(place) as f64 * *count as f64).sum();
+        (self.count > 0).then(|| sum / self.count as f64)
+    }
+
     /// The delay that a share of them does not exceed; `None` if there are none.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let mut left = (share * self.count as f64).ceil().max(1.0) as u64;
@@ -78,6 +91,10 @@ mod tests {
         (1..=1000).for_each(|ticks| delays.book(ticks));
         let told = [0.001, 0.01, 0.5, 0.999, 1.0].map(|share| delays.quantile(share).unwrap());
         assert_eq!(told[..2], [1, 10]);
+        let mut twice = delays.clone();
+        twice.add(&delays);
+        assert_eq!(twice.quantile(0.5), delays.quantile(0.5));
+        assert!((500.0..516.0).contains(&twice.mean().unwrap()), "{:?}", twice.mean());
         for (told, exact) in told[2..].iter().zip([500, 999, 1000]) {
             assert!((exact..=exact + exact / PARTS).contains(told), "{told} for {exact}");
         }

@@ -16,13 +16,13 @@ pub mod clock;
 pub mod delays;
 mod disturber;
 pub mod ends;
-mod foremost;
+pub(crate) mod foremost;
 pub mod frames;
 mod report;
 pub mod round_trip;
 mod rounds;
 pub mod sink;
-mod switch;
+pub(crate) mod switch;
 
 use std::time::Duration;
 
@@ -119,7 +119,7 @@ fn carry(
 }
 
 /// Waits for the switch to connect to its front-ends.
-fn meet(
+pub(crate) fn meet(
     bench: &Bench<'_>,
     kind: SwitchKind,
     config: &NicConfig,
@@ -253,7 +253,7 @@ fn doing(case: &Case, config: &Config) -> String {
 
 /// The first cores that we may use: the switch's and that of the [`Ends`], who keep off the
 /// switch's. Where there is one only, both have it.
-fn cores() -> [usize; 2] {
+pub(crate) fn cores() -> [usize; 2] {
     let allowed = sched_getaffinity(None).ok();
     let allowed =
         allowed.iter().flat_map(|cores| (0..CpuSet::MAX_CPU).filter(|core| cores.is_set(*core)));
@@ -281,6 +281,7 @@ mod tests {
             name: format!("p{number}"),
             mac: Mac::local(number + 1),
             socket: "".into(),
+            network: None,
         };
         let ports: Vec<_> = (0..3).map(port).collect();
         let mut seen = std::collections::BTreeSet::new();

@@ -34,10 +34,10 @@ pub const WITNESS: &str = "witness";
 const CONGESTION: &str = "cubic";
 
 /// Expedited forwarding (RFC 3246).
-const EXPEDITED: u8 = 46;
+pub const EXPEDITED: u8 = 46;
 
 /// The highest class, and the two that [`Adversary::Streams`] has.
-const HIGHEST: Class = Class::new(7).unwrap();
+pub const HIGHEST: Class = Class::new(7).unwrap();
 const PAIR: [Class; 2] = [Class::new(0).unwrap(), Class::new(5).unwrap()];
 
 /// The Ethernet address that both ports of [`Adversary::Addresses`] claim: no endpoint has it.

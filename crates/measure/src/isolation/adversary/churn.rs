@@ -1,17 +1,18 @@
 //! Networks that come, go and change what they may have, through the API of the host that all send
 //! from.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lab::{Lab, LabError};
+use lab::{Client, LabError};
 use model::{Member, NetworkName, NetworkShare, NetworkSpec, VtepList};
 use serde::{Deserialize, Serialize};
 use units::{Mac, Rate};
 
 use super::cast::network_name;
 use crate::isolation::set::Set;
-use crate::{Bench, MeasureError};
+use crate::MeasureError;
 
 /// The time from one change to the next.
 const EVERY: Duration = Duration::from_millis(20);
@@ -73,23 +74,22 @@ fn step(number: u64, others: u32) -> Step {
 
 impl Changes {
     /// Adds those of another round.
-    pub(super) fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.made += other.made;
         self.refused += other.refused;
         self.why = self.why.take().or(other.why);
         self.longest_ms = self.longest_ms.max(other.longest_ms);
     }
 
-    /// Has networks of a lab change for so long, beside so many that send by a link of this rate.
-    /// Where a host is not told its link's rate, they have weights instead of minima.
-    pub(super) fn make(
-        bench: &Bench<'_>,
-        lab: &Lab,
+    /// Has networks of a host change for so long, beside so many that send. Each has the terms for a
+    /// share of what all have in common.
+    pub fn make(
+        stop: &AtomicBool,
+        agent: &Client,
         lasts: Duration,
         others: u32,
-        link: Option<Rate>,
+        terms: impl Fn(f64) -> NetworkShare,
     ) -> Result<Self, MeasureError> {
-        let agent = lab.agent_of(0)?;
         let known = agent.networks().map_err(LabError::from)?;
         let Some(vtep) = known.vtep else {
             return Err(MeasureError::Config("networks change on hosts with tunnels only".into()));
@@ -101,18 +101,20 @@ impl Changes {
             if due >= lasts {
                 break;
             }
-            bench.go_on()?;
+            if stop.load(Ordering::Relaxed) {
+                return Err(MeasureError::Interrupted);
+            }
             sleep(due.saturating_sub(begin.elapsed()));
             let asked = Instant::now();
             let answer = match step(number.into(), others) {
-                Step::Comes(share) => agent.set_network(&coming(&vtep, terms(share, link))),
+                Step::Comes(share) => agent.set_network(&coming(&vtep, terms(share))),
                 Step::Goes => agent.remove_network(&coming_name()),
                 Step::Other { network, share } => {
                     let name = NetworkName(network_name(network));
                     let Some(spec) = known.networks.iter().find(|spec| spec.name == name) else {
                         continue;
                     };
-                    agent.set_network(&NetworkSpec { share: terms(share, link), ..spec.clone() })
+                    agent.set_network(&NetworkSpec { share: terms(share), ..spec.clone() })
                 }
             };
             changes.longest_ms = changes.longest_ms.max(asked.elapsed().as_secs_f64() * 1e3);
@@ -129,7 +131,7 @@ impl Changes {
 }
 
 /// A share of the link as a minimum, or as a weight where its rate is not known.
-fn terms(share: f64, link: Option<Rate>) -> NetworkShare {
+pub(super) fn terms(share: f64, link: Option<Rate>) -> NetworkShare {
     let weight = link.is_none().then_some((share * 1000.0) as u16);
     NetworkShare { min: link.map(|link| Set::of(share, link)), weight, ..NetworkShare::default() }
 }

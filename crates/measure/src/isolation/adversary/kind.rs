@@ -142,6 +142,19 @@ impl Adversary {
         }
     }
 
+    /// Whether it is one between virtual machines as well: what does not ask for sockets.
+    pub const fn has_rings(self) -> bool {
+        matches!(
+            self,
+            Self::Bytes
+                | Self::Packets
+                | Self::Priority
+                | Self::Incast
+                | Self::Broadcast
+                | Self::Churn
+        )
+    }
+
     /// Whether a switch can stand between it and the victim there: one that tells networks apart
     /// by what it is told of them at ports is told nothing of these.
     pub fn stands(self, at: Meeting, peer: Peer) -> bool {
