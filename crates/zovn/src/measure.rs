@@ -5,7 +5,7 @@ mod pa;
 
 use clap::{Subcommand, ValueEnum};
 use lab::Cable;
-use measure::isolation::adversary::{self, Adversary};
+use measure::isolation::adversary::{self, Adversary, Sends};
 use measure::isolation::{self, Meeting, Peer, Set, machines};
 use measure::throughput::Ports;
 use measure::tunnel::{self, Tunnel};
@@ -256,6 +256,10 @@ struct IsolationArgs {
     /// are one network.
     #[arg(long, default_value_t = 8, requires = "adversaries")]
     tenants: u32,
+    /// What the victim sends: cbr (0.95 of its minimum, evenly), request (1 kB, 500 times a second,
+    /// each answered before the next), tcp (a stream). Virtual machines send cbr.
+    #[arg(long, default_value = "cbr", requires = "adversaries")]
+    victim: Sends,
     /// Where frames enter and leave: interfaces of containers, or rings of virtual machines
     /// (vhost-user). Those meet at a switch alone, in frames and not in bits: bytes, packets,
     /// priority, incast, broadcast and churn are there, and neither --at, --rate nor --promise
@@ -433,6 +437,7 @@ impl IsolationArgs {
         adversary::Config {
             peers,
             adversaries: self.adversaries.clone(),
+            victim: self.victim,
             at: self.at.clone(),
             promises,
             tenants: self.tenants,

@@ -10,6 +10,7 @@
 //!          ◀──"ready"──  ◀──{"report":{…}}──  or  {"failed":"why"}
 //! ```
 
+mod ask;
 mod background;
 mod control;
 mod error;
@@ -27,6 +28,7 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
+pub use ask::{Answer, Answered, Ask, Asked};
 pub use background::{Background, BackgroundReport};
 pub use control::{Event, Order};
 pub use error::EndpointError;
@@ -35,7 +37,7 @@ pub use query::{Aggregator, AggregatorReport, Worker, WorkerReport};
 pub use raw::{RawSend, Target};
 pub use repairs::Repairs;
 pub use sockets::{Sockets, SocketsRead};
-pub use stream::{TcpReceive, TcpReceived, TcpSend, TcpSent};
+pub use stream::{TcpReceive, TcpReceived, TcpSend, TcpSent, TcpWatch, TcpWatched};
 pub(crate) use timed::monotonic_ns;
 pub use timed::{
     SMALLEST_TIMED_FRAME, Skipped, TimedReceive, TimedReceived, TimedSend, TimedSent, Timetable,
@@ -60,6 +62,10 @@ pub enum Role {
     TimedSend(TimedSend),
     /// Tells how long each was on its way.
     TimedReceive(TimedReceive),
+    /// Asks when it is time to, and waits for each answer.
+    Ask(Ask),
+    /// Answers.
+    Answer(Answer),
     /// Answers queries.
     PaWorker(Worker),
     /// Asks queries and times them.
@@ -68,6 +74,8 @@ pub enum Role {
     TcpSend(TcpSend),
     /// Takes TCP streams.
     TcpReceive(TcpReceive),
+    /// Takes one, and tells when how much of it came.
+    TcpWatch(TcpWatch),
     /// Sends flows of random sizes to random peers, and takes theirs.
     Background(Background),
 }
@@ -99,10 +107,13 @@ fn play(role: Role, control: &Control) -> Result<serde_json::Value, EndpointErro
         Role::UdpReceive(role) => report(udp::receive(&role, control)?),
         Role::TimedSend(role) => report(timed::send(&role, control)?),
         Role::TimedReceive(role) => report(timed::receive(&role, control)?),
+        Role::Ask(role) => report(ask::ask(&role, control)?),
+        Role::Answer(role) => report(ask::answer(&role, control)?),
         Role::PaWorker(role) => report(query::work(&role, control)?),
         Role::PaAggregator(role) => report(query::aggregate(&role, control)?),
         Role::TcpSend(role) => report(stream::send(&role, control)?),
         Role::TcpReceive(role) => report(stream::receive(&role, control)?),
+        Role::TcpWatch(role) => report(stream::watch(&role, control)?),
         Role::Background(role) => report(background::run(&role, control)?),
     }
 }

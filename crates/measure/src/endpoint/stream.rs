@@ -11,6 +11,7 @@ use super::control::{Control, Event};
 use super::error::{Doing, EndpointError};
 use super::query::{ZEROES, connect, listen};
 use super::repairs::{self, Repairs};
+use super::timed::monotonic_ns;
 
 /// How long a blocked call may hide the clock and the parent.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -51,6 +52,52 @@ pub struct TcpReceived {
     pub bytes: u64,
     /// From the first byte to the last, in nanoseconds: the longest of the streams.
     pub elapsed_ns: u64,
+}
+
+/// Takes one stream, and tells when how much of it came.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TcpWatch {
+    /// The port to listen on.
+    pub port: u16,
+    /// TCP's congestion control, for what the receiver answers.
+    pub congestion: String,
+}
+
+/// When how much of a stream came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TcpWatched {
+    /// When its first bytes came, in nanoseconds of CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    /// Bytes in each [part](Self::PART_NS) from then on.
+    pub parts: Vec<u64>,
+}
+
+impl TcpWatched {
+    /// A part of the time, in nanoseconds.
+    pub const PART_NS: u64 = 10_000_000;
+
+    fn count(&mut self, bytes: usize, now_ns: u64) {
+        let place = (now_ns.saturating_sub(self.begin_ns) / Self::PART_NS) as usize;
+        if self.parts.len() <= place {
+            self.parts.resize(place + 1, 0);
+        }
+        self.parts[place] += bytes as u64;
+    }
+}
+
+/// Takes one stream to its end.
+pub fn watch(role: &TcpWatch, control: &Control) -> Result<TcpWatched, EndpointError> {
+    let listener = listen(role.port, &role.congestion)?;
+    control.say(&Event::Ready);
+    let (mut stream, _) = listener.accept().doing("accept a stream")?;
+    let mut buffer = vec![0; 1 << 18];
+    let mut count = stream.read(&mut buffer).doing("read a stream")?;
+    let mut watched = TcpWatched { begin_ns: monotonic_ns(), parts: Vec::new() };
+    while count > 0 {
+        watched.count(count, monotonic_ns());
+        count = stream.read(&mut buffer).doing("read a stream")?;
+    }
+    Ok(watched)
 }
 
 /// Sends until the time is over, then closes.

@@ -28,14 +28,14 @@ pub const SMALLEST_TIMED_FRAME: u32 = FRAME_HEADERS + size_of::<Header>() as u32
 
 /// How many frames late a sender may be and still send them all, one behind the other. Those that
 /// are due longer are left out.
-const CATCH_UP: u64 = 8;
+pub(super) const CATCH_UP: u64 = 8;
 
 /// What a receiver's socket may hold, in bytes: a receiver that does not run for a while is not to
 /// look like a switch that loses.
 const RECEIVE_ROOM: usize = 16 << 20;
 
 /// A receiver runs before the senders.
-const RECEIVER_NICE: i32 = -5;
+pub(super) const RECEIVER_NICE: i32 = -5;
 
 /// No sender numbers its frames as far as this: what claims to be one is not ours.
 const MOST_FRAMES: u64 = 1 << 26;
@@ -49,9 +49,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What a payload begins with.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Header {
-    frame: frame::Header,
-    sent_ns: U64,
+pub(super) struct Header {
+    pub frame: frame::Header,
+    pub sent_ns: U64,
 }
 
 /// When a sender's frames are due: evenly spaced in bursts of one length.
@@ -200,7 +200,7 @@ pub fn send(role: &TimedSend, control: &Control) -> Result<TimedSent, EndpointEr
 }
 
 impl TimedSent {
-    fn skip(&mut self, number: u64, waited: bool) {
+    pub(super) fn skip(&mut self, number: u64, waited: bool) {
         match self.skipped.last_mut() {
             Some(last) if last.first + last.count == number && last.waited == waited => {
                 last.count += 1;
@@ -268,7 +268,7 @@ impl TimedReceived {
         self.busy = self.busy.max(busy);
     }
 
-    fn count(&mut self, payload: &[u8], now_ns: u64) {
+    pub(super) fn count(&mut self, payload: &[u8], now_ns: u64) {
         let Ok((Header { frame, sent_ns }, _)) = Header::ref_from_prefix(payload) else { return };
         let number = frame.number.get();
         let Some(delays) = self.delays_ns.get_mut(frame.sender.get() as usize) else { return };
@@ -289,17 +289,17 @@ impl TimedReceived {
 }
 
 /// What this thread takes of a processor.
-struct Use {
+pub(super) struct Use {
     begin: Instant,
     cpu: Duration,
 }
 
 impl Use {
-    fn begin() -> Self {
+    pub fn begin() -> Self {
         Self { begin: Instant::now(), cpu: time(ClockId::ThreadCPUTime) }
     }
 
-    fn share(&self) -> f64 {
+    pub fn share(&self) -> f64 {
         let used = time(ClockId::ThreadCPUTime).saturating_sub(self.cpu);
         used.as_secs_f64() / self.begin.elapsed().as_secs_f64().max(1e-9)
     }

@@ -13,6 +13,7 @@
 mod cast;
 mod churn;
 mod kind;
+mod victim;
 
 use std::fmt;
 use std::thread;
@@ -25,23 +26,23 @@ use serde::{Deserialize, Serialize};
 use traffic::{Samples, TimesUs};
 use units::{Rate, Span};
 
-use self::cast::{GUARANTEE, Part, Scene, VICTIM, WITNESS};
+use self::cast::{Part, Scene, VICTIM};
 pub(super) use self::cast::{EXPEDITED, HIGHEST, network_name};
 pub use self::churn::Changes;
 pub use self::kind::Adversary;
 pub(super) use self::kind::Parties;
 use self::kind::Takes;
+pub use self::victim::Sends;
+use self::victim::{Outcome, Pair};
 use super::meeting::{Meeting, promises};
-use super::peer::{FRAME, Peer, Terms};
-use super::tally::{Siege, WINDOW, besieged};
+use super::peer::{Peer, Terms};
+use super::spent::{Sample, Spent};
+use super::tally::WINDOW;
 use super::{PATIENCE, PORT};
-use crate::endpoint::{
-    Order, Role, TcpReceived, TimedReceive, TimedReceived, TimedSend, TimedSent, Timetable,
-    UdpReceived, monotonic_ns,
-};
+use crate::endpoint::{Order, Role, TcpReceived, UdpReceived, monotonic_ns};
 use crate::fleet::{Program, finish_all, start_all};
 use crate::losses::{Losses, both_hold, settled};
-use crate::site::{address, raise};
+use crate::site::raise;
 use crate::{Bench, Environment, MeasureError, Measurement};
 
 /// What the victim sends, of its minimum.
@@ -57,6 +58,8 @@ pub struct Config {
     pub peers: Vec<Peer>,
     /// What other networks do.
     pub adversaries: Vec<Adversary>,
+    /// What the victim sends.
+    pub victim: Sends,
     /// Where they meet the victim; each where it does most harm if empty.
     pub at: Vec<Meeting>,
     /// What the fabric between hosts promises; what suits each switch if empty.
@@ -80,6 +83,8 @@ pub struct Config {
 pub struct Victim {
     /// The switch.
     pub peer: Peer,
+    /// What the victim sent.
+    pub victim: Sends,
     /// What other networks did.
     pub adversary: Adversary,
     /// Where they met.
@@ -92,8 +97,12 @@ pub struct Victim {
     pub lost: u64,
     /// The least share of the victim's frames of 50 ms that came within 50 ms, beside the others.
     pub least_goodput: f64,
-    /// The share of all its frames beside the others that did.
+    /// The share of all its frames beside the others that did. Of a stream both are the share that it
+    /// had of its guarantee.
     pub goodput: f64,
+    /// When a stream had 0.95 of its guarantee again, in milliseconds after the others began: the
+    /// longest of the rounds; none if it was not again.
+    pub regained_ms: Option<f64>,
     /// The same of every 50 ms of the first round; none where it did not run when it should have.
     pub course: Vec<Option<f64>>,
     /// How long its frames took when it was alone.
@@ -105,6 +114,9 @@ pub struct Victim {
     pub others: f64,
     /// What was changed meanwhile, if anything.
     pub changes: Option<Changes>,
+    /// What networks had of the thread of the switch that they share, beside one another: the one
+    /// that sends to the uplink, or receives by the downlink.
+    pub thread: Option<Spent>,
     /// The largest share of a processor that the victim's programs took.
     pub generator_busy: f64,
     /// How many parts of 10 ms do not count, as the victim did not run when it should have.
@@ -132,7 +144,8 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
         found.add(one_run(bench, &config, *case)?);
         Ok(())
     })?;
-    let results = cases.into_iter().map(|(case, found)| found.conclude(case)).collect();
+    let victim = config.victim;
+    let results = cases.into_iter().map(|(case, found)| found.conclude(case, victim)).collect();
     Ok(Measurement::new("adversary", environment, config, results))
 }
 
@@ -226,6 +239,10 @@ const MOST_TENANTS: u32 = 64;
 /// What all rounds of a case found.
 #[derive(Default)]
 struct Found {
+    regained: Option<Span>,
+    /// In a round a stream was not again what it was promised.
+    has_starved: bool,
+    spent: Vec<Spent>,
     alone: Samples,
     beside: Samples,
     sent: u64,
@@ -245,11 +262,10 @@ struct Found {
 
 /// What one run gave.
 struct Made {
-    siege: Siege,
+    outcome: Outcome,
     others: f64,
     changes: Option<Changes>,
-    busy: f64,
-    duplicates: u64,
+    spent: Option<Spent>,
     losses: Losses,
 }
 
@@ -263,24 +279,26 @@ fn one_run(
     let (spec, link) = scene.lab()?;
     let lab = raise(bench, &spec)?;
     let start = |Part { endpoint, role }: &Part| Program::start(bench, &lab, endpoint, role);
-    let role = Role::TimedReceive(TimedReceive { port: PORT, senders: 1 });
-    let mut witness = [Program::start(bench, &lab, WITNESS, &role)?];
     let takers: Vec<Part> = scene.takers().collect();
     let mut receivers = takers.iter().map(start).collect::<Result<Vec<_>, MeasureError>>()?;
-    start_all(bench, &mut witness)?;
     start_all(bench, &mut receivers)?;
-
-    let timetable = timetable(config);
-    let to = address(&lab, WITNESS, PORT)?;
-    let role = Role::TimedSend(TimedSend { to, sender: 0, size: FRAME, timetable });
-    let mut victim = Program::start(bench, &lab, VICTIM, &role)?;
+    let mut victim = Pair::start(bench, &lab, config)?;
     let senders = scene.senders(&lab)?;
     let mut others = senders.iter().map(start).collect::<Result<Vec<_>, MeasureError>>()?;
-    victim.ready(bench)?;
     others.iter_mut().try_for_each(|program| program.ready(bench))?;
     let before = settled(&lab)?;
-    victim.tell(Order::Start)?;
+    victim.begin()?;
     thread::sleep(Duration::from(config.lead));
+    let sample = || -> Result<Option<Sample>, MeasureError> {
+        let host = spec.hosts.as_ref().map_or(0, |hosts| hosts.count.saturating_sub(1));
+        let host = if at == Meeting::Downlink { host } else { 0 };
+        if !peer.is_zovn() {
+            return Ok(None);
+        }
+        let status = lab.agent_of(host)?.status().map_err(lab::LabError::from)?;
+        Ok(Some(Sample::of(&status, VICTIM)))
+    };
+    let before_them = sample()?;
     let begun = monotonic_ns();
     others.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
     let changes = (adversary == Adversary::Churn).then(|| {
@@ -290,17 +308,17 @@ fn one_run(
     });
     let changes = changes.transpose()?;
 
-    let whole = Duration::from(config.lead + config.lasts + config.rest);
-    let sent: TimedSent = victim.report(bench, whole + PATIENCE)?;
+    let over = Duration::from(lasts).saturating_sub(Duration::from_nanos(monotonic_ns() - begun));
+    thread::sleep(over);
+    let spent = before_them.zip(sample()?).map(|(before, after)| after.since(&before));
+    let outcome = victim.end(bench, config, begun)?;
     for program in &mut others {
         program.report::<IgnoredAny>(bench, PATIENCE)?;
     }
-    finish_all(&mut witness)?;
     // A receiver of streams ends with them.
     if !matches!(adversary.takes(0), Takes::Streams(_)) {
         finish_all(&mut receivers)?;
     }
-    let received: TimedReceived = witness[0].report(bench, PATIENCE)?;
     let mut came = None;
     for (taker, program) in takers.iter().zip(&mut receivers) {
         let rate = read(bench, &taker.role, adversary.size(), program)?;
@@ -309,11 +327,8 @@ fn one_run(
     let after = settled(&lab)?;
     let losses = Losses::between(&before, &after);
     let taken = || taken(scene.receivers(), &before, &after) as f64 * 8.0 / lasts.as_secs_f64();
-    let from = begun.saturating_sub(sent.begin_ns);
-    let siege = besieged(&timetable, &sent, &received, from..from + config.lasts.as_nanos());
     lab.down()?;
-    let (busy, duplicates) = (sent.busy.max(received.busy), received.duplicates);
-    Ok(Made { siege, others: came.unwrap_or_else(taken), changes, busy, duplicates, losses })
+    Ok(Made { outcome, others: came.unwrap_or_else(taken), changes, spent, losses })
 }
 
 /// The rate at which a receiver read what came, in bits a second; none if it reads nothing.
@@ -348,21 +363,13 @@ fn taken(endpoints: impl Iterator<Item = String>, before: &Counters, after: &Cou
     endpoints.map(|name| bytes(after, &name).saturating_sub(bytes(before, &name))).sum()
 }
 
-/// When the victim sends: all the time.
-fn timetable(config: &Config) -> Timetable {
-    let bits = SENT * GUARANTEE * config.rate.bits_per_sec() as f64;
-    Timetable {
-        rate: bits / f64::from(8 * FRAME),
-        lead: Span::ZERO,
-        bursts: 1,
-        burst: config.lead + config.lasts + config.rest,
-        gap: Span::ZERO,
-    }
-}
-
 impl Found {
     fn add(&mut self, made: Made) {
-        let Made { siege, others, changes, busy, duplicates, losses } = made;
+        let Made { outcome, others, changes, spent, losses } = made;
+        let Outcome { siege, regained, busy, duplicates } = outcome;
+        self.has_starved |= regained.is_none();
+        self.regained = self.regained.max(regained);
+        self.spent.extend(spent);
         self.alone.extend(siege.alone_ns);
         self.beside.extend(siege.beside_ns);
         self.sent += siege.sent;
@@ -384,9 +391,10 @@ impl Found {
         self.balanced = both_hold(self.balanced, losses.balanced);
     }
 
-    fn conclude(mut self, Case { adversary, at, promise, peer }: Case) -> Victim {
+    fn conclude(mut self, Case { adversary, at, promise, peer }: Case, victim: Sends) -> Victim {
         Victim {
             peer,
+            victim,
             adversary,
             at,
             promise,
@@ -394,11 +402,16 @@ impl Found {
             lost: self.lost,
             least_goodput: self.least.unwrap_or(0.0),
             goodput: self.in_time as f64 / self.due.max(1) as f64,
+            regained_ms: self
+                .regained
+                .filter(|_| !self.has_starved)
+                .map(|span| span.as_secs_f64() * 1e3),
             course: self.course,
             alone: self.alone.times_us(),
             beside: self.beside.times_us(),
             others: self.others.iter().sum::<f64>() / self.others.len().max(1) as f64,
             changes: self.changes,
+            thread: Spent::of_rounds(&self.spent),
             generator_busy: self.busy,
             marked: self.marked,
             duplicates: self.duplicates,
@@ -425,6 +438,7 @@ mod tests {
         Config {
             peers: Peer::ALL.into(),
             adversaries: vec![adversary],
+            victim: Sends::Cbr,
             at: Vec::new(),
             promises: Vec::new(),
             tenants: 8,

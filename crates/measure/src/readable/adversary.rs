@@ -2,8 +2,8 @@
 
 use model::ClassKind;
 
-use crate::isolation::adversary::{Adversary, Changes, Report, Victim};
-use crate::isolation::{BUSY, Meeting, Peer};
+use crate::isolation::adversary::{Adversary, Changes, Report, Sends, Victim};
+use crate::isolation::{BUSY, Meeting, Peer, Spent};
 use crate::page::{Axis, Bars, Cell, Chart, Lines, Matrix, Unit, count, percent, si};
 use crate::{Environment, SwitchKind};
 
@@ -26,9 +26,14 @@ impl Readable for Report {
         let config = &self.config;
         format!(
             "All networks meet at an uplink of {}, at the link to a host of that rate, or at a switch alone (`port`). The \
-             victim has a minimum of a fifth of it where there are terms, and sends 0.95 of that. {} send for {}, each to its \
+             victim has a minimum of a fifth of it where there are terms, and sends {}. {} send for {}, each to its \
              own receiver; `flows`, `incast`, `streams`, `parked`, `broadcast` and `addresses` are one network each. {}.",
             si(config.rate.bits_per_sec() as f64, Unit::BITS_PER_SEC),
+            match config.victim {
+                Sends::Cbr => "0.95 of that",
+                Sends::Request => "500 requests of 1 kB a second, each answered before the next",
+                Sends::Tcp => "a TCP stream",
+            },
             many(config.tenants.into(), "other network"),
             config.lasts,
             many(config.rounds.into(), "round"),
@@ -50,8 +55,13 @@ impl Readable for Report {
             "beside p99",
             "beside p99.9",
             "others came",
+            "thread",
+            "others' thread",
         ]);
         for one in &self.results {
+            let part = |of: fn(&Spent) -> f64| {
+                one.thread.as_ref().map_or("–".into(), |spent| percent(of(spent)))
+            };
             rows.row([
                 one.adversary.to_string(),
                 one.at.to_string(),
@@ -66,19 +76,37 @@ impl Readable for Report {
                 us(one.beside.p99),
                 us(one.beside.p999),
                 si(one.others, Unit::BITS_PER_SEC),
+                part(|spent| spent.victim),
+                part(|spent| spent.others),
             ]);
         }
         rows
     }
 
     fn remarks(&self) -> Vec<String> {
-        let mut remarks = vec![
+        let mut remarks: Vec<String> = vec![
             "Goodput is the share of the victim's frames that came within 50 ms of when they were due, beside the others; \
              `least` is that of the worst 50 ms. What came of the others is frames of UDP, and the payload of TCP; of \
              `parked` and `broadcast`, what their interfaces took."
                 .into(),
         ];
+        remarks[0].push_str(match self.config.victim {
+            Sends::Cbr => "",
+            Sends::Request => {
+                " A request that was due before the last answer came is left out, and came to nothing; times are from a \
+                 request to its answer."
+            }
+            Sends::Tcp => " Goodput is what the stream had of its guarantee.",
+        });
         for one in &self.results {
+            if self.config.victim == Sends::Tcp {
+                let regained = one.regained_ms.map_or("never".into(), |ms| us(ms * 1e3));
+                remarks.push(format!(
+                    "Beside {} on {}, from when the others began until the stream had 0.95 of its guarantee: {regained}.",
+                    one.adversary,
+                    name(one.peer, one.promise),
+                ));
+            }
             if let Some(Changes { made, refused, longest_ms, .. }) = &one.changes {
                 remarks.push(format!(
                     "Beside {} on {}, {} were made and {refused} refused; one took {} at most.",
@@ -250,6 +278,7 @@ mod tests {
         let times = |p999| TimesUs { p999, ..TimesUs::default() };
         Victim {
             peer,
+            victim: Sends::Cbr,
             adversary,
             at: adversary.usual(),
             promise: None,
@@ -257,11 +286,13 @@ mod tests {
             lost: 0,
             least_goodput: 1.0,
             goodput: 1.0,
+            regained_ms: None,
             course: Vec::new(),
             alone: times(100.0),
             beside: times(150.0),
             others: 0.0,
             changes: None,
+            thread: None,
             generator_busy: 0.1,
             marked: 0,
             duplicates: 0,
@@ -279,6 +310,7 @@ mod tests {
         let config = crate::isolation::adversary::Config {
             peers: Vec::new(),
             adversaries: Vec::new(),
+            victim: Sends::Cbr,
             at: Vec::new(),
             promises: Vec::new(),
             tenants: 8,

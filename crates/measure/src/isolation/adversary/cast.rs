@@ -31,7 +31,7 @@ pub const VICTIM: &str = "victim";
 pub const WITNESS: &str = "witness";
 
 /// TCP's congestion control.
-const CONGESTION: &str = "cubic";
+pub const CONGESTION: &str = "cubic";
 
 /// Expedited forwarding (RFC 3246).
 pub const EXPEDITED: u8 = 46;
