@@ -130,8 +130,8 @@ impl OvsDpdk {
         Ok(Self { switch, ports: ports.iter().map(|port| port.name.clone()).collect() })
     }
 
-    /// Takes no more than this of what comes in by a port, of packets without their Ethernet header;
-    /// it drops the rest. After a rest a millisecond's worth may come at once.
+    /// Takes no more than this of what comes in by a port, of packets without their Ethernet
+    /// header; it drops the rest. After a rest a millisecond's worth may come at once.
     ///
     /// # Errors
     ///

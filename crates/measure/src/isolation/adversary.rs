@@ -26,14 +26,14 @@ use serde::{Deserialize, Serialize};
 use traffic::{Samples, TimesUs};
 use units::{Rate, Span};
 
-use self::cast::{Part, Scene, VICTIM};
 pub(super) use self::cast::{EXPEDITED, HIGHEST, network_name};
+use self::cast::{Part, Scene, VICTIM};
 pub use self::churn::Changes;
 pub use self::kind::Adversary;
 pub(super) use self::kind::Parties;
 use self::kind::Takes;
 pub use self::victim::Sends;
-use self::victim::{Outcome, Pair};
+use self::victim::{Outcome, Pair, Plan};
 use super::meeting::{Meeting, promises};
 use super::peer::{Peer, Terms};
 use super::spent::{Sample, Spent};
@@ -44,9 +44,6 @@ use crate::fleet::{Program, finish_all, start_all};
 use crate::losses::{Losses, both_hold, settled};
 use crate::site::raise;
 use crate::{Bench, Environment, MeasureError, Measurement};
-
-/// What the victim sends, of its minimum.
-const SENT: f64 = 0.95;
 
 /// Below this a share of the link is less than any network may be promised.
 const LEAST_CHURNED: Rate = Rate::from_bits_per_sec(20_000_000).unwrap();
@@ -97,8 +94,8 @@ pub struct Victim {
     pub lost: u64,
     /// The least share of the victim's frames of 50 ms that came within 50 ms, beside the others.
     pub least_goodput: f64,
-    /// The share of all its frames beside the others that did. Of a stream both are the share that it
-    /// had of its guarantee.
+    /// The share of all its frames beside the others that did. Of a stream both are the share that
+    /// it had of its guarantee.
     pub goodput: f64,
     /// When a stream had 0.95 of its guarantee again, in milliseconds after the others began: the
     /// longest of the rounds; none if it was not again.
@@ -282,7 +279,9 @@ fn one_run(
     let takers: Vec<Part> = scene.takers().collect();
     let mut receivers = takers.iter().map(start).collect::<Result<Vec<_>, MeasureError>>()?;
     start_all(bench, &mut receivers)?;
-    let mut victim = Pair::start(bench, &lab, config)?;
+    let times = [config.lead, config.lasts, config.rest];
+    let plan = Plan { sends: config.victim, rate, times };
+    let mut victim = Pair::start(bench, &lab, plan)?;
     let senders = scene.senders(&lab)?;
     let mut others = senders.iter().map(start).collect::<Result<Vec<_>, MeasureError>>()?;
     others.iter_mut().try_for_each(|program| program.ready(bench))?;
@@ -311,7 +310,7 @@ fn one_run(
     let over = Duration::from(lasts).saturating_sub(Duration::from_nanos(monotonic_ns() - begun));
     thread::sleep(over);
     let spent = before_them.zip(sample()?).map(|(before, after)| after.since(&before));
-    let outcome = victim.end(bench, config, begun)?;
+    let outcome = victim.end(bench, begun)?;
     for program in &mut others {
         program.report::<IgnoredAny>(bench, PATIENCE)?;
     }

@@ -6,10 +6,10 @@
 //!   others   ── as much as it takes ──────▶ ┘                └─▶ receivers
 //! ```
 //!
-//! There is no link between them: what all share is the switch's thread, on a core of its own. Ports
-//! are vhost-user, so no kernel is on a frame's way. The victim's frames have 64 bytes. It is alone
-//! first, then beside the others, then beside them with as much as the switch takes of it, which
-//! tells what it could have, and alone again.
+//! There is no link between them: what all share is the switch's thread, on a core of its own.
+//! Ports are vhost-user, so no kernel is on a frame's way. The victim's frames have 64 bytes. It is
+//! alone first, then beside the others, then beside them with as much as the switch takes of it,
+//! which tells what it could have, and alone again.
 
 mod cast;
 mod ends;
@@ -46,7 +46,8 @@ use ::vhost::socket::{Access, Listener, SocketError};
 /// What the victim sends, of its guarantee.
 const SENT: f64 = 0.95;
 
-/// What others may send together where ports are policed, of the victim's guarantee: it has a fifth.
+/// What others may send together where ports are policed, of the victim's guarantee: that is a
+/// fifth of all.
 const OTHERS: f64 = 4.0;
 
 /// How long a load is on a switch before it is measured.
@@ -136,8 +137,7 @@ pub type Report = Measurement<Config, VictimMachine>;
 pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     check(&config)?;
     let environment = Environment::look();
-    let mut cases: Vec<(Case, Vec<Made>)> =
-        cases(&config).map(|case| (case, Vec::new())).collect();
+    let mut cases: Vec<(Case, Vec<Made>)> = cases(&config).map(|case| (case, Vec::new())).collect();
     bench.rounds(config.rounds, &mut cases, |case, rounds| {
         rounds.push(one_run(bench, &config, *case)?);
         Ok(())
@@ -186,7 +186,9 @@ fn check(config: &Config) -> Result<(), MeasureError> {
         );
     }
     if !(1..=MOST_TENANTS).contains(tenants) {
-        return wrong(format!("{tenants} tenants of virtual machines: make it 1 to {MOST_TENANTS}"));
+        return wrong(format!(
+            "{tenants} tenants of virtual machines: make it 1 to {MOST_TENANTS}"
+        ));
     }
     if !(1_000..=4_000_000).contains(min_packets) {
         return wrong(format!(
@@ -260,8 +262,7 @@ fn one_run(
     let [victim, witness] = [(); 2].map(|()| next(1).pop().expect("there are two of the victim"));
     let (from, to) = (next(senders), next((networks * receivers) as usize));
     let its = [ports[0].mac, ports[1].mac];
-    let mut ends =
-        Ends::new(victim, witness, from, to, its, |number| scene.frame(&ports, number));
+    let mut ends = Ends::new(victim, witness, from, to, its, |number| scene.frame(&ports, number));
     let (_, others) = ports.split_at(2);
     promise(bench, &switch, peer, config.min_packets, &others[..senders])?;
     let made = besiege(bench, config, Case { adversary, peer }, &mut ends, &mut switch)?;
@@ -289,10 +290,9 @@ fn besiege(
     let before = sample(switch)?;
     let churned = adversary == Adversary::Churn;
     let shares = |share: f64| match peer.terms() {
-        Terms::None => NetworkShare {
-            weight: Some((share * 1000.0) as u16),
-            ..NetworkShare::default()
-        },
+        Terms::None => {
+            NetworkShare { weight: Some((share * 1000.0) as u16), ..NetworkShare::default() }
+        }
         // The victim has a fifth of the whole.
         _ => NetworkShare {
             min_packets: Some((share * (1.0 + OTHERS) * f64::from(config.min_packets)) as u32),

@@ -58,8 +58,12 @@ impl Sum {
 impl Sample {
     /// By what an agent says now, where this is the victim's network.
     pub fn of(status: &AgentStatus, victim: &str) -> Self {
-        let mut sample =
-            Self { at: Instant::now(), victim: Sum::default(), others: Sum::default(), longest_visit_us: 0 };
+        let mut sample = Self {
+            at: Instant::now(),
+            victim: Sum::default(),
+            others: Sum::default(),
+            longest_visit_us: 0,
+        };
         for network in &status.networks {
             if network.name.0 == victim {
                 sample.victim.add(&network.thread);
@@ -75,8 +79,7 @@ impl Sample {
     /// What they have had since `before`.
     pub fn since(&self, before: &Self) -> Spent {
         let ns = self.at.duration_since(before.at).as_nanos().max(1) as f64;
-        let (victim, others) =
-            (self.victim.since(before.victim), self.others.since(before.others));
+        let (victim, others) = (self.victim.since(before.victim), self.others.since(before.others));
         Spent {
             victim: victim.ns as f64 / ns,
             others: others.ns as f64 / ns,

@@ -237,7 +237,10 @@ mod tests {
         assert_eq!(starved(Peer::OvsDpdk), [""; 0]);
         assert_eq!(starved(Peer::ZovnUnshared), [""; 0]);
         let [sentence] = &starved(Peer::ZovnLossy)[..] else { panic!() };
-        assert!(sentence.starts_with("zovn-lossy beside packets: the victim had 80 %"), "{sentence}");
+        assert!(
+            sentence.starts_with("zovn-lossy beside packets: the victim had 80 %"),
+            "{sentence}"
+        );
         assert_eq!(report(Peer::Zovn, |_| ()).broken(), [""; 0]);
         assert_eq!(report(Peer::Zovn, |one| one.lost = 1).broken().len(), 1);
         assert_eq!(report(Peer::OvsDpdk, |one| one.lost = 1).broken(), [""; 0]);

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use units::{Mac, Rate};
 
 use super::cast::network_name;
-use crate::isolation::set::Set;
 use crate::MeasureError;
+use crate::isolation::set::Set;
 
 /// The time from one change to the next.
 const EVERY: Duration = Duration::from_millis(20);
@@ -81,8 +81,8 @@ impl Changes {
         self.longest_ms = self.longest_ms.max(other.longest_ms);
     }
 
-    /// Has networks of a host change for so long, beside so many that send. Each has the terms for a
-    /// share of what all have in common.
+    /// Has networks of a host change for so long, beside so many that send. Each has the terms for
+    /// a share of what all have in common.
     pub fn make(
         stop: &AtomicBool,
         agent: &Client,

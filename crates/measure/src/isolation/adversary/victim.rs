@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use lab::Lab;
 use serde::{Deserialize, Serialize};
-use units::Span;
+use units::{Rate, Span};
 
 use super::cast::{CONGESTION, GUARANTEE, VICTIM, WITNESS};
-use super::{Config, SENT};
 use crate::endpoint::{
     Answer, Answered, Ask, Asked, Order, Role, TcpSend, TcpSent, TcpWatch, TcpWatched,
     TimedReceive, TimedReceived, TimedSend, TimedSent, Timetable,
@@ -20,6 +19,9 @@ use crate::isolation::tally::{Siege, WINDOW, besieged};
 use crate::isolation::{PATIENCE, PORT};
 use crate::site::address;
 use crate::{Bench, MeasureError};
+
+/// What the victim sends evenly, of its minimum.
+const SENT: f64 = 0.95;
 
 /// How many requests a second there are, and the bytes of each one's frame.
 const REQUESTS: f64 = 500.0;
@@ -74,9 +76,19 @@ impl FromStr for Sends {
     }
 }
 
+/// What the victim does in a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub sends: Sends,
+    /// c: the rate of the link, in bits of long frames.
+    pub rate: Rate,
+    /// How long it is alone, then beside the others, and then alone again.
+    pub times: [Span; 3],
+}
+
 /// The victim's two programs.
 pub struct Pair {
-    sends: Sends,
+    plan: Plan,
     victim: Program,
     witness: [Program; 1],
 }
@@ -92,10 +104,10 @@ pub struct Outcome {
 
 impl Pair {
     /// Starts both; whoever receives has begun.
-    pub fn start(bench: &Bench<'_>, lab: &Lab, config: &Config) -> Result<Self, MeasureError> {
+    pub fn start(bench: &Bench<'_>, lab: &Lab, plan: Plan) -> Result<Self, MeasureError> {
         let to = address(lab, WITNESS, PORT)?;
-        let timetable = timetable(config);
-        let (receives, sends) = match config.victim {
+        let timetable = plan.timetable();
+        let (receives, sends) = match plan.sends {
             Sends::Cbr => (
                 Role::TimedReceive(TimedReceive { port: PORT, senders: 1 }),
                 Role::TimedSend(TimedSend { to, sender: 0, size: FRAME, timetable }),
@@ -116,7 +128,7 @@ impl Pair {
         start_all(bench, &mut witness)?;
         let mut victim = Program::start(bench, lab, VICTIM, &sends)?;
         victim.ready(bench)?;
-        Ok(Self { sends: config.victim, victim, witness })
+        Ok(Self { plan, victim, witness })
     }
 
     /// Has it begin to send.
@@ -125,17 +137,13 @@ impl Pair {
     }
 
     /// Waits for it to come to its end. The others began then, by the one clock.
-    pub fn end(
-        mut self,
-        bench: &Bench<'_>,
-        config: &Config,
-        begun: u64,
-    ) -> Result<Outcome, MeasureError> {
-        let timetable = timetable(config);
+    pub fn end(mut self, bench: &Bench<'_>, begun: u64) -> Result<Outcome, MeasureError> {
+        let Plan { sends, rate, times } = self.plan;
+        let timetable = self.plan.timetable();
         let lasts = Duration::from(timetable.burst) + PATIENCE;
         let beside = |begin: u64| {
             let from = begun.saturating_sub(begin);
-            from..from + config.lasts.as_nanos()
+            from..from + times[1].as_nanos()
         };
         let timed = |sent: &TimedSent, received: &TimedReceived| Outcome {
             siege: besieged(&timetable, sent, received, beside(sent.begin_ns)),
@@ -143,7 +151,7 @@ impl Pair {
             busy: sent.busy.max(received.busy),
             duplicates: received.duplicates,
         };
-        match self.sends {
+        match sends {
             Sends::Cbr => {
                 let sent: TimedSent = self.victim.report(bench, lasts)?;
                 finish_all(&mut self.witness)?;
@@ -159,7 +167,7 @@ impl Pair {
             Sends::Tcp => {
                 self.victim.report::<TcpSent>(bench, lasts)?;
                 let watched: TcpWatched = self.witness[0].report(bench, PATIENCE)?;
-                let guarantee = GUARANTEE * config.rate.bits_per_sec() as f64;
+                let guarantee = GUARANTEE * rate.bits_per_sec() as f64;
                 let each = guarantee * PAYLOAD / f64::from(FRAME) / 8e9;
                 Ok(streamed(&watched, each, beside(watched.begin_ns)))
             }
@@ -167,15 +175,17 @@ impl Pair {
     }
 }
 
-/// When the victim sends: all the time.
-fn timetable(config: &Config) -> Timetable {
-    let bits = SENT * GUARANTEE * config.rate.bits_per_sec() as f64;
-    let rate = match config.victim {
-        Sends::Request => REQUESTS,
-        Sends::Cbr | Sends::Tcp => bits / f64::from(8 * FRAME),
-    };
-    let burst = config.lead + config.lasts + config.rest;
-    Timetable { rate, lead: Span::ZERO, bursts: 1, burst, gap: Span::ZERO }
+impl Plan {
+    /// When the victim sends: all the time.
+    fn timetable(&self) -> Timetable {
+        let bits = SENT * GUARANTEE * self.rate.bits_per_sec() as f64;
+        let rate = match self.sends {
+            Sends::Request => REQUESTS,
+            Sends::Cbr | Sends::Tcp => bits / f64::from(8 * FRAME),
+        };
+        let burst = self.times.iter().fold(Span::ZERO, |sum, time| sum + *time);
+        Timetable { rate, lead: Span::ZERO, bursts: 1, burst, gap: Span::ZERO }
+    }
 }
 
 /// What came of a stream beside others in `time`, where its guarantee is so many bytes each

@@ -232,8 +232,7 @@ impl Victim {
 
     /// When a frame is due.
     fn due_at(&self, number: u64, now: u64) -> u64 {
-        self.period.map_or(now, |period| {
-            self.begin + ((number - self.first) as f64 * period) as u64
-        })
+        self.period
+            .map_or(now, |period| self.begin + ((number - self.first) as f64 * period) as u64)
     }
 }
