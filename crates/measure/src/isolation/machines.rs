@@ -83,8 +83,7 @@ pub struct Config {
     pub rounds: u32,
 }
 
-/// What became of the victim beside one adversary: medians of the rounds, sums of counts, times of
-/// all frames.
+/// What became of the victim beside one adversary: medians of the rounds, and sums of counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VictimMachine {
     /// The switch.
@@ -397,9 +396,16 @@ fn told(Case { adversary, peer }: Case, config: &Config, rounds: &[Made]) -> Vic
         changes.get_or_insert_with(Changes::default).add(made);
     }
     let times = |of: &dyn Fn(&Made) -> &Delays| {
-        let mut all = Delays::default();
-        rounds.iter().for_each(|made| all.add(of(made)));
-        rounds.first().map_or_else(TimesUs::default, |made| times_us(&all, made.clock))
+        let all: Vec<_> = rounds.iter().map(|made| times_us(of(made), made.clock)).collect();
+        let median = |of: fn(&TimesUs) -> f64| stats::median(all.iter().map(of)).unwrap_or(0.0);
+        TimesUs {
+            mean: median(|one| one.mean),
+            p50: median(|one| one.p50),
+            p95: median(|one| one.p95),
+            p99: median(|one| one.p99),
+            p999: median(|one| one.p999),
+            max: all.iter().map(|one| one.max).fold(0.0, f64::max),
+        }
     };
     let others = |made: &Made, count: u64| count as f64 / made.beside.seconds;
     let (sent, received) = (sum(|made| made.sent), sum(|made| made.received));
