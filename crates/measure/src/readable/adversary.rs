@@ -102,7 +102,7 @@ impl Readable for Report {
             if self.config.victim == Sends::Tcp {
                 let regained = one.regained_ms.map_or("never".into(), |ms| us(ms * 1e3));
                 remarks.push(format!(
-                    "Beside {} on {}, from when the others began until the stream had 0.95 of its guarantee: {regained}.",
+                    "Beside {} on {}, from when the others began until the stream had 0.95 of its guarantee for good: {regained}.",
                     one.adversary,
                     name(one.peer, one.promise),
                 ));
@@ -152,7 +152,8 @@ impl Readable for Report {
                     one.duplicates
                 ));
             }
-            if one.has_minimum() && one.goodput < KEPT {
+            // What a closed loop leaves out was not sent.
+            if one.has_minimum() && one.victim != Sends::Request && one.goodput < KEPT {
                 broken.push(format!(
                     "beside {case} {} of what the victim sends within its minimum came in time.",
                     percent(one.goodput)

@@ -148,7 +148,7 @@ impl Readable for Report {
                     changes.why.as_deref().unwrap_or("nobody said why")
                 ));
             }
-            broken.extend(unbalanced(&one.peer.to_string(), one.balanced));
+            broken.extend(unbalanced(one.peer.to_string(), one.balanced));
         }
         broken
     }

@@ -96,7 +96,7 @@ pub struct Pair {
 /// What became of what it sent.
 pub struct Outcome {
     pub siege: Siege,
-    /// When a stream had its guarantee again, after the others began.
+    /// From when on a stream had its guarantee, after the others began.
     pub regained: Option<Span>,
     pub busy: f64,
     pub duplicates: u64,
@@ -202,7 +202,11 @@ fn streamed(watched: &TcpWatched, each: f64, time: std::ops::Range<u64>) -> Outc
     // A stream has all of its guarantee, or a part of it; what it has besides tells nothing.
     let windows: Vec<_> = starts().map(|from| Some(share(from).min(1.0))).collect();
     let mean = windows.iter().flatten().sum::<f64>() / windows.len().max(1) as f64;
-    let regained = (first..last).find(|from| share(*from) >= REGAINED);
+    // From the last time on that it had less.
+    let wholes = first..last.saturating_sub(WINDOW / part);
+    let is_short = |from: &u64| share(*from) < REGAINED;
+    let regained = wholes.clone().rev().find(is_short).map_or(first, |from| from + 1);
+    let regained = Some(regained).filter(|from| wholes.contains(from));
     let siege = Siege {
         alone_ns: Vec::new(),
         beside_ns: Vec::new(),
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_told_by_when_it_had_its_guarantee_again() {
+    fn a_stream_is_told_by_when_it_had_its_guarantee_for_good() {
         // A byte each nanosecond is promised. It has all for 0.1 s, nothing for 70 ms, and then
         // more than that.
         let part = |number: u64| match number {
@@ -243,7 +247,9 @@ mod tests {
         };
         let watched = TcpWatched { begin_ns: 0, parts: (0..100).map(part).collect() };
         let told = streamed(&watched, 1.0, 100_000_000..600_000_000);
-        assert_eq!(told.regained, Some(Span::from_millis(70)));
+        assert_eq!(told.regained, Some(Span::from_millis(60)));
+        let starved = TcpWatched { begin_ns: 0, parts: watched.parts[..20].into() };
+        assert_eq!(streamed(&starved, 1.0, 100_000_000..600_000_000).regained, None);
         assert_eq!(told.siege.windows[..2], [Some(0.0), Some(0.72)]);
         assert!(told.siege.windows[2..].iter().all(|share| *share == Some(1.0)));
     }
