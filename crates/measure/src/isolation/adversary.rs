@@ -97,8 +97,8 @@ pub struct Victim {
     /// The share of all its frames beside the others that did. Of a stream both are the share that
     /// it had of its guarantee.
     pub goodput: f64,
-    /// From when on a stream had 0.95 of its guarantee until the others ended, in milliseconds after
-    /// they began: the longest of the rounds; none if it had not.
+    /// From when on a stream had 0.95 of its guarantee until the others ended, in milliseconds
+    /// after they began: the longest of the rounds; none if it had not.
     pub regained_ms: Option<f64>,
     /// The same of every 50 ms of the first round; none where it did not run when it should have.
     pub course: Vec<Option<f64>>,
