@@ -197,10 +197,10 @@ struct IsolationArgs {
     /// The switches to compare: bridge, bridge-htb, bridge-bucket, bridge-sender, ovs-meter,
     /// ovs-htb, ovs-dpdk-unshared, ovs-dpdk, zovn-lossy-unshared, zovn-lossy, zovn-unshared,
     /// zovn-max, zovn, zovn-granted. At an uplink zovn is told the link's rate and what each
-    /// network may send, as its minimum; zovn-max the second one's maximum as well; the unshared are told
-    /// nothing. At a downlink the receiver of zovn-granted grants what arrives, by the same terms.
-    /// Between virtual machines ovs-dpdk polices what others than the victim send, and both zovns
-    /// promise the victim frames.
+    /// network may send, as its minimum; zovn-max the second one's maximum as well; the unshared
+    /// are told nothing. At a downlink the receiver of zovn-granted grants what arrives, by the
+    /// same terms. Between virtual machines ovs-dpdk polices what others than the victim send, and
+    /// both zovns promise the victim frames.
     #[arg(long = "switch", value_name = "SWITCH", value_delimiter = ',', default_values_t = Peer::ALL)]
     peers: Vec<Peer>,
     /// The parameter sets: what the second network sends and may send.
