@@ -386,6 +386,10 @@ fn what_cannot_be_is_a_matter_of_usage() {
         &["loss", "--switch", "brigde"],
         &["tunnel", "--cable", "half"],
         &["isolation", "--adversary", "nothing"],
+        &["isolation", "--ports", "vhost-user"],
+        &["isolation", "--ports", "vhost-user", "--adversary", "parked"],
+        &["isolation", "--ports", "vhost-user", "--adversary", "bytes", "--switch", "bridge"],
+        &["isolation", "--adversary", "bytes", "--victim", "nothing"],
         &["isolation", "--adversary", "incast", "--at", "uplink"],
         &["isolation", "--adversary", "bytes", "--switch", "bridge-htb"],
         &["isolation", "--adversary", "churn", "--rate", "2mbit"],
@@ -703,6 +707,41 @@ fn virtual_machines_send_through_zovn_and_its_peer() {
     assert_eq!(zovn["latency"].as_array().unwrap().len(), 3);
     assert!(fs::read_to_string(report).unwrap().contains("Frames: 100 flows, 1 sender"));
     assert!(huge_pages() <= before && rigs() == 0);
+}
+
+#[test]
+fn a_machine_that_is_promised_frames_has_them_beside_floods() {
+    let (_machine, before) = (machine(), huge_pages());
+    let case =
+        ["isolation", "--ports", "vhost-user", "--adversary", "packets,churn", "--tenants", "2"];
+    let times = ["--switch", "zovn", "--min-packets", "20000", "--rounds", "1"];
+    let times = [&times[..], &["--tb", "300ms", "--lead", "200ms", "--gap", "200ms"]].concat();
+    let (object, code) = measured(&[&case[..], &times].concat());
+    assert_eq!((&object["experiment"], code), (&"machines".into(), Some(0)), "{object:#}");
+    let results = object["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for result in results {
+        has(result, &["goodput", "most", "least_of_guarantee", "others_held", "thread"]);
+        assert_eq!((&result["lost"], &result["balanced"]), (&0.into(), &true.into()));
+        assert!(result["thread"]["others"].as_f64().unwrap() > 0.0, "{result:#}");
+    }
+    assert!(results[1]["changes"]["made"].as_u64().unwrap() > 0, "{results:#?}");
+    assert!(huge_pages() <= before && rigs() == 0);
+}
+
+#[test]
+fn victims_of_each_kind_are_told_of() {
+    let _machine = machine();
+    for victim in ["request", "tcp"] {
+        let case = ["isolation", "--adversary", "bytes", "--tenants", "1", "--switch", "zovn"];
+        let times = ["--victim", victim, "--rate", "50mbit", "--rounds", "1", "--tb", "300ms"];
+        let more = ["--lead", "300ms", "--gap", "300ms"];
+        let (object, _) = measured(&[&case[..], &times, &more].concat());
+        let result = &object["results"][0];
+        assert_eq!((&result["victim"], &result["lost"]), (&victim.into(), &0.into()));
+        assert!(result["goodput"].as_f64().unwrap() > 0.0, "{result:#}");
+        assert!(result["thread"]["victim"].as_f64().unwrap() > 0.0, "{result:#}");
+    }
 }
 
 #[test]
