@@ -11,8 +11,14 @@
 //! Frames are stored whole before they go on. A frame's memory is free again when its transmission
 //! begins. A **lane** is a class that the scenario declares; lanes are numbered in the order of
 //! their priorities.
+//!
+//! With [backpressure] the queue of a lane is several, one for each flow while there are enough, and
+//! the transmitter's own has the frame that goes next.
 
+mod backpressure;
 mod deadlock;
+mod filter;
+mod flows;
 mod sampling;
 
 use std::ops::Add;
@@ -25,8 +31,14 @@ use crate::graph::Graph;
 use crate::packet::{Handle, Packets, Queue};
 use crate::scenario::{Buffer, Congestion, PFC_FRAME, Scenario, Scheduling};
 use crate::time::{Pace, Time};
+use backpressure::Backpressure;
+pub(crate) use filter::{Filter, FlowId};
+pub(crate) use flows::MOST_QUEUES;
 pub(crate) use sampling::Sampled;
 use sampling::Sampling;
+
+/// The first of the bits of [`Port::news`] for filters.
+const FILTERS: u16 = 1 << 8;
 
 /// What the whole network has in common.
 #[derive(Debug)]
@@ -68,8 +80,9 @@ struct Port {
     /// The lanes that have something to send, and those that the peer has paused, a bit each.
     ready: u8,
     paused: u8,
-    /// The lanes of which the peer is to be told something by PFC.
-    news: u8,
+    /// The lanes of which the peer is to be told something: by PFC, and from [`FILTERS`] on by a
+    /// filter.
+    news: u16,
     /// Weighted scheduling: whose turn it is.
     turn: u8,
     /// Frames that it has sent.
@@ -128,6 +141,8 @@ pub(crate) struct Fabric {
     hosts: u32,
     /// Where switches give notice of congestion.
     sampling: Option<Box<Sampling>>,
+    /// Where switches pause flows.
+    backpressure: Option<Box<Backpressure>>,
 }
 
 /// What becomes of a frame that a switch is offered.
@@ -207,10 +222,12 @@ impl Fabric {
         }
         let used = vec![0; graph.ports.len()];
         let nodes = graph.ends.iter().map(|end| end.node).collect();
-        let sampling = (scenario.virtual_network.congestion == Congestion::Qcn).then(|| {
-            let controlled = lanes.iter().map(|name| scenario.is_controlled(name)).collect();
-            Sampling::new(by_lane.len(), controlled, scenario.run.seed).into()
-        });
+        let congestion = scenario.virtual_network.congestion;
+        let controlled: Vec<bool> = lanes.iter().map(|name| scenario.is_controlled(name)).collect();
+        let backpressure = (congestion == Congestion::Bfc)
+            .then(|| Backpressure::new(scenario, graph, &controlled).into());
+        let sampling = (congestion == Congestion::Qcn)
+            .then(|| Sampling::new(by_lane.len(), controlled, scenario.run.seed).into());
         Self {
             rules,
             nodes,
@@ -222,6 +239,7 @@ impl Fabric {
             shared,
             hosts: graph.hosts,
             sampling,
+            backpressure,
         }
     }
 
@@ -258,7 +276,7 @@ impl Fabric {
     pub(crate) fn look(&self, mut see: impl FnMut(u32, u8, u64, bool)) {
         for (port, it) in (0..).zip(&self.ports) {
             for lane in 0..self.rules.lanes.len() as u8 {
-                let bytes = self.lanes[self.place(port, lane)].queue.bytes;
+                let bytes = self.waiting_at(self.place(port, lane));
                 see(port, lane, bytes, it.paused & 1 << lane != 0);
             }
         }
@@ -279,15 +297,15 @@ impl Fabric {
         let packet = &mut packets[handle];
         packet.input = port;
         let output = graph.route(node, packet.host, packet.hash);
-        let (lane, bytes) = (packet.lane, packet.bytes);
-        if self.is_free(clock.now(), output, lane) {
+        let (lane, bytes, hash) = (packet.lane, packet.bytes, packet.hash);
+        if self.is_free(clock.now(), output, lane) && self.is_clear(output, lane, hash) {
             self.launch(clock, output, handle, bytes);
             return;
         }
         match self.admit(clock, node, port, output, lane, u64::from(bytes)) {
             Admission::Taken => {
                 let place = self.place(output, lane);
-                let waiting = self.lanes[place].queue.bytes;
+                let waiting = self.waiting_at(place);
                 let packet = &mut packets[handle];
                 if packet.ecn_capable
                     && self.rules.lanes[usize::from(lane)].mark_at.is_some_and(|at| waiting >= at)
@@ -478,6 +496,9 @@ impl Fabric {
         handle: Handle,
     ) {
         let lane = packets[handle].lane;
+        if self.backpressure.is_some() && self.enqueue_by_flow(clock, packets, port, lane, handle) {
+            return;
+        }
         let place = self.place(port, lane);
         self.lanes[place].queue.push(packets, handle);
         self.ports[port as usize].ready |= 1 << lane;
@@ -566,12 +587,15 @@ impl Fabric {
     ) {
         let it = &mut self.ports[port as usize];
         if it.news != 0 {
-            self.transmit_pfc(clock, port);
+            self.transmit_news(clock, port);
             return;
         }
         let ready = it.ready & !it.paused;
         if ready == 0 {
             return;
+        }
+        if self.backpressure.is_some() {
+            self.stage(clock, packets, port, ready);
         }
         let lane = if self.rules.weighted {
             self.next_weighted(packets, port, ready)
@@ -595,11 +619,21 @@ impl Fabric {
             self.used[node as usize] -= u64::from(bytes);
             self.release(clock, input, lane, u64::from(bytes));
         }
+        if self.backpressure.is_some() {
+            self.note_ready(port, lane);
+        }
     }
 
     #[cold]
-    fn transmit_pfc<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, port: u32) {
-        let lanes = std::mem::take(&mut self.ports[port as usize].news);
+    fn transmit_news<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, port: u32) {
+        let news = &mut self.ports[port as usize].news;
+        let lanes = (*news % FILTERS) as u8;
+        if lanes == 0 {
+            let lane = (*news / FILTERS).trailing_zeros() as u8;
+            self.transmit_filter(clock, port, lane);
+            return;
+        }
+        *news -= u16::from(lanes);
         let paused = (0..self.rules.lanes.len() as u8)
             .filter(|&lane| self.lanes[self.place(port, lane)].pausing)
             .fold(0, |bits, lane| bits | 1 << lane);
@@ -721,7 +755,8 @@ impl Fabric {
 
     /// Frames that wait to be sent.
     pub(crate) fn held(&self, packets: &Packets) -> u64 {
-        self.lanes.iter().map(|it| it.queue.len(packets)).sum()
+        let by_flow = self.backpressure.as_ref().map_or(0, |it| it.held(packets));
+        self.lanes.iter().map(|it| it.queue.len(packets)).sum::<u64>() + by_flow
     }
 
     /// Frames that all ports have sent.

@@ -288,22 +288,22 @@ impl Hosts {
         free_at.max(delays) - delays
     }
 
-    /// Whether a socket that blocks would, now, for a datagram to a host.
-    pub(crate) fn would_block(&self, machine: u32, host: u32, lane: u8) -> bool {
-        self.is_blocked(machine, lane) || self.is_held_back(machine, host, lane)
+    /// Whether a socket that blocks would, now, for a datagram of a flow to a host.
+    pub(crate) fn would_block(&self, machine: u32, host: u32, lane: u8, hash: u32) -> bool {
+        self.is_blocked(machine, lane) || self.is_held_back(machine, host, lane, hash)
     }
 
     /// Whether as many frames of a machine to a host wait in their way as may.
-    fn is_held_back(&self, machine: u32, host: u32, lane: u8) -> bool {
-        self.ways.as_ref().is_some_and(|ways| ways.is_full(machine, host, lane))
+    fn is_held_back(&self, machine: u32, host: u32, lane: u8, hash: u32) -> bool {
+        self.ways.as_ref().is_some_and(|ways| ways.is_full(machine, host, lane, hash))
     }
 
     /// Has a flow of datagrams wait until it is worth to look again whether its socket would block.
-    pub(crate) fn wait(&mut self, machine: u32, host: u32, lane: u8, flow: u32) {
-        if self.is_held_back(machine, host, lane)
+    pub(crate) fn wait(&mut self, machine: u32, host: u32, lane: u8, hash: u32, flow: u32) {
+        if self.is_held_back(machine, host, lane, hash)
             && let Some(ways) = &mut self.ways
         {
-            ways.wait(machine, host, lane, flow);
+            ways.wait(machine, host, lane, hash, flow);
             return;
         }
         let place = self.place(machine, lane);

@@ -522,8 +522,8 @@ impl Stack {
         if left.is_none() && clock.now() > stop {
             return;
         }
-        if hosts.would_block(machine, to.host, lane) {
-            hosts.wait(machine, to.host, lane, flow);
+        if hosts.would_block(machine, to.host, lane, hash) {
+            hosts.wait(machine, to.host, lane, hash, flow);
             return;
         }
         let (maker, turn) = (Maker(hosts.host_of(machine)), hosts.turn(machine));

@@ -247,6 +247,11 @@ impl<L: EventList<Event>> World<L> {
                 Event::Report { host, way } => {
                     self.with_hosts(|hosts, with| hosts.report_if_due(with, host, way));
                 }
+                Event::Filter { port, lane } => {
+                    self.fabric.send_filter(&mut self.clock, port, lane);
+                    self.refill(port);
+                }
+                Event::ObeyFilter { port, lane } => self.obey_filter(port, lane),
                 Event::Watch => {
                     if let Some(circle) = self.deadlock() {
                         return Ending::Deadlock(circle);
@@ -287,6 +292,18 @@ impl<L: EventList<Event>> World<L> {
             samples.due()
         });
         self.attend_at = due.min(self.end);
+    }
+
+    /// What a port was told of paused flows takes effect.
+    #[cold]
+    fn obey_filter(&mut self, port: u32, lane: u8) {
+        let node = self.fabric.node(port);
+        if node < self.graph.hosts {
+            let filter = self.fabric.take_filter(port, lane);
+            self.with_hosts(|hosts, with| hosts.obey(with, node, lane, filter));
+        } else {
+            self.fabric.obey_filter(&mut self.clock, &mut self.packets, port, lane);
+        }
     }
 
     /// A port may have sent: its host may have more.

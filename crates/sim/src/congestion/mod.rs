@@ -11,9 +11,10 @@
 //! queue of their own, while its [window](window) is used up or the NIC has enough. A UDP socket
 //! blocks while its way's queue is full, and for no other way's.
 //!
-//! As a reference there are the limiters of QCN in the windows' stead: switches sample what waits
-//! ([`crate::fabric`]) and give [notice](limiter) to the sender of what they find; the far host
-//! tells nothing.
+//! As references there are two more. With the limiters of QCN in the windows' stead switches sample
+//! what waits ([`crate::fabric`]) and give [notice](limiter) to the sender of what they find; the
+//! far host tells nothing. With backpressure (BFC) a way is what one *flow* sends, and waits while
+//! the host's switch has it paused.
 //!
 //! This knows queues and numbers; hosts move frames.
 
@@ -22,6 +23,7 @@ mod window;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::fabric::{Filter, FlowId};
 use crate::packet::{Handle, Packets, Queue, Report};
 use crate::scenario::{Congestion, Scenario};
 use crate::time::Time;
@@ -46,13 +48,14 @@ const ROOM: u64 = 32;
 /// No way.
 const NOBODY: u32 = u32::MAX;
 
-/// What one machine sends to one far host in one class.
+/// What one machine sends to one far host in one class, or one flow of that.
 #[derive(Debug)]
 struct Way {
-    machine: u32,
-    lane: u8,
+    key: Key,
     /// Whether it is among those whose turn comes.
     in_turn: bool,
+    /// Whether it is among those that are paused.
+    is_paused: bool,
     /// When an event looks at it.
     wake_at: Time,
     control: Control,
@@ -62,6 +65,16 @@ struct Way {
     owed: Owed,
 }
 
+/// Whose a way is: a machine, the host that it sends to, a class, and a flow by its hash where flows
+/// have ways of their own.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Key {
+    machine: u32,
+    host: u32,
+    lane: u8,
+    flow: u32,
+}
+
 /// What holds a way back.
 #[derive(Debug)]
 enum Control {
@@ -69,6 +82,8 @@ enum Control {
     Window(Window),
     /// A rate, which notices make smaller.
     Limiter(Limiter),
+    /// The switch that its host is connected to, which pauses this flow.
+    Flow(FlowId),
 }
 
 impl Control {
@@ -80,6 +95,7 @@ impl Control {
                 at if at > now => Leave::At(at),
                 _ => Leave::Now,
             },
+            Self::Flow(_) => Leave::Now,
         }
     }
 
@@ -88,6 +104,7 @@ impl Control {
         match self {
             Self::Window(window) => window.send(now, len),
             Self::Limiter(limiter) => limiter.send(now, len),
+            Self::Flow(_) => {}
         }
     }
 }
@@ -128,37 +145,69 @@ impl Way {
     }
 }
 
+/// What holds all ways back.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Windows,
+    /// Of links of so many bits a second, with this seed.
+    Limiters {
+        link: u64,
+        seed: u64,
+    },
+    Flows,
+}
+
+/// What a host is told of paused flows of a class, and its ways that wait for that.
+#[derive(Clone, Debug)]
+struct Paused {
+    told: Filter,
+    ways: Vec<u32>,
+}
+
 /// All ways.
 #[derive(Debug)]
 pub(crate) struct Ways {
     /// The longest frame.
     datagram: u64,
-    /// Whether ways have limiters, not windows: the rate of links in bits a second, and a seed.
-    limiters: Option<(u64, u64)>,
+    kind: Kind,
     /// How many classes there are, reports included, and which of them are controlled.
     lanes: usize,
     controlled: Vec<bool>,
     ways: Vec<Way>,
-    numbers: BTreeMap<(u32, u32, u8), u32>,
+    numbers: BTreeMap<Key, u32>,
+    /// Numbers of ways that are no more.
+    free: Vec<u32>,
     /// By packet: its way. Only packets that have one are looked up.
     owners: Vec<u32>,
     /// By host and class: ways that have a frame that may leave, as far as is known.
     turns: Vec<VecDeque<u32>>,
+    /// By host and class.
+    paused: Vec<Paused>,
 }
 
 impl Ways {
     /// None where nothing is controlled.
     pub(crate) fn new(scenario: &Scenario, hosts: u32, lanes: &[String]) -> Option<Self> {
-        (scenario.virtual_network.congestion != Congestion::None).then(|| Self {
+        let kind = match scenario.virtual_network.congestion {
+            Congestion::None => return None,
+            Congestion::Lanes => Kind::Windows,
+            Congestion::Qcn => {
+                Kind::Limiters { link: scenario.link.rate.bits_per_sec(), seed: scenario.run.seed }
+            }
+            Congestion::Bfc => Kind::Flows,
+        };
+        let places = hosts as usize * lanes.len();
+        Some(Self {
             datagram: scenario.longest_frame(),
-            limiters: (scenario.virtual_network.congestion == Congestion::Qcn)
-                .then(|| (scenario.link.rate.bits_per_sec(), scenario.run.seed)),
+            kind,
             lanes: lanes.len(),
             controlled: lanes.iter().map(|name| scenario.is_controlled(name)).collect(),
             ways: Vec::new(),
             numbers: BTreeMap::new(),
+            free: Vec::new(),
             owners: Vec::new(),
-            turns: vec![VecDeque::new(); hosts as usize * lanes.len()],
+            turns: vec![VecDeque::new(); places],
+            paused: vec![Paused { told: Filter::EMPTY, ways: Vec::new() }; places],
         })
     }
 
@@ -174,43 +223,74 @@ impl Ways {
 
     /// The machine that sends by a way, and its class.
     pub(crate) fn sender(&self, way: u32) -> (u32, u8) {
-        let Way { machine, lane, .. } = self.ways[way as usize];
+        let Key { machine, lane, .. } = self.ways[way as usize].key;
         (machine, lane)
     }
 
-    /// The way from a machine to a host in a class.
-    pub(crate) fn number(&mut self, machine: u32, host: u32, lane: u8) -> u32 {
-        let Self { numbers, ways, limiters, datagram, .. } = self;
-        *numbers.entry((machine, host, lane)).or_insert_with(|| {
-            let control = match limiters {
-                None => Control::Window(Window::new(*datagram)),
-                Some((link, seed)) => {
-                    Control::Limiter(Limiter::new(*link, *seed ^ (1 + ways.len() as u64)))
-                }
-            };
-            ways.push(Way {
-                machine,
-                lane,
-                in_turn: false,
-                wake_at: Time::NEVER,
-                control,
-                queue: Queue::default(),
-                sleepers: Vec::new(),
-                owed: Owed::default(),
-            });
-            ways.len() as u32 - 1
-        })
+    fn key(&self, machine: u32, host: u32, lane: u8, hash: u32) -> Key {
+        let flow = if let Kind::Flows = self.kind { hash } else { 0 };
+        Key { machine, host, lane, flow }
     }
 
-    /// Whether the way from a machine to a host in a class has as much waiting as it may.
-    pub(crate) fn is_full(&self, machine: u32, host: u32, lane: u8) -> bool {
-        let way = self.numbers.get(&(machine, host, lane));
+    /// The way from a machine to a host in a class, for a flow of this hash.
+    pub(crate) fn number(&mut self, machine: u32, host: u32, lane: u8, hash: u32) -> u32 {
+        let key = self.key(machine, host, lane, hash);
+        if let Some(way) = self.numbers.get(&key) {
+            return *way;
+        }
+        let control = match self.kind {
+            Kind::Windows => Control::Window(Window::new(self.datagram)),
+            Kind::Limiters { link, seed } => {
+                Control::Limiter(Limiter::new(link, seed ^ (1 + self.ways.len() as u64)))
+            }
+            Kind::Flows => Control::Flow(FlowId::of(hash)),
+        };
+        let way = Way {
+            key,
+            in_turn: false,
+            is_paused: false,
+            wake_at: Time::NEVER,
+            control,
+            queue: Queue::default(),
+            sleepers: Vec::new(),
+            owed: Owed::default(),
+        };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.ways[number as usize] = way;
+                number
+            }
+            None => {
+                self.ways.push(way);
+                self.ways.len() as u32 - 1
+            }
+        };
+        self.numbers.insert(key, number);
+        number
+    }
+
+    /// Forgets a flow's way of which nothing waits: flows come and go, and windows and rates are to
+    /// be remembered.
+    pub(crate) fn forget_if_idle(&mut self, way: u32) {
+        let it = &self.ways[way as usize];
+        if let Control::Flow(_) = it.control
+            && it.queue.is_empty()
+            && it.sleepers.is_empty()
+        {
+            self.numbers.remove(&it.key);
+            self.free.push(way);
+        }
+    }
+
+    /// Whether the way of a flow from a machine to a host in a class has as much waiting as it may.
+    pub(crate) fn is_full(&self, machine: u32, host: u32, lane: u8, hash: u32) -> bool {
+        let way = self.numbers.get(&self.key(machine, host, lane, hash));
         way.is_some_and(|way| !self.ways[*way as usize].has_room(self.datagram))
     }
 
     /// Has a flow of datagrams wait until that way has room.
-    pub(crate) fn wait(&mut self, machine: u32, host: u32, lane: u8, flow: u32) {
-        let way = self.number(machine, host, lane);
+    pub(crate) fn wait(&mut self, machine: u32, host: u32, lane: u8, hash: u32, flow: u32) {
+        let way = self.number(machine, host, lane, hash);
         self.ways[way as usize].sleepers.push(flow);
     }
 
@@ -227,7 +307,7 @@ impl Ways {
         }
         self.owners[place] = way;
         // The outer header says so, whatever the machine's own does.
-        packets[handle].ecn_capable |= self.limiters.is_none();
+        packets[handle].ecn_capable |= matches!(self.kind, Kind::Windows);
         self.ways[way as usize].queue.push(packets, handle);
         self.line_up(from, way);
     }
@@ -235,9 +315,19 @@ impl Ways {
     /// A way may have a frame that may leave.
     pub(crate) fn line_up(&mut self, host: u32, way: u32) {
         let it = &mut self.ways[way as usize];
-        if !it.in_turn && !it.queue.is_empty() {
+        if !it.in_turn && !it.is_paused && !it.queue.is_empty() {
             it.in_turn = true;
-            self.turns[host as usize * self.lanes + usize::from(it.lane)].push_back(way);
+            self.turns[host as usize * self.lanes + usize::from(it.key.lane)].push_back(way);
+        }
+    }
+
+    /// A host's switch tells of paused flows of a class.
+    pub(crate) fn obey(&mut self, host: u32, lane: u8, told: Filter) {
+        let it = &mut self.paused[host as usize * self.lanes + usize::from(lane)];
+        it.told = told;
+        for way in std::mem::take(&mut it.ways) {
+            self.ways[way as usize].is_paused = false;
+            self.line_up(host, way);
         }
     }
 
@@ -259,17 +349,25 @@ impl Ways {
         host: u32,
         lane: u8,
     ) -> Option<Turn> {
-        let turns = &mut self.turns[host as usize * self.lanes + usize::from(lane)];
+        let place = host as usize * self.lanes + usize::from(lane);
+        let (turns, paused) = (&mut self.turns[place], &mut self.paused[place]);
         while let Some(way) = turns.pop_front() {
             let it = &mut self.ways[way as usize];
             it.in_turn = false;
             let Some(head) = it.queue.head() else { continue };
+            if let Control::Flow(flow) = it.control
+                && paused.told.contains(flow)
+            {
+                it.is_paused = true;
+                paused.ways.push(way);
+                continue;
+            }
             let bytes = packets[head].bytes;
             match it.control.leave(now, bytes) {
                 Leave::Now => {
                     it.control.send(now, bytes);
                     it.queue.pop(packets);
-                    let (machine, has_room) = (it.machine, it.has_room(self.datagram));
+                    let (machine, has_room) = (it.key.machine, it.has_room(self.datagram));
                     if !it.queue.is_empty() {
                         it.in_turn = true;
                         turns.push_back(way);
@@ -294,10 +392,8 @@ impl Ways {
         handle: Handle,
         finds_room: bool,
     ) -> (u32, Answer) {
+        let Kind::Windows = self.kind else { return (NOBODY, Answer::Nothing) };
         let way = self.owner(handle);
-        if let Control::Limiter(_) = self.ways[way as usize].control {
-            return (way, Answer::Nothing);
-        }
         let packet = &mut packets[handle];
         let owed = &mut self.ways[way as usize].owed;
         owed.bytes += packet.bytes;

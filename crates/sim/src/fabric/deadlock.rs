@@ -74,10 +74,9 @@ impl Fabric {
                 let outputs = graph.ports[self.node(input) as usize].clone();
                 let waits = outputs.map(|output| {
                     let place = self.place(output, lane);
-                    let came = self.lanes[place]
-                        .queue
-                        .iter(packets)
-                        .filter(|it| packets[*it].input == input);
+                    let by_flow = self.backpressure.iter().flat_map(|it| it.iter(packets, place));
+                    let waiting = self.lanes[place].queue.iter(packets).chain(by_flow);
+                    let came = waiting.filter(|it| packets[*it].input == input);
                     (place, came.map(|it| u64::from(packets[it].bytes)).sum())
                 });
                 Suspect { port, lane, waits: waits.filter(|(_, bytes)| *bytes > 0).collect() }
@@ -89,10 +88,7 @@ impl Fabric {
         let (it, place) = (&self.ports[port as usize], self.place(port, lane));
         let is_paused = it.paused & 1 << lane != 0 && self.lanes[self.place(it.peer, lane)].pausing;
         let is_old = self.rest[place].paused_since <= since;
-        is_paused
-            && is_old
-            && !self.lanes[place].queue.is_empty()
-            && self.node(it.peer) >= self.hosts
+        is_paused && is_old && self.waiting_at(place) > 0 && self.node(it.peer) >= self.hosts
     }
 
     /// Whether a suspect is let go once everything has left that is not stuck.
@@ -108,7 +104,7 @@ impl Fabric {
                 let lanes = self.rules.lanes.len();
                 let places = ports.start as usize * lanes..ports.end as usize * lanes;
                 let used: u64 =
-                    places.filter(|place| stuck[*place]).map(|it| self.lanes[it].queue.bytes).sum();
+                    places.filter(|place| stuck[*place]).map(|it| self.waiting_at(it)).sum();
                 (self.shared[node].saturating_sub(used) as f64 * alpha) as u64
             }
             _ => u64::MAX,

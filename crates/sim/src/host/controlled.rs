@@ -7,7 +7,7 @@ use super::{Hosts, Surroundings};
 use crate::clock::{Burst, Clock, Event, Maker};
 use crate::congestion::{Answer, REPORT, Turn, Ways};
 use crate::events::EventList;
-use crate::fabric::Sampled;
+use crate::fabric::{Filter, Sampled};
 use crate::packet::{Handle, Load, Packet, Packets, Queue};
 
 impl Hosts {
@@ -24,11 +24,11 @@ impl Hosts {
         burst: Burst,
     ) -> bool {
         let from = self.host_of(machine);
-        let (host, lane) = (with.packets[burst.0].host, with.packets[burst.0].lane);
+        let Packet { host, lane, hash, .. } = with.packets[burst.0];
         if host == from || !self.ways().controls(lane) {
             return false;
         }
-        let way = self.ways().number(machine, host, lane);
+        let way = self.ways().number(machine, host, lane, hash);
         let mut next = Some(burst.0);
         while let Some(handle) = next {
             next = Queue::after(with.packets, handle);
@@ -64,6 +64,7 @@ impl Hosts {
                     if has_room {
                         self.wake_way(with.clock, number, way);
                     }
+                    self.ways().forget_if_idle(way);
                 }
             }
         }
@@ -111,6 +112,18 @@ impl Hosts {
         if self.ways().is_due(way, now) {
             self.resume(with, way);
         }
+    }
+
+    /// A host's switch tells of paused flows.
+    pub(crate) fn obey<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        number: u32,
+        lane: u8,
+        told: Filter,
+    ) {
+        self.ways().obey(number, lane, told);
+        self.let_go(with, number, lane);
     }
 
     /// A way's window may have room.

@@ -18,6 +18,9 @@ pub struct Fabric {
     pub nic_queue: Bytes,
     /// A switch's memory.
     pub buffer: Buffer,
+    /// How many queues an output has for the flows of each class, where switches pause flows.
+    #[serde(skip_serializing_if = "is_default_queues")]
+    pub flow_queues: u32,
     /// When a switch pauses its neighbours.
     pub pfc: Pfc,
 }
@@ -29,6 +32,7 @@ impl Default for Fabric {
             ecmp_seed: 1,
             nic_queue: Bytes(256_000),
             buffer: Buffer::default(),
+            flow_queues: DEFAULT_QUEUES,
             pfc: Pfc::default(),
         }
     }
@@ -105,6 +109,13 @@ impl Default for ClassSpec {
     fn default() -> Self {
         Self { priority: Class::default(), kind: ClassKind::Lossless, weight: 1, ecn: None }
     }
+}
+
+/// As many as the switches have that the paper simulates.
+const DEFAULT_QUEUES: u32 = 32;
+
+fn is_default_queues(queues: &u32) -> bool {
+    *queues == DEFAULT_QUEUES
 }
 
 fn default_alpha() -> f64 {

@@ -258,7 +258,7 @@ impl Scenario {
 
     /// The scenario as it runs: where congestion is controlled, reports have a class.
     pub(crate) fn with_reports(&self) -> Cow<'_, Self> {
-        if self.virtual_network.congestion.is_none() {
+        if !self.virtual_network.congestion.has_reports() {
             return Cow::Borrowed(self);
         }
         let mut scenario = self.clone();

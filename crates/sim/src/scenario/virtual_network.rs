@@ -63,12 +63,19 @@ pub enum Congestion {
     /// By a rate at the sending host for each of these, which notices of switches make smaller
     /// (QCN, 802.1Qau).
     Qcn,
+    /// By switches that pause flows, hop by hop (BFC, Goyal et al., NSDI 2022).
+    Bfc,
 }
 
 impl Congestion {
     /// Whether nothing is controlled.
     pub fn is_none(&self) -> bool {
         *self == Self::None
+    }
+
+    /// Whether hosts or switches send frames of their own class because of it.
+    pub(crate) fn has_reports(self) -> bool {
+        matches!(self, Self::Lanes | Self::Qcn)
     }
 }
 

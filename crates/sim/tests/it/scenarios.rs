@@ -44,8 +44,8 @@ fn every_shipped_scenario_can_be_simulated() {
         ("zovn-fig12", 36),
         ("zovn-fig12-queues", 30),
         ("isolation-queues", 16),
-        ("isolation-lanes", 6),
-        ("zovn-fig12-lanes", 6),
+        ("isolation-lanes", 12),
+        ("zovn-fig12-lanes", 9),
     ];
     assert_eq!(found, expected.map(|(name, cells)| (name.to_owned(), cells)).into());
 }

@@ -1,7 +1,10 @@
 //! Rules of the physical and the virtual network.
 
 use super::*;
-use crate::scenario::{Buffer, Fabric, Layer, REPORTS, REPORTS_PRIORITY, Tier};
+use crate::fabric::MOST_QUEUES;
+use crate::scenario::{
+    Buffer, Congestion, Fabric, Layer, REPORTS, REPORTS_PRIORITY, RingRouting, Tier,
+};
 use units::{Bytes, Rate};
 
 /// A virtual switch has so many ports; each class has one of them for its uplink.
@@ -38,7 +41,7 @@ impl Check<'_> {
                 &path("ecn"),
                 "every frame would be marked: raise it, or leave it out",
             );
-            if !self.scenario.virtual_network.congestion.is_none() {
+            if self.scenario.virtual_network.congestion.has_reports() {
                 self.ensure(
                     class.priority != REPORTS_PRIORITY,
                     &path("priority"),
@@ -228,6 +231,21 @@ impl Check<'_> {
         let (Buffer::PrivateInput { bytes }
         | Buffer::PerOutput { bytes }
         | Buffer::Shared { bytes, .. }) = buffer;
+        self.ensure(
+            (1..=MOST_QUEUES).contains(&it.fabric.flow_queues),
+            "fabric.flow_queues",
+            format!("an output has 1 to {MOST_QUEUES} queues for flows of a class"),
+        );
+        let is_circle = matches!(
+            it.topology,
+            Topology::Ring(ring) if ring.routing == RingRouting::Clockwise
+        );
+        self.ensure(
+            it.virtual_network.congestion != Congestion::Bfc || !is_circle,
+            "virtual.congestion",
+            "paused flows could wait for each other in a circle, which nobody would find: write \
+             `topology.routing = \"line\"`",
+        );
         self.holds_a_frame("fabric.nic_queue", nic_queue);
         self.holds_a_frame("fabric.buffer.bytes", bytes);
         if let Buffer::Shared { alpha, .. } = buffer {

@@ -67,6 +67,26 @@ fn a_network_can_be_built() {
 }
 
 #[test]
+fn switches_can_pause_flows() {
+    added(&[
+        (
+            "[fabric]\nflow_queues = 0",
+            "line 15, column 15: `fabric.flow_queues`: an output has 1 to 128 queues for flows of a class",
+        ),
+        (
+            "[fabric]\nflow_queues = 129",
+            "line 15, column 15: `fabric.flow_queues`: an output has 1 to 128 queues for flows of a class",
+        ),
+    ]);
+    let ring = SMALL.replace("kind = \"star\"", "kind = \"ring\"\nswitches = 4");
+    assert_eq!(
+        fault(&format!("{ring}[virtual]\ncongestion = \"bfc\"\n")),
+        "line 16, column 14: `virtual.congestion`: paused flows could wait for each other in a circle, which nobody would find: \
+         write `topology.routing = \"line\"`",
+    );
+}
+
+#[test]
 fn classes_have_a_name_and_a_priority_of_their_own() {
     added(&[
         (
