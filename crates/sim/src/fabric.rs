@@ -12,13 +12,14 @@
 //! begins. A **lane** is a class that the scenario declares; lanes are numbered in the order of
 //! their priorities.
 //!
-//! With [backpressure] the queue of a lane is several, one for each flow while there are enough, and
-//! the transmitter's own has the frame that goes next.
+//! With [backpressure] the queue of a lane is several, one for each flow while there are enough,
+//! and the transmitter's own has the frame that goes next.
 
 mod backpressure;
 mod deadlock;
 mod filter;
 mod flows;
+mod pausing;
 mod sampling;
 
 use std::ops::Add;

@@ -65,8 +65,8 @@ struct Way {
     owed: Owed,
 }
 
-/// Whose a way is: a machine, the host that it sends to, a class, and a flow by its hash where flows
-/// have ways of their own.
+/// Whose a way is: a machine, the host that it sends to, a class, and a flow by its hash where
+/// flows have ways of their own.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Key {
     machine: u32,

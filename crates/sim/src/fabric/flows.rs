@@ -57,8 +57,8 @@ struct FlowQueue {
     queue: Queue,
     /// Bytes that it may still send in this turn.
     deficit: u64,
-    /// Flows that were paused because of it, in that order. One that has left it since, and waits in
-    /// another, may be paused because of that, too.
+    /// Flows that were paused because of it, in that order. One that has left it since, and waits
+    /// in another, may be paused because of that, too.
     paused: VecDeque<Paused>,
 }
 
@@ -340,8 +340,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and is paused: no frame is lost, flows keep their order, each flow has one
-        /// queue at a time, and whoever was paused is let go.
+        /// Whatever comes and is paused: no frame is lost, flows keep their order, each flow has
+        /// one queue at a time, and whoever was paused is let go.
         #[test]
         fn flows_keep_their_order_and_are_all_let_go(
             queues in 1..6_u32,
