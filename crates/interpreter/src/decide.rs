@@ -237,6 +237,7 @@ impl Walk<'_> {
         Ok(Subject {
             ethertype: fields.ethertype,
             source_mac: fields.source,
+            destination_mac: fields.destination,
             tuple,
             icmp: fields.ip.and_then(|ip| ip.icmp).map(|icmp| (icmp.kind, icmp.code)),
             origin,

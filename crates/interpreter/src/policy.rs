@@ -15,7 +15,7 @@ use core::net::IpAddr;
 
 use logical::objects::{AddressRange, AllowDrop, Direction, Ethertype, Identity};
 use logical::topology::{Match, Peer, Policy, PortIndex, Rule, Service, Topology, Verdict};
-use units::Instant;
+use units::{Instant, Mac};
 use wire::ip::protocol;
 
 use crate::decision::Reason;
@@ -90,10 +90,15 @@ pub fn holds(topology: &Topology, it: &Match, subject: &Subject) -> bool {
         peer.as_ref().is_none_or(|peer| is_among(topology, peer, at, port))
     };
     it.ethertype.is_none_or(|Ethertype(number)| number == subject.ethertype)
-        && (it.source_macs.is_empty() || it.source_macs.contains(&subject.source_mac))
+        && one_of_macs(&it.source_macs, subject.source_mac)
+        && one_of_macs(&it.destination_macs, subject.destination_mac)
         && end(&it.source, ends.map(|it| it.source.0), subject.origin.as_ref())
         && end(&it.destination, ends.map(|it| it.destination.0), subject.target.as_ref())
         && (it.services.is_empty() || it.services.iter().any(|it| asks_for(it, subject)))
+}
+
+fn one_of_macs(listed: &[Mac], mac: Mac) -> bool {
+    listed.is_empty() || listed.contains(&mac)
 }
 
 /// Whether somebody is among a peer: by its port if that is known, by its address otherwise.

@@ -23,6 +23,8 @@ pub struct Subject {
     pub ethertype: u16,
     /// Who sends the frame.
     pub source_mac: Mac,
+    /// Who gets it.
+    pub destination_mac: Mac,
     /// The two ends, if it is IP.
     pub tuple: Option<Tuple>,
     /// The ICMP type and code, if it is that.
@@ -46,6 +48,18 @@ pub enum Phase {
     Closing,
     /// Both have, or one has reset it: a new one may take its place.
     Closed,
+}
+
+impl Phase {
+    /// A word for it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Asked => "new",
+            Self::Answered => "established",
+            Self::Closing => "closing",
+            Self::Closed => "closed",
+        }
+    }
 }
 
 /// What an end of a TCP connection has said.
@@ -234,6 +248,11 @@ impl State {
     /// How many connections a port has.
     pub fn connections(&self, port: &Identity, now: Instant) -> usize {
         self.of_port(port, now).count()
+    }
+
+    /// A port's connections: the ends of each one's first packet, and how far it is, in a word.
+    pub fn of(&self, port: &Identity, now: Instant) -> impl Iterator<Item = (Tuple, &'static str)> {
+        self.of_port(port, now).map(|(tuple, it)| (tuple, it.phase.name()))
     }
 
     pub(crate) fn of_port(

@@ -3,14 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-/// A line and a column of a text, both from 1; columns count characters.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Position {
-    /// The line.
-    pub line: usize,
-    /// The column.
-    pub column: usize,
-}
+use tree::Position;
 
 /// A fault of one object: what is wrong, and what to write instead.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -21,7 +21,6 @@ extern crate alloc;
 
 mod check;
 mod fault;
-mod node;
 pub mod objects;
 mod read;
 mod report;
@@ -29,12 +28,12 @@ mod resolve;
 #[cfg(any(test, feature = "schema"))]
 mod schema;
 pub mod topology;
-mod yaml;
 
-pub use fault::{Fault, Position};
+pub use fault::Fault;
 pub use objects::{Kind, Object};
 pub use read::{Source, load, read};
 pub use resolve::resolve;
 #[cfg(any(test, feature = "schema"))]
 pub use schema::schema;
 pub use topology::Topology;
+pub use tree::Position;

@@ -5,12 +5,12 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::fault::{Fault, Position};
-use crate::node::{Misfit, Node, Value};
+use tree::{Misfit, Node, NotYaml, Position, Value};
+
+use crate::fault::Fault;
 use crate::objects::{Identity, Kind, Name, Object};
 use crate::resolve::resolve_among;
 use crate::topology::Topology;
-use crate::yaml;
 
 /// How many faults of form are told of one object.
 const MOST_MISFITS: usize = 100;
@@ -50,9 +50,9 @@ impl Source {
 /// Reads a text of YAML documents, or of JSON; each is an object or a list of objects.
 pub fn read(text: &str) -> Source {
     let mut source = Source::default();
-    let documents = match yaml::documents(text) {
+    let documents = match tree::documents(text) {
         Ok(documents) => documents,
-        Err(yaml::NotYaml { at, message }) => {
+        Err(NotYaml { at, message }) => {
             source.faults.push(Fault {
                 index: None,
                 object: String::new(),

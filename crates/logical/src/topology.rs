@@ -423,6 +423,8 @@ pub struct Match {
     pub ethertype: Option<Ethertype>,
     /// Source Ethernet addresses. None: all.
     pub source_macs: Vec<Mac>,
+    /// Destination Ethernet addresses. None: all.
+    pub destination_macs: Vec<Mac>,
     /// Where they come from. `None`: anywhere.
     pub source: Option<Peer>,
     /// Where they go. `None`: anywhere.

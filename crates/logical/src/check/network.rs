@@ -130,7 +130,7 @@ fn is_domain(name: &str) -> bool {
 
 pub fn zone(it: &DnsZone, report: &mut Report<'_>) {
     for (name, values) in &it.records {
-        let path = format!("/spec/records/{}", crate::node::escape(name));
+        let path = format!("/spec/records/{}", tree::escape(name));
         if !is_domain(name) {
             report.say(&path, format!("`{name}` is no name: write one as web.shop.internal"));
         }

@@ -253,6 +253,10 @@ pub struct Match {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Vec<String>))]
     pub source_macs: Vec<Mac>,
+    /// Destination Ethernet addresses. None: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(any(test, feature = "schema"), schema(value_type = Vec<String>))]
+    pub destination_macs: Vec<Mac>,
     /// Where they come from. Absent: anywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Peer>,

@@ -276,8 +276,14 @@ fn rule(
         Direction::ToPort => (other, None),
     };
     let services = services(&it.services, &path, tenant, names, report);
-    let own =
-        Match { ethertype: it.ethertype, source_macs: Vec::new(), source, destination, services };
+    let own = Match {
+        ethertype: it.ethertype,
+        source_macs: Vec::new(),
+        destination_macs: Vec::new(),
+        source,
+        destination,
+        services,
+    };
     let mut conditions = alloc::vec![own];
     if let Some(more) = &it.matches {
         let path = format!("{path}/match");
@@ -325,6 +331,7 @@ pub fn matches(
     Match {
         ethertype: it.ethertype,
         source_macs: it.source_macs.clone(),
+        destination_macs: it.destination_macs.clone(),
         source,
         destination,
         services: services(&it.services, path, tenant, names, report),

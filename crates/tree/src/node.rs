@@ -14,19 +14,23 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use crate::fault::Position;
+use crate::position::Position;
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
+    /// Where it begins.
     pub at: Position,
+    /// What it is.
     pub value: Value,
 }
 
 /// A map's key and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Key {
+    /// Where it begins.
     pub at: Position,
+    /// The word.
     pub text: String,
 }
 
@@ -34,13 +38,21 @@ pub struct Key {
 /// taken out and the others are still told of by theirs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
+    /// Nothing.
     Null,
+    /// Yes or no.
     Bool(bool),
+    /// A whole number.
     Unsigned(u64),
+    /// A whole number below 0.
     Signed(i64),
+    /// A number with a fraction.
     Float(f64),
+    /// A text.
     Text(String),
+    /// Items, each with its number.
     List(Vec<(usize, Node)>),
+    /// Entries, in their order.
     Map(Vec<(Key, Node)>),
 }
 
@@ -49,7 +61,9 @@ pub enum Value {
 pub struct Misfit {
     /// The steps to it, the last first, while serde climbs out.
     steps: Vec<String>,
+    /// Where the node begins.
     pub at: Option<Position>,
+    /// Why.
     pub message: String,
 }
 

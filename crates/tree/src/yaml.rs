@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
-use crate::fault::Position;
 use crate::node::{Key, Node, Value};
+use crate::position::Position;
 
 /// How deep lists and maps may be within each other.
 const DEEPEST: usize = 32;

@@ -1,0 +1,41 @@
+//! What tenants' networks must do, told as cases, and run on whatever executes them.
+//!
+//! ```text
+//! file ─▶ topology ─▶ objects ─▶ execution: the interpreter, a pipeline, hosts
+//!   └──▶ steps ──▶ frames, machines' pings and connections, changes
+//!                     └─▶ who got what ─▶ as expected? passed, failed, skipped
+//! ```
+//!
+//! The format is `zovn-semantics/1` (docs/cases.md). A case says what machines see and nothing of how it
+//! comes about, so the same case runs on objects alone, on a compiled pipeline and on real hosts.
+//!
+//! The world is closed: nobody gets anything but what a step expects.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod declare;
+mod edit;
+mod exchange;
+mod execution;
+mod fields;
+mod file;
+mod frame;
+mod guest;
+mod layers;
+mod matching;
+mod network;
+mod on_interpreter;
+mod run;
+mod sums;
+mod values;
+mod world;
+
+pub use declare::Declared;
+pub use edit::{Move, Op};
+pub use execution::{Execution, Known, Seen, Wanted};
+pub use file::{Case, File, NoCases};
+pub use on_interpreter::OnInterpreter;
+pub use run::{Outcome, Report, run};
