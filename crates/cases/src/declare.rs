@@ -310,7 +310,7 @@ fn security(port: &Port) -> Value {
             entry
         })
         .collect();
-    json!({ "mode": "strict", "allowed": entries })
+    json!({ "mode": "strict", "own": false, "allowed": entries })
 }
 
 /// An address as the prefix that it alone is in.

@@ -148,7 +148,7 @@ impl Told {
     }
 
     /// Sets each field that is told, and then those checksums that are not.
-    fn finish(&self, frame: &mut Vec<u8>) -> Result<(), String> {
+    fn finish(&self, frame: &mut [u8]) -> Result<(), String> {
         let is_sum = |name: &str| name.ends_with(".sum");
         let own = |name: &str| {
             name != "payload"

@@ -25,6 +25,7 @@ mod lab;
 mod manual;
 mod measure;
 mod memory;
+mod net;
 mod networks;
 mod number;
 mod ports;
@@ -70,6 +71,7 @@ enum Command {
     Lab(lab::Args),
     Measure(measure::Args),
     Sim(sim::Args),
+    Net(net::Args),
     Demo(demo::Args),
     Completion(manual::CompletionArgs),
     #[command(hide = true)]
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(args),
         Command::Measure(args) => measure::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Net(args) => net::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completion(args) => manual::completion(args, Cli::command()),
         Command::Man(args) => manual::man(args, Cli::command()),

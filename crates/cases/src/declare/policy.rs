@@ -60,7 +60,7 @@ impl Objects<'_> {
             })
             .collect();
         let spec = json!({
-            "order": it.tier, "appliesTo": applies_to, "rules": rules,
+            "level": it.tier, "appliesTo": applies_to, "rules": rules,
             "established": if it.keep { "persist" } else { "revalidate" },
         });
         // Equal priorities decide in the order of declaration.
@@ -125,7 +125,7 @@ impl Objects<'_> {
         let directions: Vec<_> =
             types.iter().map(|it| if *it == InOut::In { "toPort" } else { "fromPort" }).collect();
         let spec = json!({
-            "order": 1000, "appliesTo": { "ports": selected }, "defaultAction": "drop",
+            "level": 3, "appliesTo": { "ports": selected }, "defaultAction": "drop",
             "directions": directions, "rules": rules,
         });
         self.tenants("Policy", &format!("n{place:04}-{}", plain(&it.name)), spec);

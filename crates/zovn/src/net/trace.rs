@@ -1,0 +1,180 @@
+//! `zovn net trace`: what becomes of a packet in a network that is a file.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use interpreter::{Arrival, Decision, State, decide};
+use logical::Topology;
+use serde::Serialize;
+use units::Instant;
+
+use super::packet::{self, Asks};
+use super::{complain, load};
+use crate::ending::{Outcome, USAGE, print_json};
+use crate::number::within;
+use crate::table::{bare, text};
+
+/// The exit code if the packet would be refused.
+const REFUSED: u8 = 3;
+
+/// Tell what becomes of a packet, step by step: the object, the rule, the rewrite, the verdict.
+///
+/// The packet is the first of a connection, as the machine would send it. Exit code 0 if somebody
+/// gets it or the network answers it, 3 if it is refused, 2 if the file is wrong, 1 if it cannot be
+/// read.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The network's files (YAML or JSON); `-` is stdin.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The port whose machine sends it, as `web-1` or `shop/web-1`.
+    #[arg(long, value_name = "PORT")]
+    from: String,
+    /// Whom it is for: an IP address, or a port, whose first address is meant.
+    #[arg(long, value_name = "IP|PORT")]
+    to: String,
+    /// It opens a connection to this TCP port.
+    #[arg(long, value_name = "PORT", value_parser = within(1..=65535u16), conflicts_with = "udp")]
+    tcp: Option<u16>,
+    /// It is a datagram for this UDP port. Without either, it is an echo.
+    #[arg(long, value_name = "PORT", value_parser = within(1..=65535u16))]
+    udp: Option<u16>,
+    /// The port that it comes from; of an echo, its number.
+    #[arg(long, value_name = "PORT", default_value = "40000", value_parser = within(1..=65535u16))]
+    source_port: u16,
+    /// How many bytes it carries behind its headers.
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = within(0..=9000u16))]
+    size: u16,
+    /// Tell it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` says.
+#[derive(Serialize)]
+struct Report {
+    /// `delivered`, `answered` or `refused`.
+    outcome: &'static str,
+    /// Who gets it.
+    delivered: Vec<String>,
+    /// Whom the network answers.
+    answered: Vec<String>,
+    /// Why copies of it are not delivered.
+    refused: Vec<Refused>,
+    /// How it came to that.
+    steps: Vec<Step>,
+}
+
+#[derive(Serialize)]
+struct Refused {
+    reason: String,
+    at: String,
+    by: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Step {
+    at: String,
+    stage: &'static str,
+    what: String,
+    by: Option<String>,
+}
+
+impl Report {
+    fn of(topology: &Topology, decision: &Decision) -> Self {
+        let name = |copy: &interpreter::Copy| topology[copy.port].id.to_string();
+        let outcome = match (decision.delivered.is_empty(), decision.answers.is_empty()) {
+            (false, _) => "delivered",
+            (true, false) => "answered",
+            (true, true) => "refused",
+        };
+        // A reset or an unreachable is an answer to what was refused.
+        let is_refused =
+            decision.refused.iter().any(|it| it.reason != interpreter::Reason::Answered);
+        let is_router =
+            decision.refused.iter().any(|it| it.reason == interpreter::Reason::ToRouter);
+        let outcome = match outcome {
+            "answered" if is_refused && !is_router => "refused",
+            outcome => outcome,
+        };
+        Self {
+            outcome,
+            delivered: decision.delivered.iter().map(name).collect(),
+            answered: decision.answers.iter().map(name).collect(),
+            refused: decision
+                .refused
+                .iter()
+                .map(|it| Refused {
+                    reason: format!("{:?}", it.reason).to_lowercase(),
+                    at: it.at.to_string(),
+                    by: it.by.as_ref().map(ToString::to_string),
+                })
+                .collect(),
+            steps: decision
+                .trace
+                .iter()
+                .map(|it| Step {
+                    at: it.at.to_string(),
+                    stage: it.stage,
+                    what: it.what.clone(),
+                    by: it.by.clone(),
+                })
+                .collect(),
+        }
+    }
+
+    /// The last line.
+    fn verdict(&self) -> String {
+        match self.outcome {
+            "delivered" => format!("delivered to {}", self.delivered.join(", ")),
+            "answered" => format!("answered by the network, to {}", self.answered.join(", ")),
+            _ => {
+                let why = |it: &Refused| match &it.by {
+                    Some(by) => format!("{} at {}, by {by}", it.reason, it.at),
+                    None => format!("{} at {}", it.reason, it.at),
+                };
+                let told = if self.answered.is_empty() { "" } else { "; its sender is told" };
+                let why: Vec<_> = self.refused.iter().map(why).collect();
+                format!("refused: {}{told}", why.join("; "))
+            }
+        }
+    }
+}
+
+/// Traces, and tells.
+pub fn run(args: &Args) -> Outcome {
+    let topology = match load(&args.files)? {
+        Ok(topology) => topology,
+        Err(faults) => {
+            complain(&faults)?;
+            return Ok(ExitCode::from(USAGE));
+        }
+    };
+    let from = packet::port(&topology, &args.from)?;
+    let to = packet::address(&topology, &args.to, &topology[from])?;
+    let asks = match (args.tcp, args.udp) {
+        (Some(port), _) => Asks::Tcp(port),
+        (None, Some(port)) => Asks::Udp(port),
+        (None, None) => Asks::Echo,
+    };
+    let frame = packet::first(&topology, from, to, asks, args.source_port, usize::from(args.size))?;
+    let node = topology[from].node;
+    let arrival = Arrival { port: from, node, frame: &frame };
+    let decision = decide(&topology, &State::default(), Instant::ZERO, arrival);
+    let report = Report::of(&topology, &decision);
+    if args.json {
+        print_json(&report)?;
+    } else {
+        let mut table = bare();
+        for step in &report.steps {
+            let by = step.by.as_deref().unwrap_or_default();
+            table.add_row([step.at.as_str(), step.stage, &step.what, by]);
+        }
+        writeln!(io::stdout(), "{}\n{}", text(table), report.verdict())?;
+    }
+    Ok(match report.outcome {
+        "refused" => ExitCode::from(REFUSED),
+        _ => ExitCode::SUCCESS,
+    })
+}
