@@ -12,8 +12,8 @@ use tree::{Node, Value};
 use units::Mac;
 use wire::ip::protocol;
 
+use crate::failure::Failure;
 use crate::layers::{Layer, Layers};
-use crate::run::Failure;
 use crate::world::World;
 
 /// What was told of an exchange.

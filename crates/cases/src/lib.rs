@@ -6,8 +6,8 @@
 //!                     └─▶ who got what ─▶ as expected? passed, failed, skipped
 //! ```
 //!
-//! The format is `zovn-semantics/1` (docs/cases.md). A case says what machines see and nothing of how it
-//! comes about, so the same case runs on objects alone, on a compiled pipeline and on real hosts.
+//! The format is `zovn-semantics/1` (docs/cases.md). A case says what machines see and nothing of
+//! how it comes about, so the same case runs on objects alone, on a compiled pipeline and on hosts.
 //!
 //! The world is closed: nobody gets anything but what a step expects.
 
@@ -20,6 +20,7 @@ mod declare;
 mod edit;
 mod exchange;
 mod execution;
+mod failure;
 mod fields;
 mod file;
 mod frame;

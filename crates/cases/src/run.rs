@@ -13,6 +13,7 @@ use units::Span;
 use crate::edit::{Op, number, words};
 use crate::exchange::Flows;
 use crate::execution::Execution;
+use crate::failure::{Failure, fail};
 use crate::file::{Case, File};
 use crate::frame::{Ends, Told};
 use crate::matching::{self, Expected, joined};
@@ -49,24 +50,6 @@ pub struct Report {
     pub expected: Option<String>,
     /// What was seen.
     pub seen: Option<String>,
-}
-
-/// Why a step is not as expected.
-#[derive(Debug)]
-pub struct Failure {
-    pub expected: Option<String>,
-    pub seen: Option<String>,
-}
-
-impl From<String> for Failure {
-    fn from(seen: String) -> Self {
-        Self { expected: None, seen: Some(seen) }
-    }
-}
-
-/// Says that something is not as expected.
-pub fn fail<T>(expected: impl ToString, seen: impl ToString) -> Result<T, Failure> {
-    Err(Failure { expected: Some(expected.to_string()), seen: Some(seen.to_string()) })
 }
 
 /// What a step may say besides what it does.

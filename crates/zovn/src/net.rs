@@ -1,16 +1,12 @@
 //! `zovn net`: logical networks as files, with nothing running.
 
 mod check;
+mod files;
 mod packet;
 mod test;
 mod trace;
 
-use std::fs;
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
-
 use clap::Subcommand;
-use logical::{Fault, Topology};
 
 use crate::ending::Outcome;
 
@@ -24,7 +20,9 @@ Examples:
 
 docs/net.md shows each; docs/cases.md says how cases are written.";
 
-/// Check, trace and test logical networks that are files; nothing has to run, and root is not needed.
+/// Check, trace and test logical networks that are files.
+///
+/// Nothing has to run, and root is not needed.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -46,57 +44,4 @@ pub fn run(args: Args) -> Outcome {
         Command::Trace(args) => trace::run(&args),
         Command::Test(args) => test::run(&args),
     }
-}
-
-/// A file's text; `-` is stdin.
-fn read(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    let read = match path == Path::new("-") {
-        true => io::stdin().lock().read_to_string(&mut text),
-        false => fs::read_to_string(path).map(|it| {
-            text = it;
-            text.len()
-        }),
-    };
-    match read {
-        Ok(_) => Ok(text),
-        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
-    }
-}
-
-/// Reads files as one topology, or tells all that is wrong with them.
-fn load(paths: &[PathBuf]) -> Result<Result<Topology, Vec<(String, Fault)>>, String> {
-    let texts = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-    // The lines of all files, one behind the other, so that references between them are found.
-    let ends = texts.iter().scan(0, |sum, text| {
-        *sum += text.lines().count() + 1;
-        Some(*sum)
-    });
-    let ends: Vec<usize> = ends.collect();
-    let whole: String = texts.iter().map(|text| with_end(text)).collect::<Vec<_>>().join("---\n");
-    let whole = if texts.len() == 1 { texts.into_iter().next().unwrap_or_default() } else { whole };
-    Ok(logical::load(&whole).map_err(|faults| {
-        let place = |mut fault: Fault| {
-            let line = fault.position.map_or(1, |it| it.line);
-            let file = ends.iter().position(|end| line <= *end).unwrap_or(0);
-            let before = file.checked_sub(1).and_then(|it| ends.get(it)).copied().unwrap_or(0);
-            if let Some(position) = &mut fault.position {
-                position.line -= before;
-            }
-            (paths.get(file).map_or_else(String::new, |it| it.display().to_string()), fault)
-        };
-        faults.into_iter().map(place).collect()
-    }))
-}
-
-/// A text whose last line ends.
-fn with_end(text: &str) -> String {
-    let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    format!("{text}{newline}")
-}
-
-/// Tells faults on stderr, a line each.
-fn complain(faults: &[(String, Fault)]) -> io::Result<()> {
-    let mut out = io::stderr().lock();
-    faults.iter().try_for_each(|(file, fault)| writeln!(out, "{file}:{fault}"))
 }

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use logical::{Fault, Topology};
 use serde::Serialize;
 
-use super::{complain, load};
+use super::files::{complain, load};
 use crate::ending::{Outcome, USAGE, print_json};
 
 /// Tell all that is wrong with a network's files at once.
 ///
-/// Several files are one network. Exit code 0 if all of it is right, 2 if not, 1 if a file cannot be
-/// read.
+/// Several files are one network. Exit code 0 if all of it is right, 2 if not, 1 if a file cannot
+/// be read.
 #[derive(clap::Args)]
 pub struct Args {
     /// The files (YAML or JSON); `-` is stdin.

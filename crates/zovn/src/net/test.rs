@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use cases::{File, OnInterpreter, Outcome as Ended, Report, run as run_case};
 use clap::ValueEnum;
 
-use super::read;
+use super::files::read;
 use crate::ending::{Outcome, print_json};
 use crate::table::{headed, text};
 

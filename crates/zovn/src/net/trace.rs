@@ -9,8 +9,8 @@ use logical::Topology;
 use serde::Serialize;
 use units::Instant;
 
+use super::files::{complain, load};
 use super::packet::{self, Asks};
-use super::{complain, load};
 use crate::ending::{Outcome, USAGE, print_json};
 use crate::number::within;
 use crate::table::{bare, text};

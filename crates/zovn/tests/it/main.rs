@@ -4,5 +4,6 @@ mod circles;
 mod documents;
 mod floors;
 mod manual;
+mod net;
 mod readme;
 mod sim;
