@@ -180,6 +180,9 @@ impl Told {
             return Ok((kind, self.payload(26)?, None));
         }
         let carried = self.number(&["proto", "ip.proto", "ip4.proto", "ip6.next"], "ip4.proto")?;
+        let is_v4_text = |node: &Node| node.text().is_some_and(|it| it.parse::<Ipv4Addr>().is_ok());
+        let says_v4 = self.tells_of(&["ip4", "ipv4", "icmp4"])
+            || self.values().any(|(name, node)| is_address_name(name) && is_v4_text(node));
         let is_v6 = self
             .tells_of(&["ip6", "ipv6", "nd", "ns", "na", "rs", "ra", "icmp6", "icmpv6"])
             || kind == Some(0x86dd)
@@ -187,7 +190,7 @@ impl Told {
             || self
                 .values()
                 .any(|(name, node)| is_address_name(name) && node.text().is_some_and(is_v6_text))
-            || (ends.v4.0.is_none() && ends.v6.0.is_some());
+            || (!says_v4 && ends.v4.0.is_none() && ends.v6.0.is_some());
         let body = self.body(is_v6, carried, ends)?;
         match is_v6 && kind != Some(0x800) {
             true => self.v6(ends, &body),
