@@ -95,8 +95,14 @@ proptest! {
             match deed {
                 Deed::Send { from, to, class, len, count } => (0..count).for_each(|_| {
                     sent.push(sent.len() as u64);
-                    world.queue(from % hosts, to.map(|to| to % hosts), class, len);
-                    for_all[from % hosts].0[usize::from(class)] += u64::from(to.is_none());
+                    let to = to.map(|to| to % hosts);
+                    // What is for an address that the switch has not seen yet is for all, too.
+                    let is_seen = |to: usize| {
+                        Class::all().any(|it| world.fabric.counters(to, it).passed.frames > 0)
+                    };
+                    let is_for_all = !to.is_some_and(is_seen);
+                    for_all[from % hosts].0[usize::from(class)] += u64::from(is_for_all);
+                    world.queue(from % hosts, to, class, len);
                 }),
                 Deed::Pause { host, class, quanta } => {
                     let mut told = ClassMap([None; 8]);
