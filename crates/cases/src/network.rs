@@ -30,7 +30,7 @@ pub struct Network {
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
     pub dhcp: BTreeMap<String, Dhcp>,
     pub lbs: Vec<Balancer>,
-    /// Networks outside, by name: which switch is the same broadcast domain as which VLAN.
+    /// What people note about it.
     pub note: Option<String>,
 }
 

@@ -32,8 +32,7 @@ pub fn give_macs(topology: &mut Node) {
                 "ports" => give(node, &name.text),
                 "routers" => {
                     let Value::Map(fields) = &mut node.value else { continue };
-                    for (field, legs) in fields.iter_mut().filter(|(it, _)| it.text == "ports") {
-                        let _ = field;
+                    for (_, legs) in fields.iter_mut().filter(|(it, _)| it.text == "ports") {
                         let Value::Map(legs) = &mut legs.value else { continue };
                         for (leg, node) in legs {
                             give(node, &format!("{}.{}", name.text, leg.text));
