@@ -302,7 +302,6 @@ impl Flows {
             ("received", count(|it| *it > 0)),
             ("lost", count(|it| *it == 0)),
             ("twice", count(|it| *it > 1)),
-            ("reordered", "0".to_owned()),
             ("answered", answers.to_string()),
         ]))
     }
@@ -354,5 +353,5 @@ fn set_ttl(frame: &mut [u8], ttl: u8) {
     if let Some(byte) = frame.get_mut(layout.network + place) {
         *byte = ttl;
     }
-    crate::sums::seal(frame);
+    wire::whole::seal(frame);
 }

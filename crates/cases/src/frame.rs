@@ -14,7 +14,6 @@ use wire::neighbor;
 
 use crate::fields::{FIELDS, Form, Path, Place, Scalar};
 use crate::layers::{Layer, Layers};
-use crate::sums;
 
 /// What is told of a frame: fields by name, and what they are.
 #[derive(Clone, Debug, Default)]
@@ -163,7 +162,7 @@ impl Told {
                 }
             }
             if !late {
-                sums::seal(frame);
+                wire::whole::seal(frame);
             }
         }
         Ok(())
@@ -438,7 +437,7 @@ impl Told {
             Path::parse(name)?.set(&mut frame, node)?;
         }
         seal_quoted(&mut frame);
-        sums::seal(&mut frame);
+        wire::whole::seal(&mut frame);
         for (name, node) in self.values().filter(|(name, _)| name.ends_with(".sum")) {
             Path::parse(name)?.set(&mut frame, node)?;
         }

@@ -13,15 +13,14 @@ use core::net::IpAddr;
 
 use interpreter::{Fields, Tuple};
 use units::{Mac, Prefix};
-use wire::ethernet::{self, ethertype};
+use wire::ethernet::ethertype;
 use wire::ip::{Fragment, Version, protocol};
-use wire::{arp, ipv4, ipv6, neighbor, tcp, udp};
+use wire::neighbor::link_local;
+use wire::{arp, neighbor, tcp, udp, whole};
 use zerocopy::IntoBytes;
 use zerocopy::network_endian::U32;
 
 use crate::layers::{Layer, Layers};
-use crate::sums;
-use crate::values::link_local;
 
 /// A router's port on a machine's switch.
 #[derive(Clone, Debug)]
@@ -133,9 +132,8 @@ impl Guest {
         let (from, to) = (tuple.source.0, tuple.destination.0);
         let hop = self.next_hop(to);
         let known = via.or_else(|| self.neighbours.get(&hop).copied());
-        let Some(packet) =
-            packet(self.mac, known.unwrap_or_default(), from, to, tuple.protocol, body)
-        else {
+        let macs = (self.mac, known.unwrap_or_default());
+        let Some(packet) = whole::packet(macs, (from, to), tuple.protocol, body) else {
             return Vec::new();
         };
         if known.is_some() {
@@ -342,33 +340,6 @@ fn datagram(tuple: Tuple, data: &[u8], is_question: bool) -> Vec<u8> {
         }
         _ => data.to_vec(),
     }
-}
-
-/// A frame with a packet, its checksums right.
-fn packet(
-    source: Mac,
-    destination: Mac,
-    from: IpAddr,
-    to: IpAddr,
-    carried: u8,
-    body: &[u8],
-) -> Option<Vec<u8>> {
-    let (kind, header) = match (from, to) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let header = ipv4::Header::new(from, to, carried, body.len())?;
-            (ethertype::IPV4, header.as_bytes().to_vec())
-        }
-        (IpAddr::V6(from), IpAddr::V6(to)) => {
-            let header = ipv6::Header::new(from, to, carried, body.len())?;
-            (ethertype::IPV6, header.as_bytes().to_vec())
-        }
-        _ => return None,
-    };
-    let mut frame = ethernet::Header::new(destination, source, kind).as_bytes().to_vec();
-    frame.extend_from_slice(&header);
-    frame.extend_from_slice(body);
-    sums::seal(&mut frame);
-    Some(frame)
 }
 
 /// Machines by the names of their ports.

@@ -30,7 +30,6 @@ mod matching;
 mod network;
 mod on_interpreter;
 mod run;
-mod sums;
 mod values;
 mod world;
 

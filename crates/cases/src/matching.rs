@@ -6,13 +6,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use tree::{Node, Value};
-use wire::ethernet::ethertype;
+use units::Class;
+use wire::ethernet::{self, Tag, ethertype};
 
 use crate::execution::Seen;
 use crate::frame::{Told, summary};
 use crate::layers::{Layers, word};
-use crate::on_interpreter::tagged;
-use crate::sums;
 use crate::world::World;
 
 /// One frame that somebody is to get.
@@ -185,7 +184,7 @@ pub fn compare(
     }
     if sums_are_right {
         for seen in seen {
-            if let Some(fault) = sums::fault(&seen.frame) {
+            if let Some(fault) = wire::whole::fault(&seen.frame) {
                 let told = format!("{} got {}: {fault}", seen.port, summary(&seen.frame));
                 difference.seen.push(told);
             }
@@ -200,7 +199,8 @@ fn at(world: &World<'_>, seen: &Seen, port: &str) -> Option<Vec<u8>> {
         return Some(seen.frame.clone());
     }
     let (parent, tag) = world.parent(&seen.port)?;
-    (parent == port).then(|| tagged(&seen.frame, tag))
+    let tag = Tag { class: Class::default(), vlan: tag };
+    (parent == port).then(|| ethernet::tagged(&seen.frame, tag))
 }
 
 /// Where a frame is not as wanted.

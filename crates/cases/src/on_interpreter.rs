@@ -9,7 +9,8 @@ use core::mem;
 
 use interpreter::{Arrival, State, decide};
 use logical::topology::Attachment;
-use units::{Instant, Span};
+use units::{Class, Instant, Span};
+use wire::ethernet::{self, Tag};
 
 use crate::declare::{Declared, plain};
 use crate::execution::{Execution, Known, Seen, Wanted};
@@ -43,6 +44,10 @@ const CAN: &[&str] = &[
     "policy-routes",
     "learn",
     "learning",
+    "dhcp",
+    "dhcp6",
+    "dns",
+    "ra",
     "sets",
     "groups",
     "move",
@@ -100,7 +105,7 @@ impl Execution for OnInterpreter {
             _ => None,
         };
         let sent = match tag {
-            Some(tag) => tagged(frame, tag),
+            Some(vlan) => ethernet::tagged(frame, Tag { class: Class::default(), vlan }),
             None => frame.to_vec(),
         };
         let decision =
@@ -113,7 +118,10 @@ impl Execution for OnInterpreter {
                     let host = host.as_deref().unwrap_or_default();
                     (format!("{name}@{host}"), copy.frame)
                 }
-                Attachment::Child { .. } => (name.to_string(), untagged(&copy.frame)),
+                Attachment::Child { .. } => {
+                    let inner = ethernet::untagged(&copy.frame).map(|(_, inner)| inner);
+                    (name.to_string(), inner.unwrap_or_default())
+                }
                 _ => (name.to_string(), copy.frame),
             };
             self.arrived.push(Seen { port, frame });
@@ -139,20 +147,4 @@ impl Execution for OnInterpreter {
     fn end(&mut self) -> Result<(), String> {
         Ok(())
     }
-}
-
-/// A frame with a tag.
-pub fn tagged(frame: &[u8], vlan: u16) -> Vec<u8> {
-    let mut tagged = frame.to_vec();
-    let [high, low] = vlan.to_be_bytes();
-    tagged.splice(12.min(frame.len())..12.min(frame.len()), [0x81, 0, high, low]);
-    tagged
-}
-
-fn untagged(frame: &[u8]) -> Vec<u8> {
-    let mut untagged = frame.to_vec();
-    if frame.len() >= 16 {
-        untagged.drain(12..16);
-    }
-    untagged
 }

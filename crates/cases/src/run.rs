@@ -69,21 +69,30 @@ pub fn run(file: &File, case: &Case, on: &mut dyn Execution) -> Report {
         seen: None,
     };
     let missing: Vec<_> = case.needs.iter().filter(|need| !on.can(need)).cloned().collect();
-    if !missing.is_empty() {
-        report.outcome = Outcome::Skipped;
-        report.expected = Some(format!("needs {}", missing.join(", ")));
-        return report;
-    }
-    if let Err((step, failure)) = steps(file, case, on) {
-        report.outcome = Outcome::Failed;
-        report.step = Some(step);
-        report.expected = failure.expected;
-        report.seen = failure.seen;
+    let ran = if missing.is_empty() { steps(file, case, on) } else { Ok(missing) };
+    match ran {
+        Ok(missing) if missing.is_empty() => {}
+        // A case of which a step was left out has not passed.
+        Ok(missing) => {
+            report.outcome = Outcome::Skipped;
+            report.expected = Some(format!("needs {}", missing.join(", ")));
+        }
+        Err((step, failure)) => {
+            report.outcome = Outcome::Failed;
+            report.step = Some(step);
+            report.expected = failure.expected;
+            report.seen = failure.seen;
+        }
     }
     report
 }
 
-fn steps(file: &File, case: &Case, on: &mut dyn Execution) -> Result<(), (usize, Failure)> {
+/// Runs a case's steps. What some of them need that is not there.
+fn steps(
+    file: &File,
+    case: &Case,
+    on: &mut dyn Execution,
+) -> Result<Vec<String>, (usize, Failure)> {
     let at = |step: usize| move |failure: Failure| (step, failure);
     if let Some(fault) = &case.fault {
         return Err((0, fault.clone().into()));
@@ -97,7 +106,7 @@ fn steps(file: &File, case: &Case, on: &mut dyn Execution) -> Result<(), (usize,
         op.apply(&mut with).map_err(Failure::from).map_err(at(0))?;
     }
     let world = World::new(with, on).map_err(Failure::from).map_err(at(0))?;
-    let mut run = Run { world, flows: Flows::default(), late: Vec::new() };
+    let mut run = Run { world, flows: Flows::default(), late: Vec::new(), missing: Vec::new() };
     for (i, step) in case.steps.iter().enumerate() {
         run.step(step).map_err(at(i + 1))?;
     }
@@ -109,7 +118,8 @@ fn steps(file: &File, case: &Case, on: &mut dyn Execution) -> Result<(), (usize,
         };
         return Err((last, failure));
     }
-    run.world.on.end().map_err(Failure::from).map_err(at(last))
+    run.world.on.end().map_err(Failure::from).map_err(at(last))?;
+    Ok(run.missing)
 }
 
 /// A case that is being run.
@@ -118,6 +128,8 @@ pub struct Run<'a> {
     pub flows: Flows,
     /// What is still to come.
     late: Vec<Expected>,
+    /// What steps needed that is not there: they were left out.
+    missing: Vec<String>,
 }
 
 impl Run<'_> {
@@ -126,7 +138,8 @@ impl Run<'_> {
             return Err("a step is a map, as { send: { from: a1, to: b1 } }".to_owned().into());
         };
         let needs = step.get("needs").map(words).unwrap_or_default();
-        if needs.iter().any(|need| !self.world.on.can(need)) {
+        if let Some(missing) = needs.into_iter().find(|need| !self.world.on.can(need)) {
+            self.missing.push(missing);
             return Ok(());
         }
         let mut actions = entries.iter().filter(|(key, _)| !BESIDES.contains(&key.text.as_str()));
@@ -171,8 +184,12 @@ impl Run<'_> {
                 Ok(String::new())
             }
             "send" => self.send(&what, step),
-            "stream" => self.flows.stream(&mut self.world, &what).map(|()| String::new()),
+            "stream" => {
+                known(action, &what)?;
+                self.flows.stream(&mut self.world, &what).map(|()| String::new())
+            }
             "inspect" | "ping" | "open" | "talk" | "stop" => {
+                known(action, &what)?;
                 let told = match action {
                     "ping" => self.flows.ping(&mut self.world, &what)?,
                     "open" => self.flows.open(&mut self.world, &what)?,
@@ -254,7 +271,7 @@ impl Run<'_> {
                 core::net::IpAddr::V4(_) => None,
             })
         };
-        let link = crate::values::link_local;
+        let link = wire::neighbor::link_local;
         let ends = Ends {
             macs: (mac, next),
             v4: (v4(&own), v4(&others)),
@@ -283,11 +300,12 @@ impl Run<'_> {
         if alternatives.is_empty() {
             return Ok(String::new());
         }
-        let is_right = crate::sums::fault(&frame).is_none();
+        let is_right = wire::whole::fault(&frame).is_none();
         let mut first = None;
         for (i, expect) in alternatives.iter().enumerate() {
             let says =
                 |node: &Node| node.get("strict").is_some_and(|it| it.value == Value::Bool(true));
+            known("send", expect)?;
             let expected = matching::read(expect, &frame)?;
             let is_strict = says(expect) || says(step);
             let (difference, late) =
@@ -329,6 +347,27 @@ impl Run<'_> {
             told.insert("state", first.state.to_owned());
         }
         Ok(told)
+    }
+}
+
+/// Refuses words that a step of a kind has not: a mistake must not pass for what was meant.
+fn known(action: &str, what: &Node) -> Result<(), Failure> {
+    let words: &[&str] = match action {
+        "send" => &["deliver", "answer", "strict", "note"],
+        "ping" => &["from", "to", "via", "proto", "src", "ttl", "size", "family", "ip6"],
+        "open" | "stream" => {
+            &["as", "from", "to", "via", "proto", "src", "sport", "dport", "family", "ip6"]
+        }
+        "talk" => &["on"],
+        "stop" => &["as"],
+        _ => &["connections"],
+    };
+    let Value::Map(entries) = &what.value else { return Ok(()) };
+    match entries.iter().find(|(key, _)| !words.contains(&key.text.as_str())) {
+        Some((key, _)) => {
+            Err(format!("`{}` is not known here: write {}", key.text, words.join(", ")).into())
+        }
+        None => Ok(()),
     }
 }
 

@@ -2,17 +2,11 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::IpAddr;
 
 use tree::{Node, Value};
 use units::{Mac, hash};
-
-/// The link-local address that an Ethernet address makes (RFC 4291 §2.5.1, appendix A).
-pub fn link_local(mac: Mac) -> Ipv6Addr {
-    let [a, b, c, d, e, f] = mac.0;
-    let word = |high, low| u16::from_be_bytes([high, low]);
-    Ipv6Addr::new(0xfe80, 0, 0, 0, word(a ^ 2, b), word(c, 0xff), word(0xfe, d), word(e, f))
-}
+use wire::neighbor::link_local;
 
 /// Gives ports and routers' ports without an Ethernet address one that is made of their names.
 pub fn give_macs(topology: &mut Node) {

@@ -26,3 +26,40 @@ fn every_shipped_case_holds_on_the_interpreter() {
     }
     assert!(failed.is_empty(), "{passed} passed, {} did not: {failed:#?}", failed.len());
 }
+
+/// Runs the one case of a small file.
+fn outcome(steps: &str) -> (Outcome, String) {
+    let text = format!(
+        "format: zovn-semantics/1\ncategory: own\ntopologies:\n  t:\n    hosts: [h]\n    \
+         switches: {{s: {{}}}}\n    ports: {{a: {{switch: s, at: h, ips: [10.0.0.1]}}, b: {{switch: s, at: h, ips: [10.0.0.2]}}}}\n\
+         cases:\n- {{name: c, topology: t, steps: [{steps}]}}\n"
+    );
+    let file = File::read(&text).unwrap();
+    let report = run(&file, &file.cases[0], &mut OnInterpreter::new());
+    (report.outcome, [report.expected, report.seen].into_iter().flatten().collect())
+}
+
+#[test]
+fn a_mistake_in_a_step_is_no_expectation_that_holds() {
+    assert_eq!(outcome("{open: {from: a, to: b}, expect: {result: open}}").0, Outcome::Passed);
+    for (steps, told) in [
+        ("{open: {from: a, to: b, dprt: 22}, expect: {result: open}}", "`dprt` is not known here"),
+        ("{send: {from: a, to: b}, expect: {delivr: {b: same}}}", "`delivr` is not known here"),
+        ("{open: {from: a, to: b}, expect: {reslt: open}}", "reslt open"),
+        ("{sned: {from: a}}", "`sned` is no step"),
+        ("{send: {from: a, to: b, ip.tttl: 3}}", "no frame has a field `ip.tttl`"),
+        ("{send: {from: a, to: b}, expect: {deliver: {}}}", "b got"),
+    ] {
+        let (outcome, seen) = outcome(steps);
+        assert_eq!(outcome, Outcome::Failed, "{steps}");
+        assert!(seen.contains(told), "{steps}: {seen}");
+    }
+}
+
+#[test]
+fn a_case_of_which_a_step_was_left_out_has_not_passed() {
+    let left_out = "{ping: {from: a, to: b}, needs: [teleport], expect: {reply: true}}";
+    assert_eq!(outcome(left_out), (Outcome::Skipped, "needs teleport".into()));
+    let wrong = format!("{left_out}, {{ping: {{from: a, to: b}}, expect: {{reply: none}}}}");
+    assert_eq!(outcome(&wrong).0, Outcome::Failed);
+}

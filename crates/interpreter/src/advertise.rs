@@ -6,12 +6,11 @@ use core::net::{IpAddr, Ipv6Addr};
 use logical::objects::{AddressRange, Preference, RaMode};
 use logical::topology::RouterPort;
 use wire::ip::protocol;
-use wire::neighbor::{ALL_NODES, HOP_LIMIT, group_mac};
+use wire::neighbor::{ALL_NODES, HOP_LIMIT, group_mac, link_local};
 
 use crate::dhcp4::search;
 use crate::emit;
 use crate::fields::Fields;
-use crate::security::link_local;
 
 const SOLICITATION: u8 = 133;
 const ADVERTISEMENT: u8 = 134;

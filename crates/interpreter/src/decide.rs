@@ -9,7 +9,7 @@ use logical::objects::{Broadcast, Direction, Identity, UnknownUnicast};
 use logical::topology::{
     Attachment, Link, NodeIndex, Port, PortIndex, RouterPortIndex, SwitchIndex, Topology,
 };
-use units::{Instant, Mac, Span};
+use units::{Class, Instant, Mac, Span};
 use wire::ip::{Fragment, Version, protocol};
 use wire::{arp, ethernet, neighbor};
 use zerocopy::IntoBytes;
@@ -101,7 +101,7 @@ impl Walk<'_> {
 
     fn refuse(&mut self, stop: Refusal, to: Option<PortIndex>) {
         let Refusal { reason, at, by, .. } = stop;
-        let what = alloc::format!("refused: {reason:?}");
+        let what = alloc::format!("refused: {}", reason.name());
         self.step(&at, "verdict", by.as_ref().map(RuleId::to_string), &what);
         self.decision.refused.push(Refusal { reason, at, by, to });
     }
@@ -125,7 +125,10 @@ impl Walk<'_> {
     /// A frame as a port's machine gets it: a child's with its tag.
     fn wrap(&self, port: PortIndex, frame: Vec<u8>) -> Copy {
         match self.topology[port].attachment {
-            Attachment::Child { vlan, .. } => Copy { port, frame: packet::tagged(&frame, vlan) },
+            Attachment::Child { vlan, .. } => {
+                let tag = ethernet::Tag { class: Class::default(), vlan };
+                Copy { port, frame: ethernet::tagged(&frame, tag) }
+            }
             _ => Copy { port, frame },
         }
     }
@@ -169,7 +172,10 @@ impl Walk<'_> {
             ethernet::ethertype::VLAN | ethernet::ethertype::SERVICE_VLAN
         );
         let (port, frame) = if is_tagged {
-            let Some((vlan, inner)) = packet::untag(frame) else { return stop(Reason::Malformed) };
+            let Some((tag, inner)) = ethernet::untagged(frame) else {
+                return stop(Reason::Malformed);
+            };
+            let vlan = tag.vlan;
             let parent = match own.attachment {
                 Attachment::Child { parent, .. } => parent,
                 _ => port,
@@ -520,7 +526,7 @@ impl Walk<'_> {
             if let Attachment::Router(router) = it.attachment {
                 let router = &self.topology[router];
                 let is_up = router.enabled && self.topology[router.router].enabled && it.enabled;
-                let is_v6_own = asked == IpAddr::V6(security::link_local(router.mac));
+                let is_v6_own = asked == IpAddr::V6(neighbor::link_local(router.mac));
                 let is_external = self.topology[router.router].nats.iter().any(|nat| {
                     self.topology[*nat].external.contains(asked) && router.reaches(asked)
                 });
@@ -665,7 +671,7 @@ impl Walk<'_> {
         under: &Underway,
     ) -> Result<(), Stop> {
         let own = &self.topology[port];
-        let is_own = own.has(asked) || asked == IpAddr::V6(security::link_local(own.mac));
+        let is_own = own.has(asked) || asked == IpAddr::V6(neighbor::link_local(own.mac));
         if !is_own {
             return Err(Self::stop(Reason::NotForRouter, &own.id));
         }
@@ -823,7 +829,7 @@ fn sane(topology: &Topology, port: RouterPortIndex, ip: &Ip, frame: &[u8]) -> Re
             to.is_loopback() || to.is_multicast() || to.octets()[0] == 0 || to.octets()[0] >= 240
         }
         IpAddr::V6(to) => {
-            let is_own = to == security::link_local(topology[port].mac);
+            let is_own = to == neighbor::link_local(topology[port].mac);
             to.is_loopback() || to.is_multicast() || (to.is_unicast_link_local() && !is_own)
         }
     };

@@ -67,6 +67,40 @@ pub enum Reason {
     NotItsAddress,
 }
 
+impl Reason {
+    /// A word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::Malformed => "malformed",
+            Self::Vlan => "vlan",
+            Self::Spoofed => "spoofed",
+            Self::Policy => "policy",
+            Self::Rejected => "rejected",
+            Self::Revoked => "revoked",
+            Self::Untracked => "untracked",
+            Self::ConnectionsFull => "connections_full",
+            Self::Fragment => "fragment",
+            Self::Reserved => "reserved",
+            Self::Hairpin => "hairpin",
+            Self::Unknown => "unknown",
+            Self::Answered => "answered",
+            Self::NotForRouter => "not_for_router",
+            Self::Martian => "martian",
+            Self::TimeToLive => "time_to_live",
+            Self::NoRoute => "no_route",
+            Self::Discarded => "discarded",
+            Self::TooLong => "too_long",
+            Self::Unresolved => "unresolved",
+            Self::ToRouter => "to_router",
+            Self::Loop => "loop",
+            Self::NatFull => "nat_full",
+            Self::NoBackend => "no_backend",
+            Self::NotItsAddress => "not_its_address",
+        }
+    }
+}
+
 /// One step of a decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Step {

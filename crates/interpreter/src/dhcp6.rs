@@ -13,11 +13,11 @@ use wire::dhcp6::{
     ALL_SERVERS, CLIENT_PORT, FOR_EVER, Message, Options, SERVER_PORT, Status, identifier, kind,
     option, put,
 };
+use wire::neighbor::link_local;
 
 use crate::dhcp4::search;
 use crate::emit::{self, payload};
 use crate::fields::Fields;
-use crate::security::link_local;
 
 /// What a machine is answered. `None`: its message is not for the network's own server, and goes
 /// on. Otherwise it is taken, with what is answered, if anything.

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use units::Mac;
-use wire::checksum::{Sum, pseudo_header};
+use wire::checksum::Sum;
 use wire::ip::{Fragment, Version, protocol};
-use wire::{ethernet, ipv4, ipv6, neighbor, udp};
+use wire::{ethernet, neighbor, udp, whole};
 use zerocopy::IntoBytes;
 
 use crate::fields::Ip;
@@ -15,43 +15,16 @@ use crate::fields::Ip;
 /// Who sends a frame, or gets it.
 pub type End = (Mac, IpAddr);
 
-/// A frame with a packet whose checksum is yet to be made. ICMP is told as of IPv4, whatever the
+/// A frame with a packet and its checksums. ICMP is told as of IPv4, whatever the
 /// addresses are.
-pub fn packet(to: End, from: End, carried: u8, mut body: Vec<u8>) -> Option<Vec<u8>> {
-    let place = match carried {
-        protocol::ICMP => 2,
-        protocol::UDP => usize::from(udp::Header::CHECKSUM_OFFSET),
-        _ => 16,
-    };
-    let (ethertype, header, sum) = match (from.1, to.1) {
-        (IpAddr::V4(source), IpAddr::V4(to)) => {
-            let header = ipv4::Header::new(source, to, carried, body.len())?;
-            let addresses = [source.octets(), to.octets()];
-            let pseudo = match carried {
-                protocol::ICMP => Sum::default(),
-                _ => pseudo_header(addresses.as_flattened(), carried, body.len()),
-            };
-            (ethernet::ethertype::IPV4, header.as_bytes().to_vec(), pseudo)
-        }
-        (IpAddr::V6(source), IpAddr::V6(to)) => {
-            let carried = if carried == protocol::ICMP { protocol::ICMPV6 } else { carried };
-            let mut header = ipv6::Header::new(source, to, carried, body.len())?;
-            // Router advertisements come from the link itself (RFC 4861 §4.2).
-            if carried == protocol::ICMPV6 && matches!(body.first(), Some(133..=137)) {
-                header.hop_limit = neighbor::HOP_LIMIT;
-            }
-            let addresses = [source.octets(), to.octets()];
-            let pseudo = pseudo_header(addresses.as_flattened(), carried, body.len());
-            (ethernet::ethertype::IPV6, header.as_bytes().to_vec(), pseudo)
-        }
-        _ => return None,
-    };
-    let sum = sum + Sum::of(&body);
-    let sum = if carried == protocol::UDP { sum.transport_checksum() } else { sum.checksum() };
-    body.get_mut(place..place + 2)?.copy_from_slice(&sum.to_be_bytes());
-    let mut frame = ethernet::Header::new(to.0, from.0, ethertype).as_bytes().to_vec();
-    frame.extend_from_slice(&header);
-    frame.extend_from_slice(&body);
+pub fn packet(to: End, from: End, carried: u8, body: Vec<u8>) -> Option<Vec<u8>> {
+    let is_v6_icmp = carried == protocol::ICMP && to.1.is_ipv6();
+    let carried = if is_v6_icmp { protocol::ICMPV6 } else { carried };
+    let mut frame = whole::packet((from.0, to.0), (from.1, to.1), carried, &body)?;
+    // Neighbour discovery comes from the link itself (RFC 4861 §4.2); no checksum covers that.
+    if is_v6_icmp && matches!(body.first(), Some(133..=137)) {
+        frame[ethernet::Header::LEN + 7] = neighbor::HOP_LIMIT;
+    }
     Some(frame)
 }
 

@@ -11,8 +11,6 @@ use wire::checksum::Sum;
 use wire::ip::{Fragment, Version, protocol};
 use wire::ipv4;
 
-#[cfg(test)]
-use crate::fields::Fields;
 use crate::fields::{Ip, Tuple, quoted_layout};
 
 /// Writes other Ethernet addresses.
@@ -153,44 +151,4 @@ pub fn set_quoted(frame: &mut [u8], ip: &Ip, quoted: Tuple, source: IpAddr, dest
     }
     let to = Tuple { source: (source, 0), destination: (destination, 0), ..ip.tuple };
     set_tuple(frame, ip, to);
-}
-
-/// A frame behind a tag, and its tag.
-pub fn untag(frame: &[u8]) -> Option<(u16, Vec<u8>)> {
-    let tci = word(frame, 14)?;
-    let mut inner = frame[..12].to_vec();
-    inner.extend_from_slice(frame.get(16..)?);
-    Some((tci & 0xfff, inner))
-}
-
-/// A frame with a tag.
-pub fn tagged(frame: &[u8], vlan: u16) -> Vec<u8> {
-    let mut outer = frame[..12].to_vec();
-    outer.extend_from_slice(&wire::ethernet::ethertype::VLAN.to_be_bytes());
-    outer.extend_from_slice(&vlan.to_be_bytes());
-    outer.extend_from_slice(&frame[12..]);
-    outer
-}
-
-/// Whether every checksum of a packet is right.
-#[cfg(test)]
-pub fn is_right(frame: &[u8]) -> bool {
-    let Some(ip) = Fields::of(frame).and_then(|it| it.ip) else { return true };
-    let header = &frame[ip.layout.network..ip.layout.transport];
-    if ip.layout.version == Version::V4 && Sum::of(header).checksum() != 0 {
-        return false;
-    }
-    let body = &frame[ip.layout.transport..ip.layout.end];
-    match checksum_place(ip.tuple.protocol) {
-        None => true,
-        Some(_) if ip.layout.fragment != Fragment::Whole => true,
-        Some((6, _)) if word(body, 6) == Some(0) => ip.layout.version == Version::V4,
-        Some((_, covers)) => {
-            let pseudo = match covers {
-                true => ip.layout.pseudo_header(frame, body.len()),
-                false => Sum::default(),
-            };
-            (pseudo + Sum::of(body)).checksum() == 0
-        }
-    }
 }

@@ -8,11 +8,11 @@ use logical::topology::{Link, Router, RouterPort, RouterPortIndex, SwitchIndex, 
 use units::Mac;
 use wire::dhcp4::{self, BROADCAST, op};
 use wire::dhcp6::{self, Relayed, kind, option};
+use wire::neighbor::link_local;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::emit::{self, payload};
 use crate::fields::Fields;
-use crate::security::link_local;
 
 /// A machine's question as a router's port sends it to each of its servers of that family. None:
 /// it is no such question, or has gone through too many relays.

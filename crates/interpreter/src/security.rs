@@ -6,17 +6,11 @@ use logical::objects::SecurityMode;
 use logical::topology::Port;
 use units::Mac;
 use wire::ip::{Version, protocol};
+use wire::neighbor::link_local;
 use wire::{arp, neighbor};
 
 use crate::decision::Reason;
 use crate::fields::{Fields, Ip};
-
-/// The link-local address that an Ethernet address makes (RFC 4291 §2.5.1, appendix A).
-pub fn link_local(mac: Mac) -> Ipv6Addr {
-    let [a, b, c, d, e, f] = mac.0;
-    let word = |high, low| u16::from_be_bytes([high, low]);
-    Ipv6Addr::new(0xfe80, 0, 0, 0, word(a ^ 2, b), word(c, 0xff), word(0xfe, d), word(e, f))
-}
 
 /// Whether a machine may use an address with an Ethernet address of its.
 fn owns(port: &Port, mac: Mac, address: IpAddr) -> bool {

@@ -17,7 +17,6 @@ use wire::{arp, icmp, ipv4, ipv6, neighbor, tcp, udp};
 use zerocopy::IntoBytes;
 use zerocopy::network_endian::U32;
 
-use crate::packet::is_right;
 use crate::{Arrival, Decision, Fields, Reason, State, decide};
 
 const A: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -68,7 +67,7 @@ impl Net {
         let arrival = Arrival { port: self.port(from), node: None, frame };
         let decision = decide(&self.topology, &self.state, self.now, arrival);
         for copy in decision.delivered.iter().chain(&decision.answers) {
-            assert!(is_right(&copy.frame), "{:?}\n{}", Fields::of(&copy.frame), told(&decision));
+            assert_eq!(wire::whole::fault(&copy.frame), None, "{}", told(&decision));
         }
         decision
     }

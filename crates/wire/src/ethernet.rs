@@ -1,5 +1,7 @@
 //! Ethernet II and its VLAN tags (IEEE 802.3 §3.1.1, 802.1Q §9.6).
 
+use alloc::vec::Vec;
+
 use units::{Class, Mac};
 use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -92,6 +94,22 @@ impl Tag {
     pub const fn tci(self) -> u16 {
         (self.class.pcp() as u16) << 13 | self.vlan & 0x0fff
     }
+}
+
+/// A frame with a tag. One that is too short for a header is as it was.
+pub fn tagged(frame: &[u8], tag: Tag) -> Vec<u8> {
+    let mut tagged = frame.to_vec();
+    if frame.len() >= Header::LEN {
+        let [kind, tci] = [ethertype::VLAN, tag.tci()].map(u16::to_be_bytes);
+        tagged.splice(12..12, [kind, tci].concat());
+    }
+    tagged
+}
+
+/// What a frame's outermost tag says, and the frame without it. `None` if it is too short for one.
+pub fn untagged(frame: &[u8]) -> Option<(Tag, Vec<u8>)> {
+    let tci = u16::from_be_bytes(*frame.get(14..16)?.as_array()?);
+    Some((Tag::from_tci(tci), [&frame[..12], &frame[16..]].concat()))
 }
 
 /// All that a switch needs of a frame.

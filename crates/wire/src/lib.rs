@@ -9,8 +9,9 @@
 //!
 //! a frame in a packet   geneve and vxlan behind udp, gre behind IP, stt behind what looks like tcp
 //! to a neighbor         arp, rarp, neighbor, membership; icmp tells that a packet is too big
-//! to who lends addresses dhcp4, dhcp6
+//! to a server           dhcp4, dhcp6
 //! to the link's end     pause and pfc are MAC control, room our own; bfd behind udp
+//! from a machine        whole makes all of a frame, its checksums too
 //! ```
 //!
 //! A header is a `#[repr(C)]` struct of bytes, so reading one copies nothing and writing one is
@@ -56,6 +57,7 @@ pub mod stt;
 pub mod tcp;
 pub mod udp;
 pub mod vxlan;
+pub mod whole;
 
 pub use fragments::{FragmentFrame, Fragments, fragments};
 pub use ip::Layout;

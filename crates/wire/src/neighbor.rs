@@ -34,6 +34,12 @@ pub const fn group_mac(group: Ipv6Addr) -> Mac {
     Mac([0x33, 0x33, a, b, c, d])
 }
 
+/// The link-local address that an Ethernet address makes (RFC 4291 §2.5.1, appendix A).
+pub const fn link_local(mac: Mac) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac.0;
+    Ipv6Addr::from_octets([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
+}
+
 /// What begins a message, and all of it but its options (RFC 4861 §4.3, §4.4): 24 bytes.
 #[derive(
     Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,

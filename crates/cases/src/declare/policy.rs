@@ -314,11 +314,7 @@ fn expand(network: &Network, ends: &[End]) -> Result<Vec<String>, String> {
                 known(members.is_some(), "set", set)?;
                 words.extend(members.into_iter().flatten().cloned());
             }
-            End::Port { port } => {
-                let mac = network.ports.get(port).and_then(|it| it.mac);
-                words.extend(mac.map(|it| it.to_string()));
-            }
-            End::Group { .. } => {}
+            End::Port { .. } | End::Group { .. } => {}
         }
     }
     Ok(words)

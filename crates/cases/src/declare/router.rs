@@ -27,10 +27,15 @@ impl Objects<'_> {
                     RouteDo::Drop => json!("drop"),
                     RouteDo::Reroute => json!({ "reroute": { "nextHops": hops } }),
                 };
+                let Ok([matches]) = <[Value; 1]>::try_from(match_spec(network, &it.matches)?)
+                else {
+                    let message = "a route policy asks for IP or for Ethernet addresses: not both";
+                    return Err(message.to_string());
+                };
                 let called = it.name.as_deref().unwrap_or("policy");
                 policies.push(json!({
                     "name": format!("{}-{i}", plain(called)), "priority": it.prio,
-                    "match": match_spec(network, &it.matches)?.into_iter().next().unwrap_or(json!({})),
+                    "match": matches,
                     "action": action,
                 }));
             }

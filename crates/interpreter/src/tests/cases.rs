@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// The frame behind a VLAN's tag.
+fn tagged(frame: &[u8], vlan: u16) -> Vec<u8> {
+    wire::ethernet::tagged(frame, wire::ethernet::Tag { class: Default::default(), vlan })
+}
+
 #[test]
 fn a_frame_goes_to_whoever_has_its_address_and_nobody_else() {
     let mut net = Net::new("");
@@ -487,7 +492,7 @@ fn sources_are_translated_and_replies_come_back() {
 /// Whether a quoted IPv4 header's checksum is right, and its UDP's.
 fn is_right_quote(frame: &[u8]) -> bool {
     let quote = [&frame[..14], &frame[42..]].concat();
-    is_right(&quote)
+    wire::whole::fault(&quote).is_none()
 }
 
 #[test]
@@ -601,11 +606,11 @@ fn children_are_behind_their_parents_tags() {
     let child = "- {kind: LogicalPort, metadata: {name: k, tenant: t}, spec: {switch: lan, child: {parent: c, vlan: 7}, mac: '02:00:00:00:00:07', addresses: [10.1.0.7]}}\n";
     let mut net = Net::new(child);
     let own = udp_of([Mac([2, 0, 0, 0, 0, 7]), B], ["10.1.0.7", "10.1.0.2"], [1, 2]);
-    let got = net.gets("c", &crate::packet::tagged(&own, 7), "b");
+    let got = net.gets("c", &tagged(&own, 7), "b");
     assert_eq!(got, own);
-    net.silently_refuses("c", &crate::packet::tagged(&own, 8), Reason::Vlan);
+    net.silently_refuses("c", &tagged(&own, 8), Reason::Vlan);
     let back = udp_of([B, Mac([2, 0, 0, 0, 0, 7])], ["10.1.0.2", "10.1.0.7"], [2, 1]);
-    assert_eq!(net.gets("b", &back, "k"), crate::packet::tagged(&back, 7));
+    assert_eq!(net.gets("b", &back, "k"), tagged(&back, 7));
 }
 
 proptest::proptest! {

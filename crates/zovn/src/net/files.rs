@@ -1,25 +1,18 @@
 //! Files of a network, read as one.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use logical::{Fault, Topology};
 
 /// A file's text; `-` is stdin.
 pub fn read(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
     let read = match path == Path::new("-") {
-        true => io::stdin().lock().read_to_string(&mut text),
-        false => fs::read_to_string(path).map(|it| {
-            text = it;
-            text.len()
-        }),
+        true => io::read_to_string(io::stdin()),
+        false => fs::read_to_string(path),
     };
-    match read {
-        Ok(_) => Ok(text),
-        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
-    }
+    read.map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
 /// Reads files as one topology, or tells all that is wrong with them.

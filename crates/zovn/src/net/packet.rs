@@ -6,10 +6,8 @@ use logical::Topology;
 use logical::objects::AddressRange;
 use logical::topology::{Attachment, Port, PortIndex};
 use units::Mac;
-use wire::checksum::Sum;
-use wire::ethernet::{Header, ethertype};
 use wire::ip::protocol;
-use wire::{Layout, ipv4, ipv6, tcp, udp};
+use wire::{tcp, udp, whole};
 use zerocopy::IntoBytes;
 
 /// What a packet asks for.
@@ -98,41 +96,22 @@ pub fn first(
         format!("nobody on {} has {to}, so ARP and ND would not answer", topology[port.switch].id)
     })?;
     let data = vec![0; size];
-    let (carried, place, body) = match asks {
+    let (carried, body) = match asks {
         Asks::Tcp(to) => {
             let header = tcp::Header::new(source_port, to, 0, tcp::Flags::SYN);
-            (protocol::TCP, 16, [header.as_bytes(), &data].concat())
+            (protocol::TCP, [header.as_bytes(), &data].concat())
         }
         Asks::Udp(to) => {
             let header = udp::Header::new(source_port, to, data.len()).ok_or("it is too long")?;
-            (protocol::UDP, 6, [header.as_bytes(), &data].concat())
+            (protocol::UDP, [header.as_bytes(), &data].concat())
         }
         Asks::Echo => {
             let (carried, kind) =
                 if to.is_ipv4() { (protocol::ICMP, 8) } else { (protocol::ICMPV6, 128) };
             let [high, low] = source_port.to_be_bytes();
-            (carried, 2, [&[kind, 0, 0, 0, high, low, 0, 1][..], &data].concat())
+            (carried, [&[kind, 0, 0, 0, high, low, 0, 1][..], &data].concat())
         }
     };
-    let (kind, header) = match (own, to) {
-        (IpAddr::V4(own), IpAddr::V4(to)) => {
-            let header = ipv4::Header::new(own, to, carried, body.len()).ok_or("it is too long")?;
-            (ethertype::IPV4, header.as_bytes().to_vec())
-        }
-        (IpAddr::V6(own), IpAddr::V6(to)) => {
-            let header = ipv6::Header::new(own, to, carried, body.len()).ok_or("it is too long")?;
-            (ethertype::IPV6, header.as_bytes().to_vec())
-        }
-        _ => return Err("addresses of two families".to_owned()),
-    };
-    let mut frame = Header::new(mac, port.mac, kind).as_bytes().to_vec();
-    frame.extend_from_slice(&header);
-    frame.extend_from_slice(&body);
-    let layout = Layout::of(&frame).ok_or("it is no packet")?;
-    let covers = carried != protocol::ICMP;
-    let pseudo = if covers { layout.pseudo_header(&frame, body.len()) } else { Sum::default() };
-    let sum = (pseudo + Sum::of(&body)).transport_checksum();
-    let at = layout.transport + place;
-    frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-    Ok(frame)
+    let frame = whole::packet((port.mac, mac), (own, to), carried, &body);
+    frame.ok_or_else(|| "it is too long".to_owned())
 }

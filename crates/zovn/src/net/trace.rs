@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use interpreter::{Arrival, Decision, State, decide};
+use interpreter::{Arrival, Decision, Reason, Refusal, State, decide};
 use logical::Topology;
 use serde::Serialize;
 use units::Instant;
@@ -68,7 +68,7 @@ struct Report {
 
 #[derive(Serialize)]
 struct Refused {
-    reason: String,
+    reason: &'static str,
     at: String,
     by: Option<String>,
 }
@@ -84,19 +84,12 @@ struct Step {
 impl Report {
     fn of(topology: &Topology, decision: &Decision) -> Self {
         let name = |copy: &interpreter::Copy| topology[copy.port].id.to_string();
+        // A reset, or an error, is an answer to what was refused.
+        let is_served = |it: &Refusal| matches!(it.reason, Reason::Answered | Reason::ToRouter);
         let outcome = match (decision.delivered.is_empty(), decision.answers.is_empty()) {
             (false, _) => "delivered",
-            (true, false) => "answered",
-            (true, true) => "refused",
-        };
-        // A reset or an unreachable is an answer to what was refused.
-        let is_refused =
-            decision.refused.iter().any(|it| it.reason != interpreter::Reason::Answered);
-        let is_router =
-            decision.refused.iter().any(|it| it.reason == interpreter::Reason::ToRouter);
-        let outcome = match outcome {
-            "answered" if is_refused && !is_router => "refused",
-            outcome => outcome,
+            (true, false) if decision.refused.iter().all(is_served) => "answered",
+            _ => "refused",
         };
         Self {
             outcome,
@@ -106,7 +99,7 @@ impl Report {
                 .refused
                 .iter()
                 .map(|it| Refused {
-                    reason: format!("{:?}", it.reason).to_lowercase(),
+                    reason: it.reason.name(),
                     at: it.at.to_string(),
                     by: it.by.as_ref().map(ToString::to_string),
                 })
