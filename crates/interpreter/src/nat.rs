@@ -9,7 +9,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use logical::objects::{AddressRange, Affinity, Identity, NatKind, PortRange};
+use logical::objects::{Affinity, Identity, NatKind, PortRange};
 use logical::topology::{Balancer, Link, Nat, Router, RouterPort, RouterPortIndex, Topology};
 use units::{Instant, Span, hash};
 use wire::ip::protocol;
@@ -167,7 +167,7 @@ impl Place<'_> {
 
     /// Whether a translation is meant for a packet. `other`: the end that it does not translate.
     fn speaks_of(&self, nat: &Nat, tuple: Tuple, other: IpAddr, subject: &Subject) -> bool {
-        let within = |ranges: &[AddressRange]| ranges.iter().any(|it| it.contains(other));
+        let within = |sets| self.topology.addresses_in(sets).any(|it| it.contains(other));
         nat.protocol.is_none_or(|it| it.0 == tuple.protocol)
             && !within(&nat.exempt)
             && (nat.only_for.is_empty() || within(&nat.only_for))

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::net::IpAddr;
 
-use logical::objects::{AddressRange, AllowDrop, Direction, Ethertype, Identity};
+use logical::objects::{AllowDrop, Direction, Ethertype, Identity};
 use logical::topology::{Match, Peer, Policy, PortIndex, Rule, Service, Topology, Verdict};
 use units::{Instant, Mac};
 use wire::ip::protocol;
@@ -109,12 +109,12 @@ fn is_among(
     port: Option<&Identity>,
 ) -> bool {
     let Some(address) = address else { return false };
-    let within = |ranges: &[AddressRange]| ranges.iter().any(|range| range.contains(address));
-    let by_port = peer.ports.iter().map(|index| &topology[*index]).any(|it| match port {
+    let by_port = topology.ports_of(peer).map(|index| &topology[index]).any(|it| match port {
         Some(port) => it.id == *port,
         None => it.addresses.contains(&address),
     });
-    by_port || (within(&peer.addresses) && !within(&peer.except))
+    let is_named = || topology.addresses_of(peer).any(|range| range.contains(address));
+    by_port || (is_named() && !peer.except.iter().any(|range| range.contains(address)))
 }
 
 fn asks_for(it: &Service, subject: &Subject) -> bool {

@@ -45,7 +45,7 @@ pub fn find(
             RouteDecision::Allow => {}
             RouteDecision::Drop => return (Way::Drop, by),
             RouteDecision::Reroute(hops) => {
-                return (choose(router, hops, tuple).map_or(Way::None, Way::To), by);
+                return (choose(router, hops.clone(), tuple).map_or(Way::None, Way::To), by);
             }
         }
     }
@@ -53,8 +53,15 @@ pub fn find(
 }
 
 /// Which of the routes to a destination is taken, the least: by the length of its prefix, its
-/// distance, and the length of its source.
-type Rank = (Reverse<u8>, u8, Reverse<u8>);
+/// distance, and the length of its source. Of equal ones that which discards is taken, so that the
+/// order of routes decides nothing.
+type Rank = (Reverse<u8>, u8, Reverse<u8>, Kind);
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Kind {
+    Discards,
+    Leads,
+}
 
 fn by_routes(topology: &Topology, router: &Router, tuple: Tuple) -> (Way, Option<String>) {
     let (source, destination) = (tuple.source.0, tuple.destination.0);
@@ -66,7 +73,7 @@ fn by_routes(topology: &Topology, router: &Router, tuple: Tuple) -> (Way, Option
                 let hops = alloc::vec![Hop { address: destination, out: *index }];
                 let target = Target::Hops { hops, symmetric: false };
                 let by = format!("{prefix} of {}", port.id);
-                found.push(((Reverse(prefix.length), 0, Reverse(0)), by, target));
+                found.push(((Reverse(prefix.length), 0, Reverse(0), Kind::Leads), by, target));
             }
         }
     }
@@ -74,7 +81,11 @@ fn by_routes(topology: &Topology, router: &Router, tuple: Tuple) -> (Way, Option
         let is_source = route.source.is_none_or(|it| AddressRange::from(it).contains(source));
         if is_source && AddressRange::from(route.prefix).contains(destination) {
             let source = Reverse(route.source.map_or(0, |it| it.length));
-            let rank = (Reverse(route.prefix.length), route.distance, source);
+            let kind = match route.target {
+                Target::Hops { .. } => Kind::Leads,
+                Target::Discard { .. } => Kind::Discards,
+            };
+            let rank = (Reverse(route.prefix.length), route.distance, source, kind);
             let by = format!("route {} of {}", route.prefix, router.id);
             found.push((rank, by, route.target.clone()));
         }
@@ -90,12 +101,14 @@ fn by_routes(topology: &Topology, router: &Router, tuple: Tuple) -> (Way, Option
         Target::Discard { .. } => Vec::new(),
     });
     let hops: Vec<Hop> = hops.filter(|hop| topology[hop.out].enabled).collect();
-    (choose(router, &hops, tuple).map_or(Way::None, Way::To), Some(by))
+    (choose(router, hops, tuple).map_or(Way::None, Way::To), Some(by))
 }
 
-/// One of equal neighbours, by the flow.
-fn choose(router: &Router, hops: &[Hop], tuple: Tuple) -> Option<Hop> {
-    let hops = &hops[..hops.len().min(router.ecmp.max.into())];
+/// One of equal neighbours, by the flow, in whatever order they are declared.
+fn choose(router: &Router, mut hops: Vec<Hop>, tuple: Tuple) -> Option<Hop> {
+    hops.sort();
+    hops.dedup();
+    hops.truncate(router.ecmp.max.into());
     let seed = match router.ecmp.hash {
         EcmpHash::L4 => tuple,
         EcmpHash::L3 => {

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! objects ─check─▶ each by itself
-//!         ─names─▶ what each name leads to ─▶ switches, ports ─▶ routers ─▶ policies ─▶ Topology
+//!         ─names─▶ what each name leads to ─▶ switches, ports ─▶ routers ─▶ groups ─▶ policies ─▶ Topology
 //! ```
 //!
 //! Objects of a kind are in the order of their tenants and names, whatever order they were declared
 //! in. While there is a fault, an index may lead to nothing; no topology is made then.
 
+mod groups;
 mod names;
 mod network;
 mod policy;
@@ -23,7 +24,7 @@ use crate::check::check;
 use crate::fault::Fault;
 use crate::objects::{Identity, Kind, Object};
 use crate::report::Report;
-use crate::topology::{NamedMeter, Node, Profile, Qos, Topology};
+use crate::topology::{NamedMeter, Node, Profile, Qos, Set, Topology};
 use names::Names;
 
 /// Checks objects together: the topology that they declare, or all that is wrong.
@@ -77,11 +78,16 @@ pub fn resolve_among(
             Object::DnsZone(it) => Some(services::zone(id, &it.spec)),
             _ => None,
         }),
+        sets: names.each(&mut faults, |id, object, _| match object {
+            Object::AddressSet(it) => Some(Set { id, addresses: it.spec.addresses.clone() }),
+            _ => None,
+        }),
         ..Topology::default()
     };
     network::switches_and_ports(&mut topology, &names, &mut faults);
     router::routers(&mut topology, &names, &mut faults);
     network::check_switches(&topology, &names, &mut faults);
+    groups::groups(&mut topology, &names, &mut faults);
     policy::policies(&mut topology, &names, &mut faults);
     router::match_packets(&mut topology, &names, &mut faults);
     services::balancers(&mut topology, &names, &mut faults);

@@ -9,6 +9,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::net::{IpAddr, Ipv4Addr};
 use core::ops::Index;
 
@@ -17,7 +18,7 @@ use units::{Class, Mac, Prefix};
 use crate::objects::{
     AddressRange, Affinity, Broadcast, DefaultAction, Dhcp4, Dhcp6, DhcpRelay, Direction, Ecmp,
     Ethertype, HealthCheck, Identity, Log, Meter, Multicast, Name, NatKind, NatPlace, PortRange,
-    Protocol, ProviderVlan, QosProfile, Ra6, SecurityMode, Start, Tier, TransportNode,
+    Protocol, ProviderVlan, QosProfile, Ra6, SecurityMode, Selector, Start, Tier, TransportNode,
     UnknownUnicast,
 };
 
@@ -55,6 +56,8 @@ indexes! {
     RouterIndex routers Router "A router of a topology.",
     RouterPortIndex router_ports RouterPort "A router's port of a topology.",
     NatIndex nats Nat "A translation of a topology.",
+    GroupIndex groups Group "A group of ports of a topology.",
+    SetIndex sets Set "A set of addresses of a topology.",
     PolicyIndex policies Policy "A policy of a topology. They are in the order in which they decide.",
     ProfileIndex profiles Profile "A DHCP profile of a topology.",
     ZoneIndex zones Zone "A zone of names of a topology.",
@@ -72,6 +75,8 @@ pub struct Topology {
     pub(crate) routers: Vec<Router>,
     pub(crate) router_ports: Vec<RouterPort>,
     pub(crate) nats: Vec<Nat>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) sets: Vec<Set>,
     pub(crate) policies: Vec<Policy>,
     pub(crate) profiles: Vec<Profile>,
     pub(crate) zones: Vec<Zone>,
@@ -88,6 +93,25 @@ impl Topology {
             id.name.as_str() == name && id.tenant.as_ref().is_some_and(|it| it.as_str() == tenant)
         };
         self.ports().find(|(_, port)| is(&port.id)).map(|(index, _)| index)
+    }
+
+    /// Every port that a peer names, by itself or by groups. One may come twice.
+    pub fn ports_of<'a>(&'a self, peer: &'a Peer) -> impl Iterator<Item = PortIndex> + 'a {
+        let of_groups = peer.groups.iter().flat_map(|group| &self[*group].ports);
+        peer.ports.iter().chain(of_groups).copied()
+    }
+
+    /// Every address that a peer names, by itself or by sets, before what it leaves out.
+    pub fn addresses_of<'a>(&'a self, peer: &'a Peer) -> impl Iterator<Item = AddressRange> + 'a {
+        peer.prefixes.iter().copied().chain(self.addresses_in(&peer.sets))
+    }
+
+    /// The addresses of sets.
+    pub fn addresses_in<'a>(
+        &'a self,
+        sets: &'a BTreeSet<SetIndex>,
+    ) -> impl Iterator<Item = AddressRange> + 'a {
+        sets.iter().flat_map(|set| &self[*set].addresses).copied()
     }
 }
 
@@ -207,7 +231,7 @@ impl Port {
 }
 
 /// A neighbour that packets are handed to, and the port towards it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Hop {
     /// Its address.
     pub address: IpAddr,
@@ -263,6 +287,8 @@ pub enum RouteDecision {
 pub struct RoutePolicy {
     /// Its name in the router.
     pub name: Name,
+    /// The highest that matches decides.
+    pub priority: u16,
     /// Which packets.
     pub matches: Match,
     /// What becomes of them.
@@ -289,7 +315,7 @@ pub struct Router {
     /// Its ports.
     pub ports: Vec<RouterPortIndex>,
     /// What it translates: the first that matches translates. Of equal priorities, that of fewer
-    /// addresses inside is first, and then that of named ports.
+    /// addresses inside is first, and then that of named ports ([`Nat::rank`]).
     pub nats: Vec<NatIndex>,
 }
 
@@ -350,6 +376,8 @@ pub struct Nat {
     pub router: RouterIndex,
     /// What is translated.
     pub kind: NatKind,
+    /// The highest that matches translates.
+    pub priority: u16,
     /// The addresses outside.
     pub external: AddressRange,
     /// The addresses inside.
@@ -364,14 +392,22 @@ pub struct Nat {
     pub external_mac: Option<Mac>,
     /// Where it is translated.
     pub at: NatPlace,
-    /// Addresses with which packets go untranslated.
-    pub exempt: Vec<AddressRange>,
-    /// Addresses with which alone packets are translated. None: all.
-    pub only_for: Vec<AddressRange>,
+    /// Sets of addresses with which packets go untranslated.
+    pub exempt: BTreeSet<SetIndex>,
+    /// Sets of addresses with which alone packets are translated. None: all.
+    pub only_for: BTreeSet<SetIndex>,
     /// Only packets that match.
     pub matches: Option<Match>,
     /// Each packet by itself.
     pub stateless: bool,
+}
+
+impl Nat {
+    /// Its place among a router's translations, the least first; of equal ones by name.
+    pub fn rank(&self) -> (Reverse<u16>, u128, bool) {
+        let inside = self.logical.place(self.logical.last());
+        (Reverse(self.priority), inside, self.external_ports.is_none())
+    }
 }
 
 /// What becomes of packets that a rule matches.
@@ -390,14 +426,51 @@ pub enum Verdict {
     Pass,
 }
 
-/// Whoever is at the other end of packets.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+/// Who a group of ports is.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum GroupName {
+    /// A PortGroup.
+    Named(Identity),
+    /// Machines' ports by their labels.
+    Selected {
+        /// Whose ports. `None`: all tenants'.
+        tenant: Option<Name>,
+        /// Their labels.
+        selector: Selector,
+    },
+}
+
+/// Ports that rules speak of together.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Group {
+    /// Who it is.
+    pub name: GroupName,
+    /// The ports, those of the groups in it among them.
+    pub ports: BTreeSet<PortIndex>,
+}
+
+/// Addresses that rules speak of together.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Set {
+    /// Who it is.
+    pub id: Identity,
+    /// The addresses.
+    pub addresses: Vec<AddressRange>,
+}
+
+/// Whoever is at the other end of packets. [`Topology::ports_of`] and [`Topology::addresses_of`]
+/// tell who that is in the end.
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Peer {
     /// These ports.
     pub ports: BTreeSet<PortIndex>,
+    /// The ports of these groups.
+    pub groups: BTreeSet<GroupIndex>,
     /// These addresses.
-    pub addresses: Vec<AddressRange>,
-    /// But for these.
+    pub prefixes: Vec<AddressRange>,
+    /// The addresses of these sets.
+    pub sets: BTreeSet<SetIndex>,
+    /// But for these addresses.
     pub except: Vec<AddressRange>,
 }
 

@@ -65,7 +65,7 @@ pub enum Action {
 }
 
 /// How a label is asked for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
 pub enum Operator {
     /// It has one of the values.
@@ -77,7 +77,7 @@ pub enum Operator {
 }
 
 /// What a label has to be.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 #[serde(expecting = "a requirement, as { key: app, operator: In, values: [web] }")]
@@ -93,7 +93,7 @@ pub struct Requirement {
 
 /// Ports by their labels: all that is said has to hold. A selector that says nothing is every port
 /// of the tenant.
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[serde(expecting = "a selector, as { matchLabels: { app: web } }")]

@@ -2,26 +2,23 @@
 
 use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use super::groups::{self, selected};
 use super::names::Names;
 use crate::fault::Fault;
 use crate::objects::{
     self, Action, AddressRange, Direction, Established, Ethertype, Identity, Kind, Name, Object,
-    PortGroup, Reference, Selector, ServiceChoice,
+    Reference, ServiceChoice,
 };
 use crate::report::Report;
 use crate::topology::{
-    Match, Peer, Policy, Port, PortIndex, Rule, Service, SwitchIndex, Topology, Verdict,
+    GroupIndex, Match, Peer, Policy, PortIndex, Rule, Service, SetIndex, SwitchIndex, Topology,
+    Verdict,
 };
-
-/// How deep groups may be within groups.
-const DEEPEST: usize = 8;
 
 /// Makes the policies, in the order in which they decide.
 pub fn policies(topology: &mut Topology, names: &Names<'_>, faults: &mut Vec<Fault>) {
-    check_groups(names, faults);
     let mut policies = names.each(faults, |id, object, report| match object {
         Object::Policy(it) => Some(policy(id, &it.spec, topology, names, report)),
         _ => None,
@@ -31,146 +28,9 @@ pub fn policies(topology: &mut Topology, names: &Names<'_>, faults: &mut Vec<Fau
     topology.policies = policies;
 }
 
-/// Groups refer to groups that there are, never in a circle, and not too deep.
-fn check_groups(names: &Names<'_>, faults: &mut Vec<Fault>) {
-    for (identity, place, object) in names.of(Kind::PortGroup) {
-        let Object::PortGroup(it) = object else { continue };
-        let name = identity.to_string();
-        let mut report = Report { index: place, object: &name, faults };
-        let tenant = identity.tenant.as_ref();
-        for (i, port) in it.spec.ports.iter().enumerate() {
-            names.find(Kind::LogicalPort, tenant, port, format!("/spec/ports/{i}"), &mut report);
-        }
-        for (i, include) in it.spec.include.iter().enumerate() {
-            let path = format!("/spec/include/{i}");
-            let Some(Object::PortGroup(next)) =
-                names.object(Kind::PortGroup, tenant, include, &path, &mut report)
-            else {
-                continue;
-            };
-            let mut way = alloc::vec![identity.clone()];
-            match fall(
-                next.metadata.tenant.as_ref(),
-                &next.metadata.name,
-                &next.spec,
-                names,
-                &mut way,
-            ) {
-                Fall::Ground => {}
-                Fall::Circle => {
-                    let way: Vec<_> = way.iter().map(|it| it.name.as_str()).collect();
-                    let message = format!(
-                        "the group is within itself, {} → {}: take one of these steps out",
-                        way.join(" → "),
-                        identity.name
-                    );
-                    report.say(path, message);
-                }
-                Fall::Deep => {
-                    let message =
-                        format!("groups are more than {DEEPEST} deep here: name ports instead");
-                    report.say(path, message);
-                }
-            }
-        }
-    }
-}
-
-/// What following a group's groups comes to.
-enum Fall {
-    Ground,
-    /// Back to the first group of the way.
-    Circle,
-    Deep,
-}
-
-/// Follows a group's groups. `way` is where it came from; after a circle, all of the circle.
-fn fall(
-    tenant: Option<&Name>,
-    name: &Name,
-    group: &PortGroup,
-    names: &Names<'_>,
-    way: &mut Vec<Identity>,
-) -> Fall {
-    let own = Identity { kind: Kind::PortGroup, tenant: tenant.cloned(), name: name.clone() };
-    if way[0] == own {
-        return Fall::Circle;
-    }
-    // Another group's circle: that group is told of it.
-    if way.contains(&own) {
-        return Fall::Ground;
-    }
-    if way.len() == DEEPEST {
-        return Fall::Deep;
-    }
-    way.push(own);
-    for include in &group.include {
-        let found = quietly(names, tenant, include);
-        let Some(Object::PortGroup(next)) = found else { continue };
-        let (tenant, name) = (next.metadata.tenant.as_ref(), &next.metadata.name);
-        match fall(tenant, name, &next.spec, names, way) {
-            Fall::Ground => {}
-            end => return end,
-        }
-    }
-    way.pop();
-    Fall::Ground
-}
-
-/// What a group refers to, without telling of what is not there.
-fn quietly<'a>(
-    names: &Names<'a>,
-    tenant: Option<&Name>,
-    reference: &Reference,
-) -> Option<&'a Object> {
-    let mut told = Vec::new();
-    let mut report = Report { index: 0, object: "", faults: &mut told };
-    names.object(Kind::PortGroup, tenant, reference, "", &mut report)
-}
-
-/// The ports of a group, and of the groups in it.
-fn members(
-    tenant: Option<&Name>,
-    group: &PortGroup,
-    topology: &Topology,
-    names: &Names<'_>,
-    depth: usize,
-    ports: &mut BTreeSet<PortIndex>,
-) {
-    let mut told = Vec::new();
-    let mut report = Report { index: 0, object: "", faults: &mut told };
-    let own = group.ports.iter();
-    ports.extend(own.filter_map(|port| {
-        names.find(Kind::LogicalPort, tenant, port, "", &mut report).map(PortIndex)
-    }));
-    if let Some(selector) = &group.selector {
-        ports.extend(selected(selector, tenant, topology));
-    }
-    for include in group.include.iter().filter(|_| depth < DEEPEST) {
-        if let Some(Object::PortGroup(next)) = quietly(names, tenant, include) {
-            let tenant = next.metadata.tenant.as_ref();
-            members(tenant, &next.spec, topology, names, depth + 1, ports);
-        }
-    }
-}
-
-/// Machines' ports by their labels: a tenant's, or all tenants' for the operator.
-fn selected(
-    selector: &Selector,
-    tenant: Option<&Name>,
-    topology: &Topology,
-) -> BTreeSet<PortIndex> {
-    let is_meant = |port: &Port| {
-        let own = tenant.is_none() || port.id.tenant.as_ref() == tenant;
-        own && port.is_machine() && selector.selects(&port.labels)
-    };
-    topology.ports().filter(|(_, port)| is_meant(port)).map(|(index, _)| index).collect()
-}
-
 /// Whom references of one kind or another name.
 struct Whom<'a> {
     tenant: Option<&'a Name>,
-    topology: &'a Topology,
     names: &'a Names<'a>,
 }
 
@@ -194,16 +54,14 @@ impl Whom<'_> {
         references: &[Reference],
         path: &str,
         report: &mut Report<'_>,
-        ports: &mut BTreeSet<PortIndex>,
-    ) {
+    ) -> BTreeSet<GroupIndex> {
+        let mut groups = BTreeSet::new();
         for (i, reference) in references.iter().enumerate() {
             let path = format!("{path}/{i}");
-            let found = self.names.object(Kind::PortGroup, self.tenant, reference, path, report);
-            if let Some(Object::PortGroup(group)) = found {
-                let tenant = group.metadata.tenant.as_ref();
-                members(tenant, &group.spec, self.topology, self.names, 0, ports);
-            }
+            let found = self.names.find(Kind::PortGroup, self.tenant, reference, path, report);
+            groups.extend(found.map(GroupIndex));
         }
+        groups
     }
 }
 
@@ -215,7 +73,7 @@ fn policy(
     report: &mut Report<'_>,
 ) -> Policy {
     let tenant = id.tenant.as_ref();
-    let whom = Whom { tenant, topology, names };
+    let whom = Whom { tenant, names };
     let applies = &it.applies_to;
     let mut ports = BTreeSet::new();
     whom.ports(&applies.ports, "/spec/appliesTo/ports", report, &mut ports);
@@ -228,7 +86,8 @@ fn policy(
             report.say(path, "policies hold for machines' ports alone: name one");
         }
     }
-    whom.groups(&applies.groups, "/spec/appliesTo/groups", report, &mut ports);
+    let groups = whom.groups(&applies.groups, "/spec/appliesTo/groups", report);
+    ports.extend(groups.iter().flat_map(|group| &topology[*group].ports));
     for (i, switch) in applies.switches.iter().enumerate() {
         let path = format!("/spec/appliesTo/switches/{i}");
         let found = names.find(Kind::LogicalSwitch, tenant, switch, path, report).map(SwitchIndex);
@@ -346,36 +205,32 @@ fn peer(
     names: &Names<'_>,
     report: &mut Report<'_>,
 ) -> Peer {
-    let whom = Whom { tenant, topology, names };
+    let whom = Whom { tenant, names };
     let mut ports = BTreeSet::new();
     whom.ports(&it.ports, &format!("{path}/ports"), report, &mut ports);
-    whom.groups(&it.groups, &format!("{path}/groups"), report, &mut ports);
-    if let Some(selector) = &it.selector {
-        ports.extend(selected(selector, tenant, topology));
+    let mut groups = whom.groups(&it.groups, &format!("{path}/groups"), report);
+    groups.extend(it.selector.as_ref().and_then(|it| groups::find(topology, tenant, it)));
+    Peer {
+        ports,
+        groups,
+        prefixes: it.prefixes.iter().map(|it| AddressRange::from(*it)).collect(),
+        sets: sets(&it.sets, &format!("{path}/sets"), tenant, names, report),
+        except: it.except.iter().map(|it| AddressRange::from(*it)).collect(),
     }
-    let mut addresses: Vec<_> = it.prefixes.iter().map(|it| AddressRange::from(*it)).collect();
-    addresses.extend(sets(&it.sets, &format!("{path}/sets"), tenant, names, report));
-    let except = it.except.iter().map(|it| AddressRange::from(*it)).collect();
-    Peer { ports, addresses, except }
 }
 
-/// The addresses of sets.
+/// The sets that references name.
 pub fn sets(
     references: &[Reference],
     path: &str,
     tenant: Option<&Name>,
     names: &Names<'_>,
     report: &mut Report<'_>,
-) -> Vec<AddressRange> {
-    let mut all = Vec::new();
-    for (i, reference) in references.iter().enumerate() {
-        let path = format!("{path}/{i}");
-        let found = names.object(Kind::AddressSet, tenant, reference, path, report);
-        if let Some(Object::AddressSet(set)) = found {
-            all.extend(&set.spec.addresses);
-        }
-    }
-    all
+) -> BTreeSet<SetIndex> {
+    let mut find = |(i, reference)| {
+        names.find(Kind::AddressSet, tenant, reference, format!("{path}/{i}"), report)
+    };
+    references.iter().enumerate().filter_map(&mut find).map(SetIndex).collect()
 }
 
 fn services(

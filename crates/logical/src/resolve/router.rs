@@ -296,26 +296,23 @@ pub fn match_packets(topology: &mut Topology, names: &Names<'_>, faults: &mut Ve
             };
             let at = format!("{path}/match");
             let matches = matches(&policy.matches, &at, tenant, topology, names, &mut report);
-            RoutePolicy { name: policy.name.clone(), matches, decision }
+            let (name, priority) = (policy.name.clone(), policy.priority);
+            RoutePolicy { name, priority, matches, decision }
         };
         all.push(policies.into_iter().map(policy).collect());
     }
     topology.routers.iter_mut().zip(all).for_each(|(router, it)| router.policies = it);
     let nats = names.each(faults, |id, object, report| match object {
-        Object::Nat(it) => Some((it.spec.priority, nat(id, &it.spec, topology, names, report))),
+        Object::Nat(it) => Some(nat(id, &it.spec, topology, names, report)),
         _ => None,
     });
     let mut order: Vec<_> = (0..).map(NatIndex).zip(&nats).collect();
-    // Of equal ones, that of fewer addresses inside, and of named ports, comes first.
-    order.sort_by_key(|(_, (priority, nat))| {
-        let inside = nat.logical.place(nat.logical.last());
-        (Reverse(*priority), inside, nat.external_ports.is_none())
-    });
-    for (index, (_, nat)) in order {
+    order.sort_by_key(|(_, nat)| nat.rank());
+    for (index, nat) in order {
         let router = topology.routers.get_mut(nat.router.0 as usize);
         router.into_iter().for_each(|it| it.nats.push(index));
     }
-    topology.nats = nats.into_iter().map(|(_, nat)| nat).collect();
+    topology.nats = nats;
 }
 
 fn nat(
@@ -352,6 +349,7 @@ fn nat(
     Nat {
         router: RouterIndex(router.unwrap_or_default()),
         kind: it.kind,
+        priority: it.priority,
         external: it.external,
         logical: it.logical,
         port: it.port,

@@ -57,7 +57,7 @@ fn the_example_is_resolved() {
     assert_eq!(policy.rules[0].verdict, Verdict::Allow { stateful: true });
     assert_eq!(policy.rules[0].direction, Direction::ToPort);
     let source = policy.rules[0].conditions[0].source.as_ref().unwrap();
-    assert_eq!(source.ports, [web1, web2].into());
+    assert_eq!(topology.ports_of(source).collect::<Vec<_>>(), [web1, web2]);
     let (_, edge) = topology.routers().next().unwrap();
     assert_eq!(edge.ports.len(), 2);
     for port in &edge.ports {
