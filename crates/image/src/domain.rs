@@ -1,0 +1,127 @@
+//! Tables of rows, and how one generation becomes the next.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use logical::objects::{AddressRange, Identity, Meter, QosProfile};
+use logical::topology::Profile;
+
+use crate::condition::Group;
+use crate::rows::{
+    Balancer, Nat, Policy, Port, RouteKey, RoutePolicy, RoutePolicyKey, Router, RouterPort,
+    RoutesAs, Station, Switch, Zone,
+};
+
+/// What two maps differ in: entries of `next` that are new or other, and keys that are gone.
+fn changed<'a, K: Ord, V: PartialEq>(
+    now: &'a BTreeMap<K, V>,
+    next: &'a BTreeMap<K, V>,
+) -> impl Iterator<Item = (&'a K, Option<&'a V>)> {
+    let gone = now.keys().filter(|key| !next.contains_key(*key)).map(|key| (key, None));
+    let other = next.iter().filter(|(key, row)| now.get(*key) != Some(*row));
+    gone.chain(other.map(|(key, row)| (key, Some(row))))
+}
+
+/// Says once which tables there are.
+macro_rules! tables {
+    ($($(#[$doc:meta])* $table:ident $Table:ident $word:literal: $Key:ty => $Row:ty,)*) => {
+        /// A domain: every table of its rows.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct Domain {
+            $($(#[$doc])* pub $table: BTreeMap<$Key, $Row>,)*
+        }
+
+        /// A row that is put in the place of one before, or taken away.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Change {
+            $($(#[$doc])* $Table($Key, Option<$Row>),)*
+        }
+
+        impl Change {
+            /// The table's name.
+            pub const fn table(&self) -> &'static str {
+                match self { $(Self::$Table(..) => $word,)* }
+            }
+        }
+
+        impl Domain {
+            /// How many rows there are in each table, by its name.
+            pub fn counts(&self) -> impl Iterator<Item = (&'static str, usize)> {
+                [$(($word, self.$table.len()),)*].into_iter()
+            }
+
+            /// What makes the next generation of this one: as many changes as rows that differ.
+            pub fn diff(&self, next: &Self) -> Vec<Change> {
+                let mut all = Vec::new();
+                $(all.extend(
+                    changed(&self.$table, &next.$table)
+                        .map(|(key, row)| Change::$Table(key.clone(), row.cloned())),
+                );)*
+                all
+            }
+
+            /// Makes a change.
+            pub fn apply(&mut self, change: Change) {
+                match change {
+                    $(
+                        Change::$Table(key, Some(row)) => {
+                            self.$table.insert(key, row);
+                        }
+                        Change::$Table(key, None) => {
+                            self.$table.remove(&key);
+                        }
+                    )*
+                }
+            }
+        }
+    };
+}
+
+tables! {
+    /// Switches.
+    switches Switch "switches": Identity => Switch,
+    /// What everybody in a switch has to know of its ports, by switch and port.
+    stations Station "stations": (Identity, Identity) => Station,
+    /// What only the hosts of ports have to know of them.
+    ports Port "ports": Identity => Port,
+    /// Policies.
+    policies Policy "policies": Identity => Policy,
+    /// Members of groups, by group and port, and the addresses by which they are known where their
+    /// ports are not.
+    members Member "members": (Group, Identity) => Vec<IpAddr>,
+    /// Addresses of sets.
+    addresses Address "addresses": (Identity, AddressRange) => (),
+    /// Routers.
+    routers Router "routers": Identity => Router,
+    /// Routers' ports.
+    router_ports RouterPort "router ports": Identity => RouterPort,
+    /// Routes, those to ports' own networks among them.
+    routes Route "routes": RouteKey => RoutesAs,
+    /// What is decided before routes are looked at.
+    route_policies RoutePolicy "route policies": RoutePolicyKey => RoutePolicy,
+    /// What routers translate.
+    nats Nat "translations": Identity => Nat,
+    /// Load balancers.
+    balancers Balancer "load balancers": Identity => Balancer,
+    /// Names that switches answer for.
+    zones Zone "zones": Identity => Zone,
+    /// What machines are told by DHCP.
+    profiles Profile "DHCP profiles": Identity => Profile,
+    /// Rates and marks.
+    qos Qos "QoS profiles": Identity => QosProfile,
+    /// How many there may be in a second.
+    meters Meter "meters": Identity => Meter,
+}
+
+impl Domain {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.counts().map(|(_, count)| count).sum()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,353 @@
+//! What is sent in a world.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use logical::topology::{Attachment, PortIndex, Topology};
+use units::{Class, Mac, Rng};
+use wire::ip::protocol;
+use wire::{arp, ethernet, fragments, neighbor, tcp, udp, whole};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::World;
+
+/// A frame at the port whose machine sends it.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// The port.
+    pub port: PortIndex,
+    /// The frame, all of it, with its checksums.
+    pub frame: Vec<u8>,
+}
+
+/// Ethernet addresses that worlds have, and one that they do not.
+const MACS: [[u8; 6]; 4] =
+    [[2, 0, 0, 0, 1, 1], [2, 0, 0, 0, 0, 0xfe], [2, 0, 0, 0, 9, 9], [6, 0x7a, 0x6f, 0x76, 0, 0]];
+
+/// Addresses besides those of ports.
+const STRANGE: [&str; 24] = [
+    "10.9.0.1",
+    "10.9.0.9",
+    "10.1.0.200",
+    "0.0.0.0",
+    "224.0.0.5",
+    "172.16.0.1",
+    "8.8.8.8",
+    "10.2.0.77",
+    "10.1.0.254",
+    "10.2.0.254",
+    "10.2.0.100",
+    "10.2.0.101",
+    "10.2.0.102",
+    "10.4.0.1",
+    "10.6.0.1",
+    "10.6.0.2",
+    "10.1.0.253",
+    "255.255.255.255",
+    "127.0.0.1",
+    "fd01::fe",
+    "fd09::9",
+    "ff02::1",
+    "fe80::1",
+    "::",
+];
+
+struct Sender<'a> {
+    topology: &'a Topology,
+    rng: &'a mut Rng,
+    port: PortIndex,
+}
+
+impl World {
+    /// A frame at a machine's port, often one that arrives.
+    pub fn frame(&self, rng: &mut Rng) -> Sent {
+        let topology = &self.topology;
+        let ports: Vec<_> = topology
+            .ports()
+            .filter(|(_, it)| !matches!(it.attachment, Attachment::Router(_)))
+            .map(|(index, _)| index)
+            .collect();
+        let port = ports[usize::try_from(rng.below(ports.len() as u64)).unwrap_or(0)];
+        let mut sender = Sender { topology, rng, port };
+        let mut frame = sender.frame();
+        let parent = match topology[port].attachment {
+            Attachment::Child { parent, vlan } if !sender.once_in(8) => Some((parent, vlan)),
+            _ => None,
+        };
+        if let Some((_, vlan)) = parent {
+            let tag = ethernet::Tag { class: Class::default(), vlan };
+            frame = ethernet::tagged(&frame, tag);
+        }
+        Sent { port: parent.map_or(port, |(parent, _)| parent), frame }
+    }
+
+    /// What may come back of a frame that somebody got: its ends, the other way around.
+    pub fn reply(&self, frame: &[u8], rng: &mut Rng) -> Option<Vec<u8>> {
+        let header = ethernet::Header::parse(frame)?.0;
+        let macs = (Mac(header.destination), Mac(header.source));
+        let layout = wire::ip::Layout::of(frame)?;
+        let (from, to) = ends(frame, &layout)?;
+        let body = frame.get(layout.transport..layout.end)?;
+        if rng.below(8) == 0 {
+            let quote = &frame[layout.network..layout.end.min(layout.transport + 8)];
+            return error((macs.0, macs.1), (to, from), quote);
+        }
+        let mut body = body.to_vec();
+        match layout.protocol {
+            protocol::TCP => {
+                let (header, _) = tcp::Header::ref_from_prefix(&body).ok()?;
+                let (sequence, acknowledgment) =
+                    (header.acknowledgment.get(), header.sequence.get());
+                let is_first = header.flags.contains(tcp::Flags::SYN);
+                let flags =
+                    if is_first { tcp::Flags::SYN | tcp::Flags::ACK } else { tcp::Flags::ACK };
+                let (source, destination) = (header.destination.get(), header.source.get());
+                let mut answer = tcp::Header::new(source, destination, sequence, flags);
+                answer.acknowledgment.set(acknowledgment.wrapping_add(u32::from(is_first)));
+                body = answer.as_bytes().to_vec();
+            }
+            protocol::UDP => body.get_mut(..4)?.rotate_left(2),
+            protocol::ICMP if body.first() == Some(&8) => body[0] = 0,
+            protocol::ICMPV6 if body.first() == Some(&128) => body[0] = 129,
+            _ => {}
+        }
+        whole::packet(macs, (to, from), layout.protocol, &body)
+    }
+}
+
+/// A packet's addresses.
+fn ends(frame: &[u8], layout: &wire::ip::Layout) -> Option<(IpAddr, IpAddr)> {
+    let packet = frame.get(layout.network..layout.end)?;
+    Some(match layout.version {
+        wire::ip::Version::V4 => {
+            let [source, destination] = [12, 16]
+                .map(|at| packet.get(at..at + 4).and_then(|it| it.as_array::<4>()).copied());
+            (Ipv4Addr::from(source?).into(), Ipv4Addr::from(destination?).into())
+        }
+        wire::ip::Version::V6 => {
+            let [source, destination] = [8, 24]
+                .map(|at| packet.get(at..at + 16).and_then(|it| it.as_array::<16>()).copied());
+            (Ipv6Addr::from(source?).into(), Ipv6Addr::from(destination?).into())
+        }
+    })
+}
+
+/// An error about a packet: its port is unreachable.
+fn error(macs: (Mac, Mac), ends: (IpAddr, IpAddr), quote: &[u8]) -> Option<Vec<u8>> {
+    let (carried, kind) = match ends.0 {
+        IpAddr::V4(_) => (protocol::ICMP, [3, 3]),
+        IpAddr::V6(_) => (protocol::ICMPV6, [1, 4]),
+    };
+    let body = [&kind[..], &[0; 6], quote].concat();
+    whole::packet(macs, ends, carried, &body)
+}
+
+impl Sender<'_> {
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.rng.below(bound as u64)).unwrap_or(0)
+    }
+
+    fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    /// The Ethernet addresses: mostly its own, and one of its switch.
+    fn macs(&mut self, to: Option<Mac>) -> (Mac, Mac) {
+        let own = &self.topology[self.port];
+        let from = match self.once_in(8) {
+            true => Mac(self.one(&MACS)),
+            false => own.mac,
+        };
+        let near: Vec<_> =
+            self.topology[own.switch].ports.iter().map(|it| self.topology[*it].mac).collect();
+        let to = match (self.below(14), to) {
+            (0, _) => Mac([1, 0, 0x5e, 0, 0, 1]),
+            (1, _) => Mac([6, 0, 0, 0, 0, 1]),
+            (2, _) => Mac::BROADCAST,
+            (3..=9, Some(to)) => to,
+            _ => self.one(&near),
+        };
+        (from, to)
+    }
+
+    fn frame(&mut self) -> Vec<u8> {
+        match self.below(16) {
+            0 => {
+                let (from, to) = self.macs(None);
+                let kind = self.one(&[35000, 0x88b5, 0x0001, 0x8100, ethernet::ethertype::IPV4]);
+                let mut frame = ethernet::Header::new(to, from, kind).as_bytes().to_vec();
+                frame.extend((0..self.below(50)).map(|byte| byte as u8));
+                frame
+            }
+            1 | 2 => self.neighbour(),
+            _ => self.packet(),
+        }
+    }
+
+    /// The address of a port, or a strange one, of a family.
+    fn address(&mut self, is_v4: bool, of: &[IpAddr]) -> IpAddr {
+        let strange = STRANGE.iter().map(|it| it.parse().expect("they are addresses"));
+        let strange: Vec<IpAddr> = strange.filter(|it: &IpAddr| it.is_ipv4() == is_v4).collect();
+        let own: Vec<_> = of.iter().copied().filter(|it| it.is_ipv4() == is_v4).collect();
+        match own.is_empty() || self.once_in(6) {
+            true => self.one(&strange),
+            false => self.one(&own),
+        }
+    }
+
+    /// All addresses that ports have.
+    fn others(&mut self) -> Vec<IpAddr> {
+        let machines = self.topology.ports().flat_map(|(_, it)| it.addresses.iter().copied());
+        let routers = self.topology.router_ports().flat_map(|(_, it)| &it.addresses);
+        machines.chain(routers.map(|it| it.address)).collect()
+    }
+
+    /// A question for an address, or an answer to one.
+    fn neighbour(&mut self) -> Vec<u8> {
+        let own = self.topology[self.port].addresses.clone();
+        let others = self.others();
+        let is_v4 = self.once_in(2);
+        let (from, to) = self.macs(Some(Mac::BROADCAST));
+        let (sender, target) = (self.address(is_v4, &own), self.address(is_v4, &others));
+        match (sender, target) {
+            (IpAddr::V4(sender), IpAddr::V4(target)) => {
+                let named = if self.once_in(8) { Mac(MACS[2]) } else { from };
+                let kind = self.one(&[1, 1, 2]);
+                let packet = arp::Packet::new(kind, (named, sender), (Mac([0; 6]), target));
+                let mut frame =
+                    ethernet::Header::new(to, from, ethernet::ethertype::ARP).as_bytes().to_vec();
+                frame.extend(packet.as_bytes());
+                frame
+            }
+            (IpAddr::V6(sender), IpAddr::V6(target)) => {
+                neighbor::Frame::solicitation((from, sender), target).as_bytes().to_vec()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn packet(&mut self) -> Vec<u8> {
+        let is_v4 = !self.once_in(4);
+        let own = self.topology[self.port].addresses.clone();
+        let others = self.others();
+        let (source, destination) = (self.address(is_v4, &own), self.address(is_v4, &others));
+        let near = self.topology[self.topology[self.port].switch].ports.iter();
+        let near: Vec<_> = near.map(|it| &self.topology[*it]).collect();
+        let owner = near.iter().find(|it| it.addresses.contains(&destination));
+        let router = near.iter().find(|it| matches!(it.attachment, Attachment::Router(_)));
+        let macs = self.macs(owner.or(router).map(|it| it.mac));
+        let (carried, body) = self.body(is_v4);
+        let Some(mut frame) = whole::packet(macs, (source, destination), carried, &body) else {
+            return Vec::new();
+        };
+        if self.once_in(10) {
+            // The last router that it may pass, or none.
+            let at = ethernet::Header::LEN + if is_v4 { 8 } else { 7 };
+            frame[at] = self.one(&[0, 1, 2, 255]);
+            whole::seal(&mut frame);
+        }
+        if self.once_in(12) {
+            return self.part(frame);
+        }
+        if self.once_in(30) {
+            let at = self.below(frame.len());
+            frame[at] ^= 1 << self.below(8);
+        }
+        frame
+    }
+
+    /// One of the parts of a packet.
+    fn part(&mut self, mut frame: Vec<u8>) -> Vec<u8> {
+        if frame.get(12..14) == Some(&[8, 0]) {
+            // It may be cut.
+            frame[ethernet::Header::LEN + 6] &= !0x40;
+            whole::seal(&mut frame);
+        }
+        let most = 14 + self.one(&[48, 56, 64]);
+        let Some(parts) = fragments(&frame, most) else { return frame };
+        let parts: Vec<Vec<u8>> = parts
+            .filter_map(|part| {
+                let mut bytes = vec![0; part.len()];
+                part.write(&mut bytes)?;
+                Some(bytes)
+            })
+            .collect();
+        match parts.is_empty() {
+            true => frame,
+            false => parts[self.below(parts.len())].clone(),
+        }
+    }
+
+    /// What a packet carries: the protocol's number, and its bytes.
+    fn body(&mut self, is_v4: bool) -> (u8, Vec<u8>) {
+        const PORTS: [u16; 12] = [80, 443, 53, 67, 68, 81, 1000, 8080, 547, 546, 5000, 1];
+        let (source, destination) = (self.one(&PORTS), self.one(&PORTS));
+        match self.below(9) {
+            0..=3 => {
+                let syn = tcp::Flags::SYN;
+                let ack = tcp::Flags::ACK;
+                let flags = self.one(&[
+                    syn,
+                    syn,
+                    syn,
+                    ack,
+                    syn | ack,
+                    ack | tcp::Flags::FIN,
+                    tcp::Flags::RST,
+                ]);
+                let sequence = self.one(&[1, 2, 1000, u32::MAX]);
+                let mut header = tcp::Header::new(source, destination, sequence, flags);
+                header.acknowledgment.set(self.one(&[0, 1, 2, 1001]));
+                let payload = vec![7; self.one(&[0, 0, 10, 100])];
+                (protocol::TCP, [header.as_bytes(), &payload].concat())
+            }
+            4 | 5 => {
+                let payload = match destination {
+                    53 => question(),
+                    _ => vec![7; self.one(&[0, 20, 1400])],
+                };
+                let header = udp::Header::new(source, destination, payload.len());
+                let header = header.map(|it| it.as_bytes().to_vec()).unwrap_or_default();
+                (protocol::UDP, [header, payload].concat())
+            }
+            6 => {
+                let kind = match is_v4 {
+                    true => self.one(&[8, 8, 0, 13]),
+                    false => self.one(&[128, 128, 129, 133]),
+                };
+                let carried = if is_v4 { protocol::ICMP } else { protocol::ICMPV6 };
+                (carried, vec![kind, 0, 0, 0, 0, 1, 0, 1, 2, 3])
+            }
+            7 => (self.one(&[47, 132, 2, 50]), vec![0, 80, 0, 80, 0, 0, 0, 0, 1, 2, 3, 4]),
+            _ => {
+                // An error about a packet the other way.
+                let ends: (IpAddr, IpAddr) = match is_v4 {
+                    true => ([10, 1, 0, 1].into(), [10, 2, 0, 1].into()),
+                    false => {
+                        let end = |n: u16| Ipv6Addr::new(0xfd00 + n, 0, 0, 0, 0, 0, 0, 1);
+                        (end(1).into(), end(2).into())
+                    }
+                };
+                let header = udp::Header::new(destination, source, 0);
+                let header = header.map(|it| it.as_bytes().to_vec()).unwrap_or_default();
+                let none = Mac([2; 6]);
+                let quoted = whole::packet((none, none), ends, protocol::UDP, &header);
+                let quoted = quoted.unwrap_or_default();
+                let (carried, kind) = match is_v4 {
+                    true => (protocol::ICMP, [3, 3]),
+                    false => (protocol::ICMPV6, [1, 4]),
+                };
+                (carried, [&kind[..], &[0; 6], quoted.get(14..).unwrap_or_default()].concat())
+            }
+        }
+    }
+}
+
+/// A question for a name (RFC 1035 §4.1).
+fn question() -> Vec<u8> {
+    let header = [0, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    [&header[..], b"\x03web\x01t\x00", &[0, 1, 0, 1]].concat()
+}
