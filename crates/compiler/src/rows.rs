@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 use image::{
     Backend, Balancer, Domain, Group, Link, Nat, Policy, Port, RouteDecision, RouteKey,
     RoutePolicy, RoutePolicyKey, Router, RouterPort, RoutesAs, Rule, Rules as Interned, Station,
-    StationRole, Switch, Target, Zone,
+    StationRole, Switch, Target,
 };
 use logical::Topology;
 use logical::objects::{AddressRange, Identity, Kind, Name};
@@ -73,9 +73,7 @@ impl<'a> Rows<'a> {
             let zones: Vec<_> = it.dns.iter().map(|zone| &topology[*zone]).collect();
             let domain = self.domain(self.domains.of_switch(index));
             for zone in &zones {
-                let row =
-                    Zone { records: zone.records.clone(), ttl: zone.ttl, forward: zone.forward };
-                domain.zones.insert(zone.id.clone(), row);
+                domain.zones.insert(zone.id.clone(), (*zone).clone());
             }
             let row = Switch {
                 enabled: it.enabled,

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use logical::objects::{AddressRange, Identity, Meter, QosProfile};
-use logical::topology::Profile;
+use logical::topology::{Profile, Zone};
 
 use crate::condition::Group;
 use crate::rows::{
     Balancer, Nat, Policy, Port, RouteKey, RoutePolicy, RoutePolicyKey, Router, RouterPort,
-    RoutesAs, Station, Switch, Zone,
+    RoutesAs, Station, Switch,
 };
 
 /// What two maps differ in: entries of `next` that are new or other, and keys that are gone.

@@ -33,5 +33,5 @@ pub use domain::{Change, Domain};
 pub use rows::{
     Backend, Balancer, Link, Nat, Policy, Port, RouteDecision, RouteKey, RoutePolicy,
     RoutePolicyKey, Router, RouterPort, RoutesAs, Rule, Rules, Station, StationRole, Switch,
-    Target, Zone,
+    Target,
 };

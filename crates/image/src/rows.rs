@@ -1,7 +1,6 @@
 //! What rows say.
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -12,7 +11,7 @@ use logical::objects::{
     Identity, Log, Multicast, Name, NatKind, NatPlace, PortRange, Protocol, ProviderVlan, Ra6,
     SecurityMode, Start, Tier, UnknownUnicast,
 };
-use logical::topology::{Allowed, Record, Verdict};
+use logical::topology::{Allowed, Verdict};
 use units::{Class, Mac, Prefix};
 
 use crate::condition::Condition;
@@ -141,17 +140,6 @@ pub struct Policy {
     pub isolates: BTreeSet<Direction>,
     /// Its rules, of equal priority the first declared first.
     pub rules: Rules,
-}
-
-/// Names that a switch itself answers for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Zone {
-    /// The names, in lower case, and what they stand for.
-    pub records: BTreeMap<String, Vec<Record>>,
-    /// How long answers may be kept, in seconds.
-    pub ttl: u32,
-    /// Whether questions for other names go on.
-    pub forward: bool,
 }
 
 /// What joins switches by IP.

@@ -9,16 +9,15 @@ use logical::objects::{Broadcast, Direction, Identity, UnknownUnicast};
 use logical::topology::{
     Attachment, Link, NodeIndex, Port, PortIndex, RouterPortIndex, SwitchIndex, Topology,
 };
+use packet::answer::{self, Error};
+use packet::{Fields, Ip, Tuple, rewrite};
 use units::{Class, Instant, Mac, Span};
 use wire::ip::{Fragment, Version, protocol};
 use wire::{arp, ethernet, neighbor};
 use zerocopy::IntoBytes;
 
-use crate::answer::{self, Error};
 use crate::decision::{Copy, Decision, Reason, Refusal, Step};
-use crate::fields::{Fields, Ip, Tuple};
 use crate::nat::Place;
-use crate::packet;
 use crate::policy::{Gate, Passage};
 use crate::relay;
 use crate::route::{self, Way};
@@ -305,7 +304,7 @@ impl Walk<'_> {
                 }
             };
             self.decision.changes.push(place.keep(ip.tuple, chosen));
-            packet::set_tuple(&mut under.frame, &ip, chosen);
+            rewrite::set_tuple(&mut under.frame, &ip, chosen);
             under.subject.tuple = Some(chosen);
             let what = alloc::format!("to {}", chosen.destination.0);
             self.step(&balancer.id, "load balancer", None, &what);
@@ -579,7 +578,7 @@ impl Walk<'_> {
             let quoted = ip.icmp.and_then(|icmp| icmp.quoted);
             let changed = quoted.and_then(|it| place.error(it, ip.tuple.source.0));
             if let Some((quoted, source, destination)) = changed {
-                packet::set_quoted(&mut under.frame, &ip, quoted, source, destination);
+                rewrite::set_quoted(&mut under.frame, &ip, quoted, source, destination);
                 return self.read_again(under, own);
             }
             return Ok(());
@@ -587,7 +586,7 @@ impl Walk<'_> {
         let is_reply = |known: &Tuple| known.destination.0 == ip.tuple.destination.0;
         let Some(known) = place.known(ip.tuple).filter(is_reply) else { return Ok(()) };
         self.decision.changes.extend(place.renew(ip.tuple));
-        packet::set_tuple(&mut under.frame, &ip, known);
+        rewrite::set_tuple(&mut under.frame, &ip, known);
         self.step(&own.id, "load balancer", None, "back from its address");
         self.read_again(under, own)
     }
@@ -621,7 +620,7 @@ impl Walk<'_> {
                 .error(quoted, source)
                 .or_else(|| place.floating_error(router, quoted, source, destination));
             if let Some((quoted, source, destination)) = changed {
-                packet::set_quoted(&mut under.frame, &ip, quoted, source, destination);
+                rewrite::set_quoted(&mut under.frame, &ip, quoted, source, destination);
                 under.fields = Fields::of(&under.frame).ok_or_else(|| stop(Reason::Malformed))?;
                 self.step(&router.id, "translation", None, "an error about a translated packet");
                 let ends = under.fields.ip.map(|ip| ip.tuple);
@@ -727,7 +726,7 @@ impl Walk<'_> {
         let out = &topology[hop.out];
         let what = alloc::format!("by {} to {}", out.id, hop.address);
         self.step(&router.id, "routes", by, &what);
-        if let Some(mtu) = out.mtu.filter(|mtu| ip.len() > usize::from(*mtu)) {
+        if let Some(mtu) = out.mtu.filter(|mtu| ip.length() > usize::from(*mtu)) {
             self.tell(Error::TooLong(mtu), from);
             return Err(stop(Reason::TooLong));
         }
@@ -754,14 +753,14 @@ impl Walk<'_> {
                 under.subject.origin = None;
             }
             if behind != before {
-                packet::set_tuple(&mut under.frame, &ip, behind);
+                rewrite::set_tuple(&mut under.frame, &ip, behind);
             }
         }
         let Some(ip) = Fields::of(&under.frame).and_then(|fields| fields.ip) else {
             return Err(stop(Reason::Malformed));
         };
-        packet::take_hop(&mut under.frame, &ip);
-        packet::set_macs(&mut under.frame, mac, out.mac);
+        rewrite::take_hop(&mut under.frame, &ip);
+        rewrite::set_macs(&mut under.frame, mac, out.mac);
         under.fields = Fields::of(&under.frame).ok_or_else(|| stop(Reason::Malformed))?;
         under.subject.tuple = under.fields.ip.map(|ip| match ip.layout.fragment {
             Fragment::Later => under.subject.tuple.unwrap_or(ip.tuple),

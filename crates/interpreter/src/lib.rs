@@ -25,17 +25,9 @@
 
 extern crate alloc;
 
-mod advertise;
-mod answer;
 mod decide;
 mod decision;
-mod dhcp4;
-mod dhcp6;
-mod emit;
-mod fields;
-mod names;
 mod nat;
-mod packet;
 mod policy;
 mod relay;
 mod route;
@@ -48,6 +40,6 @@ mod tests;
 
 pub use decide::{Arrival, decide};
 pub use decision::{Copy, Decision, Reason, Refusal, Step};
-pub use fields::{Fields, Tuple};
+pub use packet::{Fields, Tuple};
 pub use rule::RuleId;
 pub use state::{Change, State};

@@ -11,11 +11,11 @@ use core::net::IpAddr;
 
 use logical::objects::{Affinity, Identity, NatKind, PortRange};
 use logical::topology::{Balancer, Link, Nat, Router, RouterPort, RouterPortIndex, Topology};
-use units::{Instant, Span, hash};
+use packet::{Ip, Tuple, address_hash, flow_hash};
+use units::{Instant, Span};
 use wire::ip::protocol;
 
 use crate::decision::Reason;
-use crate::fields::{Ip, Tuple};
 use crate::policy::holds;
 use crate::state::{Change, State, Subject, Translation, What};
 
@@ -99,11 +99,11 @@ impl Place<'_> {
         if all == 0 {
             return Some(Err(Reason::NoBackend));
         }
-        let seed = match it.affinity {
-            Affinity::None => tuple.to_bytes(),
-            Affinity::ClientIp => tuple.source.0.to_string().into_bytes(),
+        let number = match it.affinity {
+            Affinity::None => flow_hash(tuple),
+            Affinity::ClientIp => address_hash(tuple.source.0),
         };
-        let mut place = hash::splitmix64(hash::fnv1a_64(&seed)) % all;
+        let mut place = number % all;
         let chosen = it.backends.iter().find(|it| {
             let is_it = place < u64::from(it.weight);
             place = place.saturating_sub(it.weight.into());
@@ -238,8 +238,7 @@ impl Place<'_> {
                 return Err(Reason::Untracked);
             }
             let size = nat.external.place(nat.external.last()).saturating_add(1);
-            let seed = now.source.0.to_string();
-            let place = u128::from(hash::fnv1a_64(seed.as_bytes())) % size.max(1);
+            let place = u128::from(address_hash(now.source.0)) % size.max(1);
             let external = nat.external.at(place).unwrap_or(nat.external.first());
             behind.source = (external, self.free(external, now, nat.external_ports)?);
             is_tracked = true;

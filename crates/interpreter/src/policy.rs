@@ -15,11 +15,11 @@ use core::net::IpAddr;
 
 use logical::objects::{AllowDrop, Direction, Ethertype, Identity};
 use logical::topology::{Match, Peer, Policy, PortIndex, Rule, Service, Topology, Verdict};
+use packet::{Fields, Ip};
 use units::{Instant, Mac};
 use wire::ip::protocol;
 
 use crate::decision::Reason;
-use crate::fields::{Fields, Ip};
 use crate::rule::RuleId;
 use crate::state::{Change, Connection, Phase, State, Subject, What};
 

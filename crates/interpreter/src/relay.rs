@@ -5,14 +5,13 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use logical::topology::{Link, Router, RouterPort, RouterPortIndex, SwitchIndex, Topology};
+use packet::Fields;
+use packet::emit::{self, payload};
 use units::Mac;
 use wire::dhcp4::{self, BROADCAST, op};
 use wire::dhcp6::{self, Relayed, kind, option};
 use wire::neighbor::link_local;
 use zerocopy::{FromBytes, IntoBytes};
-
-use crate::emit::{self, payload};
-use crate::fields::Fields;
 
 /// A machine's question as a router's port sends it to each of its servers of that family. None:
 /// it is no such question, or has gone through too many relays.

@@ -11,9 +11,9 @@ use logical::objects::{AddressRange, EcmpHash};
 use logical::topology::{
     Hop, Link, RouteDecision, Router, RouterPortIndex, Switch, Target, Topology,
 };
-use units::{Mac, hash};
+use packet::{Tuple, flow_hash};
+use units::Mac;
 
-use crate::fields::Tuple;
 use crate::policy::holds;
 use crate::state::Subject;
 
@@ -116,7 +116,7 @@ fn choose(router: &Router, mut hops: Vec<Hop>, tuple: Tuple) -> Option<Hop> {
             Tuple { source, destination, ..tuple }
         }
     };
-    let place = hash::splitmix64(hash::fnv1a_64(&seed.to_bytes())) % (hops.len() as u64).max(1);
+    let place = flow_hash(seed) % (hops.len() as u64).max(1);
     hops.get(usize::try_from(place).ok()?).copied()
 }
 

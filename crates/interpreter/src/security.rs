@@ -4,13 +4,13 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use logical::objects::SecurityMode;
 use logical::topology::Port;
+use packet::{Fields, Ip};
 use units::Mac;
 use wire::ip::{Version, protocol};
 use wire::neighbor::link_local;
 use wire::{arp, neighbor};
 
 use crate::decision::Reason;
-use crate::fields::{Fields, Ip};
 
 /// Whether a machine may use an address with an Ethernet address of its.
 fn owns(port: &Port, mac: Mac, address: IpAddr) -> bool {

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use logical::topology::{Attachment, PortIndex, RouterPort, SwitchIndex, Topology};
 
-use crate::fields::Fields;
-use crate::{advertise, dhcp4, dhcp6, names};
+use packet::advertise::{self, Interface};
+use packet::{Fields, dhcp4, dhcp6, names};
 
 /// What a machine's question came to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,17 +31,19 @@ pub fn serve(
     if !own.is_machine() {
         return None;
     }
+    let client =
+        dhcp4::Client { addresses: &own.addresses, subnets: &switch.subnets, mtu: switch.mtu };
     let taken =
         |stage, by: String, answers: Vec<Vec<u8>>| Some(Served { answers, stage, by: Some(by) });
     if let Some(profile) = own.dhcp4.map(|it| &topology[it])
         && let Some(v4) = &profile.v4
-        && let Some(answer) = dhcp4::serve(own, switch, v4, fields, frame)
+        && let Some(answer) = dhcp4::serve(client, v4, fields, frame)
     {
         return taken("DHCP", profile.id.to_string(), answer.into_iter().collect());
     }
     if let Some(profile) = own.dhcp6.map(|it| &topology[it])
         && let Some(v6) = &profile.v6
-        && let Some(answer) = dhcp6::serve(own, v6, fields, frame)
+        && let Some(answer) = dhcp6::serve(&own.addresses, v6, fields, frame)
     {
         return taken("DHCPv6", profile.id.to_string(), answer.into_iter().collect());
     }
@@ -49,7 +51,8 @@ pub fn serve(
         let asked = routers(topology, own.switch);
         let asked =
             asked.filter(|it| fields.destination.is_multicast() || it.mac == fields.destination);
-        let answers: Vec<_> = asked.filter_map(|it| advertise::answer(it, fields)).collect();
+        let answers: Vec<_> =
+            asked.filter_map(|it| advertise::answer(interface(it), fields)).collect();
         return (!answers.is_empty()).then_some(Served {
             answers,
             stage: "router advertisement",
@@ -59,6 +62,11 @@ pub fn serve(
     let zones = switch.dns.iter().map(|it| &topology[*it]);
     let (answer, zone) = names::serve(zones, fields, frame)?;
     taken("names", zone.id.to_string(), alloc::vec![answer])
+}
+
+fn interface(port: &RouterPort) -> Interface<'_> {
+    let RouterPort { mac, addresses, mtu, ra6, .. } = port;
+    Interface { mac: *mac, addresses, mtu: *mtu, ra6 }
 }
 
 /// The routers' ports on a switch that forward.

@@ -9,11 +9,11 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use logical::objects::{Direction, Identity};
+use packet::{Ip, Tuple};
 use units::{Instant, Mac, Span};
 use wire::ip::protocol;
 use wire::tcp;
 
-use crate::fields::{Ip, Tuple};
 use crate::rule::RuleId;
 
 /// What rules ask of a packet. Of a connection, its first packet's is kept.

@@ -233,7 +233,7 @@ fn reply() -> Vec<u8> {
     tcp_of([B, A], BA, [80, 4000], ACK, [501, 101])
 }
 
-fn ip(frame: &[u8]) -> crate::fields::Ip {
+fn ip(frame: &[u8]) -> packet::Ip {
     Fields::of(frame).unwrap().ip.unwrap()
 }
 

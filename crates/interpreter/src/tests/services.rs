@@ -7,7 +7,7 @@ use wire::dhcp6;
 use zerocopy::FromZeros;
 
 use super::*;
-use crate::emit;
+use packet::emit;
 
 const SERVER: Mac = Mac([2, 0, 0, 0, 0, 0x53]);
 
@@ -199,14 +199,14 @@ fn who_informs_itself_is_lent_nothing_and_who_leaves_is_heard() {
 fn a_short_message_is_300_bytes_and_a_long_one_what_its_receiver_takes() {
     let mut net = net("");
     let offer = answered(&mut net, &asks(Kind::Request).requested("10.1.0.9"));
-    assert_eq!(ip(&offer).len(), 20 + 8 + 300);
+    assert_eq!(ip(&offer).length(), 20 + 8 + 300);
     let long = PROFILES.replace(
         "raw: {'224': '0a0b'}",
         &format!("raw: {{'224': '{0}', '225': '{0}', '226': '{0}'}}", "07".repeat(200)),
     );
     let text = WORLD.replace("addresses: [10.1.0.1, 'fd01::1']", "addresses: [10.1.0.1], dhcp4: d");
     let mut net = of_text(&[text, long].concat());
-    assert!(ip(&answered(&mut net, &asks(Kind::Discover))).len() <= 576);
+    assert!(ip(&answered(&mut net, &asks(Kind::Discover))).length() <= 576);
     let wide = asks(Kind::Discover).with(option::MAXIMUM_SIZE, &1500u16.to_be_bytes());
     let offer = answered(&mut net, &wide);
     assert!(message(&offer).option(226).is_some());

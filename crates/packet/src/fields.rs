@@ -1,10 +1,8 @@
 //! What a frame says, as rules and connections ask for it.
 
-use alloc::format;
-use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
 
-use units::Mac;
+use units::{Mac, hash};
 use wire::ip::{Fragment, Layout, Version, protocol};
 use wire::{ethernet, ipv4, ipv6, tcp};
 use zerocopy::FromBytes;
@@ -25,10 +23,30 @@ impl Tuple {
     pub const fn reversed(self) -> Self {
         Self { protocol: self.protocol, source: self.destination, destination: self.source }
     }
+}
 
-    /// As bytes, to choose by.
-    pub(crate) fn to_bytes(self) -> Vec<u8> {
-        format!("{self:?}").into_bytes()
+/// A number of an address, to choose by: the same wherever it is asked.
+pub fn address_hash(address: IpAddr) -> u64 {
+    hash::splitmix64(hash::fnv1a_64(&octets(address)))
+}
+
+/// A number of a flow, to choose by: the same wherever it is asked.
+pub fn flow_hash(tuple: Tuple) -> u64 {
+    let Tuple { protocol, source, destination } = tuple;
+    let mut bytes = [0; 37];
+    bytes[..16].copy_from_slice(&octets(source.0));
+    bytes[16..32].copy_from_slice(&octets(destination.0));
+    bytes[32..34].copy_from_slice(&source.1.to_be_bytes());
+    bytes[34..36].copy_from_slice(&destination.1.to_be_bytes());
+    bytes[36] = protocol;
+    hash::splitmix64(hash::fnv1a_64(&bytes))
+}
+
+/// An address, IPv4's mapped into IPv6.
+const fn octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(it) => it.to_ipv6_mapped().octets(),
+        IpAddr::V6(it) => it.octets(),
     }
 }
 
@@ -63,8 +81,8 @@ pub struct Ip {
 }
 
 impl Ip {
-    /// The packet's length, without Ethernet's header.
-    pub const fn len(&self) -> usize {
+    /// How long the packet is, in bytes, without Ethernet's header.
+    pub const fn length(&self) -> usize {
         self.layout.end - self.layout.network
     }
 

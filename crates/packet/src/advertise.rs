@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
 
-use logical::objects::{AddressRange, Preference, RaMode};
-use logical::topology::RouterPort;
+use logical::objects::{AddressRange, Preference, Ra6, RaMode};
+use units::{Mac, Prefix};
 use wire::ip::protocol;
 use wire::neighbor::{ALL_NODES, HOP_LIMIT, group_mac, link_local};
 
@@ -18,6 +18,19 @@ const ADVERTISEMENT: u8 = 134;
 /// For how long prefixes are valid and preferred (RFC 4861 §6.2.1).
 const LIFETIMES: [u32; 2] = [2_592_000, 604_800];
 
+/// A router's interface that advertises.
+#[derive(Clone, Copy, Debug)]
+pub struct Interface<'a> {
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Its addresses, each with its network's prefix.
+    pub addresses: &'a [Prefix],
+    /// The longest IP packet of its link, if it is declared.
+    pub mtu: Option<u16>,
+    /// What it advertises.
+    pub ra6: &'a Ra6,
+}
+
 /// Whether a frame asks routers for advertisements (§6.1.1).
 pub fn is_asked(fields: &Fields, frame: &[u8]) -> bool {
     fields.ip.is_some_and(|ip| {
@@ -30,7 +43,7 @@ pub fn is_asked(fields: &Fields, frame: &[u8]) -> bool {
 }
 
 /// What a router's port answers. `None`: nothing.
-pub fn answer(port: &RouterPort, fields: &Fields) -> Option<Vec<u8>> {
+pub fn answer(port: Interface<'_>, fields: &Fields) -> Option<Vec<u8>> {
     let asker = fields.ip?.tuple.source.0;
     if port.ra6.mode == RaMode::Off || !asker.is_ipv6() {
         return None;
@@ -44,8 +57,8 @@ pub fn answer(port: &RouterPort, fields: &Fields) -> Option<Vec<u8>> {
     emit::packet(to, from, protocol::ICMP, message(port))
 }
 
-fn message(port: &RouterPort) -> Vec<u8> {
-    let ra = &port.ra6;
+fn message(port: Interface<'_>) -> Vec<u8> {
+    let ra = port.ra6;
     let is_managed = ra.mode == RaMode::Stateful;
     let has_more = matches!(ra.mode, RaMode::Stateful | RaMode::Stateless);
     let preference = match ra.preference {
@@ -81,7 +94,7 @@ fn message(port: &RouterPort) -> Vec<u8> {
 }
 
 /// Who resolves names, and which are searched (RFC 8106 §5).
-fn put_resolvers(message: &mut Vec<u8>, port: &RouterPort, lifetime: u32) {
+fn put_resolvers(message: &mut Vec<u8>, port: Interface<'_>, lifetime: u32) {
     let servers = port.ra6.rdnss.iter().filter_map(|it| match it {
         IpAddr::V6(it) => Some(Ipv6Addr::octets(it)),
         IpAddr::V4(_) => None,

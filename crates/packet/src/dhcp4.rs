@@ -16,7 +16,6 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
 use logical::objects::{AddressRange, Dhcp4};
-use logical::topology::{Port, Switch};
 use units::{Mac, Prefix, Span};
 use wire::dhcp4::{BROADCAST, CLIENT_PORT, Header, Kind, Message, SERVER_PORT, Writer, op, option};
 use zerocopy::network_endian::U16;
@@ -24,11 +23,21 @@ use zerocopy::network_endian::U16;
 use crate::emit::{self, payload};
 use crate::fields::Fields;
 
+/// Who asks: a machine at its port.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'a> {
+    /// The port's addresses.
+    pub addresses: &'a [IpAddr],
+    /// The prefixes of its switch.
+    pub subnets: &'a [Prefix],
+    /// The longest IP packet of its switch, if it is declared.
+    pub mtu: Option<u16>,
+}
+
 /// What a machine is answered. `None`: its message is not for the network's own server, and goes
 /// on. Otherwise it is taken, with what is answered, if anything.
 pub fn serve(
-    port: &Port,
-    switch: &Switch,
+    client: Client<'_>,
     profile: &Dhcp4,
     fields: &Fields,
     frame: &[u8],
@@ -46,12 +55,12 @@ pub fn serve(
     if message.header.op != op::REQUEST || server.is_some_and(|it| it != profile.server_id) {
         return None;
     }
-    let own = || port.addresses.iter().filter_map(v4_of);
+    let own = || client.addresses.iter().filter_map(v4_of);
     let has = Ipv4Addr::from(message.header.ciaddr);
     let asked = message.address(option::REQUESTED_ADDRESS).map(Ipv4Addr::from);
     let asked = asked.or_else(|| Some(has).filter(|it| !it.is_unspecified()));
     let lent = own().find(|it| Some(*it) == asked).or_else(|| own().next())?;
-    let answers = Answers { switch, profile, message, from: fields.source, lent };
+    let answers = Answers { client, profile, message, from: fields.source, lent };
     Some(match message.kind {
         Kind::Discover => answers.make(Kind::Offer),
         Kind::Request if asked == Some(lent) => answers.make(Kind::Ack),
@@ -71,7 +80,7 @@ fn v4_of(address: &IpAddr) -> Option<Ipv4Addr> {
 
 /// What answers are made of.
 struct Answers<'a> {
-    switch: &'a Switch,
+    client: Client<'a>,
     profile: &'a Dhcp4,
     message: Message<'a>,
     /// Who sent the frame.
@@ -144,14 +153,14 @@ impl Answers<'_> {
     /// All else that the profile says, what matters most first.
     fn put_settings(&self, writer: &mut Writer) {
         let profile = self.profile;
-        let subnet = self.switch.subnets.iter();
+        let subnet = self.client.subnets.iter();
         let subnet = subnet.copied().find(|it| AddressRange::from(*it).contains(self.lent.into()));
         writer.put(option::SUBNET_MASK, &mask(subnet.map_or(32, |it| it.length)).octets());
         // Before the default router, which who knows them overlooks (RFC 3442).
         writer.put(option::CLASSLESS_ROUTES, &routes(profile));
         writer.put(option::ROUTER, &octets(profile.router.as_slice()));
         writer.put(option::DOMAIN_NAME_SERVER, &octets(&profile.dns));
-        if let Some(mtu) = profile.mtu.or(self.switch.mtu) {
+        if let Some(mtu) = profile.mtu.or(self.client.mtu) {
             writer.put(option::INTERFACE_MTU, &mtu.to_be_bytes());
         }
         for (code, text) in [

@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
 
 use logical::objects::{Dhcp6, Dhcp6Mode};
-use logical::topology::Port;
 use wire::dhcp6::{
     ALL_SERVERS, CLIENT_PORT, FOR_EVER, Message, Options, SERVER_PORT, Status, identifier, kind,
     option, put,
@@ -19,10 +18,10 @@ use crate::dhcp4::search;
 use crate::emit::{self, payload};
 use crate::fields::Fields;
 
-/// What a machine is answered. `None`: its message is not for the network's own server, and goes
+/// What a machine at a port with these addresses is answered. `None`: its message is not for the network's own server, and goes
 /// on. Otherwise it is taken, with what is answered, if anything.
 pub fn serve(
-    port: &Port,
+    addresses: &[IpAddr],
     profile: &Dhcp6,
     fields: &Fields,
     frame: &[u8],
@@ -38,7 +37,7 @@ pub fn serve(
     if server.is_some_and(|it| it != own) {
         return None;
     }
-    let answer = Answers { port, profile, message }.make(server.is_some());
+    let answer = Answers { addresses, profile, message }.make(server.is_some());
     Some(answer.and_then(|answer| {
         let from = link_local(profile.server_duid_mac);
         let from = ((profile.server_duid_mac, from.into()), SERVER_PORT);
@@ -49,7 +48,7 @@ pub fn serve(
 
 /// What answers are made of.
 struct Answers<'a> {
-    port: &'a Port,
+    addresses: &'a [IpAddr],
     profile: &'a Dhcp6,
     message: Message<'a>,
 }
@@ -88,7 +87,7 @@ impl Answers<'_> {
                 // Who names no address is not answered (§18.3.3).
                 let mut named = addresses(options).peekable();
                 named.peek()?;
-                let all = named.all(|it| self.port.addresses.contains(&it.into()));
+                let all = named.all(|it| self.addresses.contains(&it.into()));
                 put_status(&mut answer, if all { Status::Success } else { Status::NotOnLink });
             }
             kind::RELEASE | kind::DECLINE => put_status(&mut answer, Status::Success),
@@ -116,7 +115,7 @@ impl Answers<'_> {
     /// The addresses that are lent: none where the profile tells only the rest.
     fn lent(&self) -> impl Iterator<Item = Ipv6Addr> {
         let is_lent = self.profile.mode == Dhcp6Mode::Stateful;
-        self.port.addresses.iter().filter(move |_| is_lent).filter_map(|it| match it {
+        self.addresses.iter().filter(move |_| is_lent).filter_map(|it| match it {
             IpAddr::V6(it) if !it.is_unicast_link_local() => Some(*it),
             _ => None,
         })

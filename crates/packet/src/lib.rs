@@ -1,0 +1,27 @@
+//! What whole packets say, how networks rewrite them, and what networks themselves answer.
+//!
+//! ```text
+//! frame ─▶ Fields: who, to whom, which flow       rewrite: addresses, ports, hops, what is quoted
+//!            │
+//!            └─▶ answer: errors, resets, echoes    dhcp4, dhcp6, advertise, names: services
+//! ```
+//!
+//! These are the forms of packets alone, by their RFCs. Nothing here knows networks, decides where
+//! a packet goes, or remembers one. Whoever decides has it done here, so that what is decided in
+//! two places is told in one form.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod advertise;
+pub mod answer;
+pub mod dhcp4;
+pub mod dhcp6;
+pub mod emit;
+mod fields;
+pub mod names;
+pub mod rewrite;
+
+pub use fields::{Fields, Icmp, Ip, Tuple, address, address_hash, flow_hash};
