@@ -18,8 +18,8 @@ use crate::dhcp4::search;
 use crate::emit::{self, payload};
 use crate::fields::Fields;
 
-/// What a machine at a port with these addresses is answered. `None`: its message is not for the network's own server, and goes
-/// on. Otherwise it is taken, with what is answered, if anything.
+/// What a machine at a port with these addresses is answered. `None`: its message is not for the
+/// network's own server, and goes on. Otherwise it is taken, with what is answered, if anything.
 pub fn serve(
     addresses: &[IpAddr],
     profile: &Dhcp6,
