@@ -10,6 +10,7 @@ use logical::topology::{
     Attachment, Link, NodeIndex, Port, PortIndex, RouterPortIndex, SwitchIndex, Topology,
 };
 use packet::answer::{self, Error};
+use packet::relay::Back;
 use packet::{Fields, Ip, Tuple, rewrite};
 use units::{Class, Instant, Mac, Span};
 use wire::ip::{Fragment, Version, protocol};
@@ -423,6 +424,7 @@ impl Walk<'_> {
                 let subject = Subject {
                     ethertype: fields.ethertype,
                     source_mac: fields.source,
+                    destination_mac: fields.destination,
                     tuple: Some(ends),
                     origin: None,
                     is_control: false,
@@ -443,18 +445,18 @@ impl Walk<'_> {
     /// A server's answer to a router goes on to the machine that it is for.
     fn relay_back(
         &mut self,
-        (switch, port, frame): (SwitchIndex, RouterPortIndex, Vec<u8>),
+        (port, switch, back): (RouterPortIndex, SwitchIndex, Back<'_>),
         under: &Underway,
     ) -> Result<(), Stop> {
-        let own = &self.topology[port];
+        let topology = self.topology;
+        let own = &topology[port];
         self.step(&own.id, "DHCP relay", None, "back to who asked");
-        let fields = Fields::of(&frame).ok_or_else(|| Self::stop(Reason::Malformed, &own.id))?;
-        let machine = match fields.destination.is_multicast() {
-            true => relay::machine(&fields, &frame),
-            false => Some(fields.destination),
-        };
-        let to = machine.and_then(|mac| self.owner(switch, mac));
-        let to = to.ok_or_else(|| Self::stop(Reason::Unknown, &self.topology[switch].id))?;
+        let mut machines = topology[switch].ports.iter().copied();
+        let to = machines.find(|it| back.is_for(topology[*it].mac, &topology[*it].addresses));
+        let to = to.ok_or_else(|| Self::stop(Reason::Unknown, &topology[switch].id))?;
+        let malformed = || Self::stop(Reason::Malformed, &own.id);
+        let frame = back.frame(own.mac, topology[to].mac).ok_or_else(malformed)?;
+        let fields = Fields::of(&frame).ok_or_else(malformed)?;
         let subject = Subject { origin: None, ..under.subject.clone() };
         let routers = under.routers + 1;
         self.leave(to, Underway { frame, fields, subject, routers, is_networks: true })
@@ -766,6 +768,9 @@ impl Walk<'_> {
             Fragment::Later => under.subject.tuple.unwrap_or(ip.tuple),
             _ => ip.tuple,
         });
+        // The next router's policies see the frame as it gets there.
+        under.subject.source_mac = under.fields.source;
+        under.subject.destination_mac = under.fields.destination;
         under.routers += 1;
         match out.link {
             Link::Peer(peer) => self.enter(peer, under),

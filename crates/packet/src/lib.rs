@@ -22,6 +22,7 @@ pub mod dhcp6;
 pub mod emit;
 mod fields;
 pub mod names;
+pub mod relay;
 pub mod rewrite;
 
 pub use fields::{Fields, Icmp, Ip, Tuple, address, address_hash, flow_hash};

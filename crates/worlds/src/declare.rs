@@ -5,6 +5,24 @@ use std::fmt::Write as _;
 use logical::{Topology, load};
 use units::Rng;
 
+/// What a world may have.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Rules that keep connections.
+    pub stateful: bool,
+    /// Addresses that routers translate, and load balancers.
+    pub translations: bool,
+    /// Switches that learn addresses.
+    pub learning: bool,
+    /// Routers that hand DHCP on.
+    pub relay: bool,
+}
+
+impl Options {
+    /// All that there is.
+    pub const ALL: Self = Self { stateful: true, translations: true, learning: true, relay: true };
+}
+
 /// Logical networks, and what declares them.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -12,21 +30,28 @@ pub struct World {
     pub text: String,
     /// What they come to.
     pub topology: Topology,
+    /// What it may have.
+    pub options: Options,
 }
 
 impl World {
-    /// The world of a seed.
+    /// The world of a seed, with all that a world may have.
     pub fn new(seed: u64) -> Self {
-        let text = declare(seed);
+        Self::with(seed, Options::ALL)
+    }
+
+    /// The world of a seed, with some of what a world may have.
+    pub fn with(seed: u64, options: Options) -> Self {
+        let text = declare(seed, options);
         let topology = load(&text).unwrap_or_else(|faults| panic!("{text}\n{faults:#?}"));
-        Self { text, topology }
+        Self { text, topology, options }
     }
 
     /// The world after somebody has changed something: an object is gone, or is another. Worlds
     /// that are no good are passed over.
     pub fn edited(&self, rng: &mut Rng) -> Self {
         loop {
-            let other = declare(rng.next_u64());
+            let other = declare(rng.next_u64(), self.options);
             let mut lines: Vec<&str> = self.text.lines().collect();
             let place = usize::try_from(rng.below(lines.len() as u64)).unwrap_or(0);
             let name = lines[place].split(", spec:").next().unwrap_or_default();
@@ -39,15 +64,15 @@ impl World {
             }
             let text = lines.join("\n") + "\n";
             if let Ok(topology) = load(&text) {
-                return Self { text, topology };
+                return Self { text, topology, options: self.options };
             }
         }
     }
 }
 
 /// The declarations of a seed.
-fn declare(seed: u64) -> String {
-    let mut it = Maker { rng: Rng::new(seed), text: String::new() };
+fn declare(seed: u64, options: Options) -> String {
+    let mut it = Maker { rng: Rng::new(seed), text: String::new(), options };
     it.say("ProviderNetwork", "net", false, "", "mtu: 1500");
     it.say("Meter", "slow", false, "", "rate: 10, burst: 20, unit: pps");
     it.say("QosProfile", "gold", false, "", "limit: 1gbit");
@@ -78,6 +103,7 @@ fn declare(seed: u64) -> String {
 struct Maker {
     rng: Rng,
     text: String,
+    options: Options,
 }
 
 impl Maker {
@@ -130,8 +156,10 @@ impl Maker {
         self.say("AddressSet", "s0", true, "", &addresses);
         self.say("Service", "web", true, "", "protocol: tcp, ports: [80, 443]");
         self.policies(&ports, operators);
-        self.translations();
-        self.balancers(&ports);
+        if self.options.translations {
+            self.translations();
+            self.balancers(&ports);
+        }
     }
 
     fn port(&mut self, ports: &[String]) -> String {
@@ -205,7 +233,7 @@ impl Maker {
         let direction = self.one(&["fromPort", "toPort"]);
         let action = self.one(&["allow", "allow", "allow", "drop", "reject", last]);
         let mut rule = format!("name: r{name}, direction: {direction}, action: {action}");
-        let is_stateless = action == "allow" && self.once_in(4);
+        let is_stateless = action == "allow" && (!self.options.stateful || self.once_in(4));
         if is_stateless {
             rule += ", stateful: false";
         }
@@ -289,7 +317,7 @@ impl Maker {
             }
             for (times, more) in [
                 (4, ", unknownUnicast: flood"),
-                (4, ", macLearning: true"),
+                (if self.options.learning { 4 } else { u64::MAX }, ", macLearning: true"),
                 (8, ", broadcast: suppressed"),
                 (20, ", enabled: false"),
                 (6, ", mtu: 1280"),
@@ -410,7 +438,7 @@ impl Maker {
         self.say("LogicalRouter", "r", true, "", &spec);
         let more = match self.below(4) {
             0 => ", ra6: {mode: slaac}",
-            1 => ", dhcpRelay: {servers: [10.2.0.1]}",
+            1 if self.options.relay => ", dhcpRelay: {servers: [10.2.0.1]}",
             _ => "",
         };
         self.interface("lan", "r", "fe", "10.1.0.254/24, 'fd01::fe/64'", more);

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use logical::topology::{Attachment, PortIndex, Topology};
 use units::{Class, Mac, Rng};
 use wire::ip::protocol;
-use wire::{arp, ethernet, fragments, neighbor, tcp, udp, whole};
-use zerocopy::{FromBytes, IntoBytes};
+use wire::{arp, dhcp4, ethernet, fragments, neighbor, tcp, udp, whole};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::World;
 
@@ -157,7 +157,7 @@ impl Sender<'_> {
     /// The Ethernet addresses: mostly its own, and one of its switch.
     fn macs(&mut self, to: Option<Mac>) -> (Mac, Mac) {
         let own = &self.topology[self.port];
-        let from = match self.once_in(8) {
+        let from = match self.once_in(16) {
             true => Mac(self.one(&MACS)),
             false => own.mac,
         };
@@ -183,8 +183,32 @@ impl Sender<'_> {
                 frame
             }
             1 | 2 => self.neighbour(),
+            3 => self.service(),
             _ => self.packet(),
         }
+    }
+
+    /// A machine's question for an address, or a far server's answer to one.
+    fn service(&mut self) -> Vec<u8> {
+        let own = &self.topology[self.port];
+        let (mac, addresses) = (own.mac, own.addresses.clone());
+        let is_answer = self.once_in(3);
+        let (macs, ends, ports) = match is_answer {
+            true => {
+                let router = Mac([2, 0, 0, 0, 0, self.one(&[0xfd, 0xfb, 0xfe])]);
+                let from = self.address(true, &addresses);
+                ((mac, router), (from, [10, 1, 0, 254].into()), (67, 67))
+            }
+            false => {
+                let ends = (IpAddr::from([0; 4]), IpAddr::from([255; 4]));
+                ((mac, Mac::BROADCAST), ends, (68, 67))
+            }
+        };
+        let payload = self.lease(is_answer);
+        let header = udp::Header::new(ports.0, ports.1, payload.len());
+        let header = header.map(|it| it.as_bytes().to_vec()).unwrap_or_default();
+        let body = [header, payload].concat();
+        whole::packet(macs, ends, protocol::UDP, &body).unwrap_or_default()
     }
 
     /// The address of a port, or a strange one, of a family.
@@ -192,7 +216,7 @@ impl Sender<'_> {
         let strange = STRANGE.iter().map(|it| it.parse().expect("they are addresses"));
         let strange: Vec<IpAddr> = strange.filter(|it: &IpAddr| it.is_ipv4() == is_v4).collect();
         let own: Vec<_> = of.iter().copied().filter(|it| it.is_ipv4() == is_v4).collect();
-        match own.is_empty() || self.once_in(6) {
+        match own.is_empty() || self.once_in(9) {
             true => self.one(&strange),
             false => self.one(&own),
         }
@@ -281,6 +305,36 @@ impl Sender<'_> {
         }
     }
 
+    /// A question for an address by DHCP, or an answer to one (RFC 2131).
+    fn lease(&mut self, is_answer: bool) -> Vec<u8> {
+        let own = &self.topology[self.port];
+        let mut header = dhcp4::Header::new_zeroed();
+        (header.htype, header.hlen) = (1, 6);
+        header.chaddr[..6].copy_from_slice(&own.mac.0);
+        let kind = match is_answer {
+            true => {
+                header.op = dhcp4::op::REPLY;
+                header.giaddr = self.one(&[[10, 1, 0, 254], [0; 4]]);
+                header.yiaddr = [10, 1, 0, 1];
+                header.chaddr[..6].copy_from_slice(&MACS[0]);
+                dhcp4::Kind::Offer
+            }
+            false => {
+                header.op = dhcp4::op::REQUEST;
+                self.one(&[dhcp4::Kind::Discover, dhcp4::Kind::Request, dhcp4::Kind::Inform])
+            }
+        };
+        let mut writer = dhcp4::Writer::new(&header, kind, 1472);
+        if kind == dhcp4::Kind::Request {
+            writer
+                .put(dhcp4::option::REQUESTED_ADDRESS, &self.one(&[[10, 1, 0, 1], [10, 1, 0, 2]]));
+        }
+        let mut message = writer.finish();
+        // What says that options follow (RFC 2131 §3).
+        message[236..240].copy_from_slice(&[99, 130, 83, 99]);
+        message
+    }
+
     /// What a packet carries: the protocol's number, and its bytes.
     fn body(&mut self, is_v4: bool) -> (u8, Vec<u8>) {
         const PORTS: [u16; 12] = [80, 443, 53, 67, 68, 81, 1000, 8080, 547, 546, 5000, 1];
@@ -307,6 +361,7 @@ impl Sender<'_> {
             4 | 5 => {
                 let payload = match destination {
                     53 => question(),
+                    67 => self.lease(false),
                     _ => vec![7; self.one(&[0, 20, 1400])],
                 };
                 let header = udp::Header::new(source, destination, payload.len());

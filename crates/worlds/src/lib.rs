@@ -7,7 +7,7 @@
 mod declare;
 mod frames;
 
-pub use declare::World;
+pub use declare::{Options, World};
 pub use frames::Sent;
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("interpreter", 4),
     ("compiler", 4),
     ("cases", 5),
+    ("pipeline", 5),
     ("kernel", 6),
     ("port", 6),
     ("api", 6),

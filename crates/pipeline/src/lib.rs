@@ -1,0 +1,41 @@
+//! What a host does with the frames of logical networks, by the rows that it has of them.
+//!
+//! ```text
+//! sender's host                                               receiver's host
+//! port ─▶ security ─▶ from-port rules ─▶ switch ─▶ routers ─▶ │ ─▶ to-port rules ─▶ security ─▶ port
+//!                                          │          │       Onward: the port, and where it
+//!                                        answers to the sender        came from
+//! ```
+//!
+//! A host has its part of a domain ([`image::Domain::part`]), made ready as a [`Net`]. The sender's
+//! host decides everything up to the port that a frame is for; the host of that port decides by the
+//! port's own rules whether it arrives. No state is needed at a host that sees one direction only.
+//!
+//! [`Net::send`] and [`Net::receive`] change nothing. What they return is committed when the frame
+//! has left, so that one that is decided ten times counts once.
+//!
+//! The interpreter decides the same from objects alone. The two share the forms of packets and
+//! nothing else, and tests hold them against each other.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod gate;
+mod guard;
+mod net;
+mod outcome;
+mod receive;
+mod route;
+mod rules;
+mod send;
+mod service;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use net::{Net, PortAt};
+pub use outcome::{Change, Copy, Onward, Reason, Received, Refusal, Sent, Step};
+pub use rules::RuleName;
+pub use state::State;

@@ -1,0 +1,359 @@
+//! A host's part of a domain, made ready: names become places, and what is looked up has an index.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::net::IpAddr;
+
+use image::{Domain, Group, Link, RouteKey, RoutePolicy, RoutesAs, Station, StationRole};
+use logical::objects::{AddressRange, AllowDrop, Direction, Identity};
+use logical::topology::{Profile, Zone};
+use units::Mac;
+
+use crate::rules::{Conditions, List};
+
+/// Says once which places there are.
+macro_rules! places {
+    ($($(#[$doc:meta])* $place:ident,)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+            pub struct $place(pub u32);
+
+            impl $place {
+                /// As an index.
+                pub const fn at(self) -> usize {
+                    self.0 as usize
+                }
+            }
+        )*
+    };
+}
+
+places! {
+    /// A switch's place.
+    SwitchAt,
+    /// A port's place.
+    PortAt,
+    /// A router's place.
+    RouterAt,
+    /// The place of a router's port.
+    RouterPortAt,
+}
+
+/// A switch.
+#[derive(Clone, Debug)]
+pub struct Switch {
+    pub id: Identity,
+    pub row: image::Switch,
+    /// Its ports, by name.
+    pub ports: Vec<PortAt>,
+    by_mac: BTreeMap<Mac, PortAt>,
+    pub zones: Vec<Zone>,
+}
+
+/// What a port stands for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    Machine,
+    Local,
+    Router(RouterPortAt),
+    Provider,
+    Gateway,
+}
+
+/// A port of a switch, here or elsewhere.
+#[derive(Clone, Debug)]
+pub struct Port {
+    pub id: Identity,
+    pub switch: SwitchAt,
+    pub role: Role,
+    pub station: Station,
+    /// The conditions' groups that it is in.
+    pub groups: BTreeSet<u32>,
+    /// What its own host knows. `None`: it is another host's, or a router's.
+    pub own: Option<Own>,
+}
+
+impl Port {
+    /// Whether it is a machine's: policies hold for such ports only.
+    pub const fn is_machine(&self) -> bool {
+        matches!(self.role, Role::Machine | Role::Local)
+    }
+
+    /// Whether it leads outside: nobody there is a port.
+    pub const fn is_outside(&self) -> bool {
+        matches!(self.role, Role::Provider | Role::Gateway)
+    }
+}
+
+/// A port of this host.
+#[derive(Clone, Debug)]
+pub struct Own {
+    pub row: image::Port,
+    /// Of a child: its parent.
+    pub parent: Option<(PortAt, u16)>,
+    /// Its children, by their tags.
+    pub children: BTreeMap<u16, PortAt>,
+    /// What decides about packets that it sends, and that it is about to get.
+    pub lists: [List; 2],
+    pub dhcp4: Option<Profile>,
+    pub dhcp6: Option<Profile>,
+}
+
+impl Own {
+    /// What decides about packets of a direction.
+    pub const fn list(&self, way: Direction) -> &List {
+        match way {
+            Direction::FromPort => &self.lists[0],
+            Direction::ToPort => &self.lists[1],
+        }
+    }
+}
+
+/// A router.
+#[derive(Clone, Debug)]
+pub struct Router {
+    pub id: Identity,
+    pub row: image::Router,
+    /// Its ports, by name.
+    pub ports: Vec<RouterPortAt>,
+    /// Its routes, the best first.
+    pub routes: Vec<(RouteKey, RoutesAs)>,
+    /// What is decided before, in its order.
+    pub policies: Vec<(Identity, RoutePolicy, u32)>,
+}
+
+/// What a router's port leads to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Leads {
+    Switch(PortAt),
+    Peer(RouterPortAt),
+    Nowhere,
+}
+
+/// A router's port.
+#[derive(Clone, Debug)]
+pub struct RouterPort {
+    pub id: Identity,
+    pub router: RouterAt,
+    pub leads: Leads,
+    pub row: image::RouterPort,
+}
+
+impl RouterPort {
+    /// Whether an address is its own.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.row.addresses.iter().any(|it| it.address == address)
+    }
+
+    /// An address of it, of the family of another; the one on its link if there is one.
+    pub fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
+        let family =
+            || self.row.addresses.iter().filter(|it| it.address.is_ipv4() == like.is_ipv4());
+        let on_link = family().find(|it| AddressRange::from(**it).contains(like));
+        on_link.or_else(|| family().next()).map(|it| it.address)
+    }
+}
+
+/// A host's part of a domain, ready to decide by.
+#[derive(Clone, Debug)]
+pub struct Net {
+    pub(crate) switches: Vec<Switch>,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) routers: Vec<Router>,
+    pub(crate) router_ports: Vec<RouterPort>,
+    pub(crate) conditions: Conditions,
+    by_name: BTreeMap<Identity, PortAt>,
+}
+
+/// Numbers names in their order.
+fn numbered<'a>(names: impl Iterator<Item = &'a Identity>) -> BTreeMap<&'a Identity, u32> {
+    names.zip(0..).collect()
+}
+
+impl Net {
+    /// Makes a part ready. What rows name and no row is, is as if it were not named: a part is
+    /// whole, and says all that is decided by.
+    pub fn new(part: &Domain) -> Self {
+        let switches = numbered(part.switches.keys());
+        let ports = numbered(part.stations.keys().map(|(_, port)| port));
+        let routers = numbered(part.routers.keys());
+        let router_ports = numbered(part.router_ports.keys());
+        let port_at = |name: &Identity| ports.get(name).copied().map(PortAt);
+        let mut conditions = Conditions::new(part);
+        let mut net = Self {
+            switches: Vec::new(),
+            ports: Vec::new(),
+            routers: Vec::new(),
+            router_ports: Vec::new(),
+            by_name: ports.iter().map(|(id, at)| ((*id).clone(), PortAt(*at))).collect(),
+            conditions: Conditions::default(),
+        };
+        net.switches = part
+            .switches
+            .iter()
+            .map(|(id, row)| Switch {
+                id: id.clone(),
+                row: row.clone(),
+                ports: Vec::new(),
+                by_mac: BTreeMap::new(),
+                zones: row.zones.iter().filter_map(|it| part.zones.get(it).cloned()).collect(),
+            })
+            .collect();
+        // In the order of the places that names were given.
+        for (place, ((switch, id), station)) in (0..).map(PortAt).zip(&part.stations) {
+            let at = SwitchAt(switches.get(switch).copied().unwrap_or_default());
+            let role = match &station.role {
+                StationRole::Machine => Role::Machine,
+                StationRole::Local => Role::Local,
+                StationRole::Router(port) => {
+                    Role::Router(RouterPortAt(router_ports.get(port).copied().unwrap_or_default()))
+                }
+                StationRole::Provider => Role::Provider,
+                StationRole::Gateway { .. } => Role::Gateway,
+            };
+            net.ports.push(Port {
+                id: id.clone(),
+                switch: at,
+                role,
+                station: station.clone(),
+                groups: conditions.groups_of(id),
+                own: None,
+            });
+            if let Some(switch) = net.switches.get_mut(at.at()) {
+                switch.ports.push(place);
+                switch.by_mac.entry(station.mac).or_insert(place);
+            }
+        }
+        for (id, row) in &part.ports {
+            let Some(at) = port_at(id) else { continue };
+            let port = &net.ports[at.at()];
+            let default = part.switches.get(&row.switch).map(|it| it.default_action);
+            let default = default.filter(|_| port.is_machine()).unwrap_or_default();
+            let mut list = |way| {
+                let default = match way {
+                    Direction::FromPort => default.from_port,
+                    Direction::ToPort => default.to_port,
+                };
+                let policies = row.policies.iter().filter(|_| port.is_machine());
+                let policies = policies.filter_map(|it| part.policies.get_key_value(it));
+                List::new(way, policies, default == AllowDrop::Allow, &mut conditions)
+            };
+            let lists = [list(Direction::FromPort), list(Direction::ToPort)];
+            let profile = |name: &Option<Identity>| part.profiles.get(name.as_ref()?).cloned();
+            let parent = row.parent.as_ref();
+            let parent = parent.and_then(|(parent, vlan)| Some((port_at(parent)?, *vlan)));
+            net.ports[at.at()].own = Some(Own {
+                row: row.clone(),
+                parent,
+                children: BTreeMap::new(),
+                lists,
+                dhcp4: profile(&row.dhcp4),
+                dhcp6: profile(&row.dhcp6),
+            });
+        }
+        for at in 0..net.ports.len() {
+            let parent = net.ports[at].own.as_ref().and_then(|it| it.parent);
+            let Some((parent, vlan)) = parent else { continue };
+            if let Some(own) = net.ports[parent.at()].own.as_mut() {
+                own.children.insert(vlan, PortAt(at as u32));
+            }
+        }
+        for (id, row) in &part.router_ports {
+            let leads = match &row.link {
+                Link::Switch { port, .. } => port_at(port).map_or(Leads::Nowhere, Leads::Switch),
+                Link::Peer(peer) => match router_ports.get(peer) {
+                    Some(peer) => Leads::Peer(RouterPortAt(*peer)),
+                    None => Leads::Nowhere,
+                },
+                Link::Nowhere => Leads::Nowhere,
+            };
+            let router = RouterAt(routers.get(&row.router).copied().unwrap_or_default());
+            net.router_ports.push(RouterPort { id: id.clone(), router, leads, row: row.clone() });
+        }
+        for (id, row) in &part.routers {
+            let of = |router: &Identity| router == id;
+            let mut routes: Vec<_> =
+                part.routes.iter().filter(|(key, _)| of(&key.router)).collect();
+            routes.sort_by_key(|(key, _)| rank(key));
+            let policies = part.route_policies.iter().filter(|(key, _)| of(&key.router));
+            let policies = policies.map(|(key, it)| {
+                let name = Identity { name: key.name.clone(), ..id.clone() };
+                (name, it.clone(), conditions.add(core::slice::from_ref(&it.condition)))
+            });
+            let policies = policies.collect();
+            let ports = (0..).map(RouterPortAt).zip(&net.router_ports);
+            let ports = ports.filter(|(_, port)| of(&port.row.router)).map(|(at, _)| at);
+            net.routers.push(Router {
+                id: id.clone(),
+                row: row.clone(),
+                ports: ports.collect(),
+                routes: routes.into_iter().map(|(key, it)| (key.clone(), *it)).collect(),
+                policies,
+            });
+        }
+        net.conditions = conditions;
+        net
+    }
+
+    /// A port by its name.
+    pub fn port(&self, name: &Identity) -> Option<PortAt> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Who declares an Ethernet address in a switch.
+    pub(crate) fn owner(&self, switch: SwitchAt, mac: Mac) -> Option<PortAt> {
+        self.switches[switch.at()].by_mac.get(&mac).copied()
+    }
+
+    /// A router's port by its name.
+    pub(crate) fn router_port(&self, name: &Identity) -> Option<RouterPortAt> {
+        let found = self.router_ports.binary_search_by(|it| it.id.cmp(name)).ok()?;
+        Some(RouterPortAt(found as u32))
+    }
+
+    /// Whether a port that stands for a router's forwards.
+    pub(crate) fn is_up(&self, at: PortAt, router_port: RouterPortAt) -> bool {
+        let port = &self.router_ports[router_port.at()];
+        let router = &self.routers[port.router.at()];
+        self.ports[at.at()].station.enabled && port.row.enabled && router.row.enabled
+    }
+
+    /// The routers' ports on a switch, with the ports that stand for them.
+    pub(crate) fn routers_on(
+        &self,
+        switch: SwitchAt,
+    ) -> impl Iterator<Item = (PortAt, RouterPortAt)> + '_ {
+        self.switches[switch.at()].ports.iter().filter_map(|at| match self.ports[at.at()].role {
+            Role::Router(port) => Some((*at, port)),
+            _ => None,
+        })
+    }
+}
+
+/// Which of the routes to a destination is taken, the least: by the length of its prefix, its
+/// distance, and the length of its source; of equal ones that which discards.
+pub fn rank(key: &RouteKey) -> (Reverse<u8>, u8, Reverse<u8>, bool) {
+    let source = key.source.map_or(0, |it| it.length);
+    let leads = !matches!(key.target, image::Target::Discard { .. });
+    (Reverse(key.prefix.length), key.distance, Reverse(source), leads)
+}
+
+/// Who members of a group are.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    pub ports: BTreeSet<Identity>,
+    pub addresses: BTreeSet<IpAddr>,
+}
+
+/// The groups of a part.
+pub fn members(part: &Domain) -> BTreeMap<&Group, Members> {
+    let mut all: BTreeMap<&Group, Members> = BTreeMap::new();
+    for ((group, port), addresses) in &part.members {
+        let members = all.entry(group).or_default();
+        members.ports.insert(port.clone());
+        members.addresses.extend(addresses);
+    }
+    all
+}

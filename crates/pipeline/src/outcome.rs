@@ -1,0 +1,166 @@
+//! What becomes of a frame at a host.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use logical::objects::Identity;
+use units::{Instant, Mac};
+
+use crate::net::PortAt;
+use crate::rules::RuleName;
+
+/// Says once why frames are not delivered, and the word for each.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $reason:ident $word:literal,)*) => {
+        /// Why a frame, or one copy of it, is not delivered.
+        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        pub enum Reason {
+            $($(#[$doc])* $reason,)*
+        }
+
+        impl Reason {
+            /// A word for it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$reason => $word,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Its port, switch or router is switched off.
+    Disabled "disabled",
+    /// It is too short, from a group, or its headers lie.
+    Malformed "malformed",
+    /// It has a VLAN tag that no child port stands for.
+    Vlan "vlan",
+    /// It names an address that is not its sender's.
+    Spoofed "spoofed",
+    /// A rule, or a default, drops it.
+    Policy "policy",
+    /// A rule rejects it: the sender is told.
+    Rejected "rejected",
+    /// It is a later fragment of a packet whose first is not known, or too short a first one.
+    Fragment "fragment",
+    /// It is for an address that bridges keep to themselves (802.1Q §8.6.3).
+    Reserved "reserved",
+    /// It is for its own sender.
+    Hairpin "hairpin",
+    /// It is for an address that nobody has.
+    Unknown "unknown",
+    /// The network itself has answered it.
+    Answered "answered",
+    /// It is for another than the router that got it.
+    NotForRouter "not_for_router",
+    /// Its source can be no sender's.
+    Martian "martian",
+    /// It has been routed as often as it may be.
+    TimeToLive "time_to_live",
+    /// No route leads there.
+    NoRoute "no_route",
+    /// A route discards it.
+    Discarded "discarded",
+    /// It is longer than what lies ahead carries.
+    TooLong "too_long",
+    /// Its next hop has no known Ethernet address.
+    Unresolved "unresolved",
+    /// It is for the router itself, which does not serve it.
+    ToRouter "to_router",
+    /// It came through too many routers.
+    Loop "loop",
+    /// Its receiver's port may not have that address.
+    NotItsAddress "not_its_address",
+}
+
+/// One step of a decision.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Step {
+    /// The object at which it was.
+    pub at: Identity,
+    /// The stage there.
+    pub stage: &'static str,
+    /// The rule, route or translation that decided it, if one did.
+    pub by: Option<String>,
+    /// What was decided.
+    pub what: String,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.at, self.stage, self.what)?;
+        self.by.as_ref().map_or(Ok(()), |by| write!(f, ", by {by}"))
+    }
+}
+
+/// A frame that a port gets.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Copy {
+    /// The port: a child's frames are its parent's.
+    pub port: PortAt,
+    /// The frame.
+    pub frame: Vec<u8>,
+}
+
+/// A frame on its way to a port, on this host or another. The port's own host decides whether it
+/// arrives.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Onward {
+    /// The port.
+    pub to: Identity,
+    /// The port that it came from. `None`: from outside, or its source is translated.
+    pub origin: Option<Identity>,
+    /// Whether the network itself sends it on: defaults do not speak of it.
+    pub is_networks: bool,
+    /// The frame.
+    pub frame: Vec<u8>,
+}
+
+/// A frame, or a copy of it, that is not delivered.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refusal {
+    /// Why.
+    pub reason: Reason,
+    /// At which object.
+    pub at: Identity,
+    /// By which rule, if by one.
+    pub by: Option<RuleName>,
+    /// Who would have got it, if that was known.
+    pub to: Option<Identity>,
+}
+
+/// What a frame changes once it has left.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// A fragment's packet has these ends until then.
+    Fragment(crate::state::FragmentOf, packet::Tuple, Instant),
+    /// An Ethernet address of a switch is behind a port.
+    Learned(Identity, Mac, Identity),
+}
+
+/// What becomes of a frame at its sender's host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sent {
+    /// Where it goes on.
+    pub onward: Vec<Onward>,
+    /// What its sender is answered.
+    pub answers: Vec<Copy>,
+    /// What goes no further.
+    pub refused: Vec<Refusal>,
+    /// How it came to that.
+    pub trace: Vec<Step>,
+    /// What [`State::commit`](crate::State::commit) makes of it.
+    pub changes: Vec<Change>,
+}
+
+/// What becomes of a frame at its receiver's host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Received {
+    /// Who gets it, or why nobody does. Of what is [rejected](Reason::Rejected) the sender's host
+    /// tells the sender.
+    pub fate: Result<Copy, Refusal>,
+    /// How it came to that.
+    pub trace: Vec<Step>,
+    /// What [`State::commit`](crate::State::commit) makes of it.
+    pub changes: Vec<Change>,
+}

@@ -1,0 +1,628 @@
+//! The walk of a frame at its sender's host: from its port, through switches and routers, to the
+//! port that it is for.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr};
+
+use logical::objects::{Broadcast, Direction, Identity, UnknownUnicast};
+use packet::answer::{self, Error};
+use packet::relay::{self, Back};
+use packet::{Fields, Ip, Tuple, rewrite};
+use units::{Class, Instant, Mac};
+use wire::ip::{Fragment, Version, protocol};
+use wire::{arp, ethernet, neighbor};
+use zerocopy::IntoBytes;
+
+use crate::gate::{Gate, Seen};
+use crate::guard::Guard;
+use crate::net::{Leads, Net, Own, PortAt, Role, RouterAt, RouterPortAt, SwitchAt};
+use crate::outcome::{Copy, Onward, Reason, Refusal, Sent, Step};
+use crate::route::Way;
+use crate::rules::{RuleName, Subject};
+use crate::service::{self, Served};
+use crate::state::State;
+
+/// Through how many routers a packet may go.
+const MOST_ROUTERS: usize = 16;
+
+/// Why, where and by whom a frame goes no further.
+type Stop = Box<Refusal>;
+
+/// A frame underway.
+#[derive(Clone)]
+struct Underway {
+    frame: Vec<u8>,
+    fields: Fields,
+    /// The ends as rules see them: a later fragment has its first's.
+    tuple: Option<Tuple>,
+    /// The port that it came from. `None`: from outside.
+    origin: Option<PortAt>,
+    routers: usize,
+    is_networks: bool,
+}
+
+impl Underway {
+    /// The same with another frame: what it says is read again.
+    fn with(self, frame: Vec<u8>) -> Option<Self> {
+        let fields = Fields::of(&frame)?;
+        Some(Self { frame, fields, ..self })
+    }
+}
+
+struct Walk<'a> {
+    net: &'a Net,
+    state: &'a State,
+    now: Instant,
+    port: PortAt,
+    /// The frame as its sender wrote it, without a child's tag: what answers are about.
+    sent: Vec<u8>,
+    done: Sent,
+}
+
+impl Net {
+    /// Decides what becomes of a frame that a machine of this host sends. Nothing changes by that.
+    pub fn send(&self, state: &State, now: Instant, port: PortAt, frame: &[u8]) -> Sent {
+        let mut walk =
+            Walk { net: self, state, now, port, sent: frame.to_vec(), done: Sent::default() };
+        if let Err(stop) = walk.begin(port, frame) {
+            walk.refuse(*stop);
+        }
+        walk.done
+    }
+
+    /// What a machine is told of its frame that the far host rejects.
+    pub fn rejected(&self, port: PortAt, frame: &[u8]) -> Option<Copy> {
+        let (port, frame) = self.admit(port, frame).ok()?;
+        answer::reject(&frame).map(|frame| self.wrap(port, frame))
+    }
+
+    fn stop(reason: Reason, at: &Identity) -> Stop {
+        Box::new(Refusal { reason, at: at.clone(), by: None, to: None })
+    }
+
+    /// Whether a port sends at all, and which of its children it is.
+    fn admit(&self, at: PortAt, frame: &[u8]) -> Result<(PortAt, Vec<u8>), Stop> {
+        let port = &self.ports[at.at()];
+        let stop = |reason| Self::stop(reason, &port.id);
+        let (header, _) = ethernet::Header::parse(frame).ok_or_else(|| stop(Reason::Malformed))?;
+        let is_tagged = matches!(
+            header.ethertype.get(),
+            ethernet::ethertype::VLAN | ethernet::ethertype::SERVICE_VLAN
+        );
+        let (at, frame) = match is_tagged {
+            false => (at, frame.to_vec()),
+            true => {
+                let untagged = ethernet::untagged(frame);
+                let (tag, inner) = untagged.ok_or_else(|| stop(Reason::Malformed))?;
+                let own = port.own.as_ref();
+                let parent = own.and_then(|own| own.parent).map_or(at, |(parent, _)| parent);
+                let children = self.ports[parent.at()].own.as_ref().map(|own| &own.children);
+                let child = children.and_then(|children| children.get(&tag.vlan)).copied();
+                (child.ok_or_else(|| stop(Reason::Vlan))?, inner)
+            }
+        };
+        let port = &self.ports[at.at()];
+        let is_on = port.station.enabled && self.switches[port.switch.at()].row.enabled;
+        if is_on { Ok((at, frame)) } else { Err(Self::stop(Reason::Disabled, &port.id)) }
+    }
+
+    /// A frame as a port's machine gets it: a child's with its tag.
+    pub(crate) fn wrap(&self, port: PortAt, frame: Vec<u8>) -> Copy {
+        let own = self.ports[port.at()].own.as_ref();
+        match own.and_then(|own| own.parent) {
+            Some((_, vlan)) => {
+                let tag = ethernet::Tag { class: Class::default(), vlan };
+                Copy { port, frame: ethernet::tagged(&frame, tag) }
+            }
+            None => Copy { port, frame },
+        }
+    }
+}
+
+impl Walk<'_> {
+    fn step(&mut self, at: &Identity, stage: &'static str, by: Option<String>, what: &str) {
+        self.done.trace.push(Step { at: at.clone(), stage, by, what: what.to_string() });
+    }
+
+    fn refuse(&mut self, stop: Refusal) {
+        let what = alloc::format!("refused: {}", stop.reason.name());
+        let by = stop.by.as_ref().map(RuleName::to_string);
+        self.step(&stop.at, "verdict", by, &what);
+        self.done.refused.push(stop);
+    }
+
+    /// Something goes back to the sender, past all rules.
+    fn answer(&mut self, frame: Option<Vec<u8>>) {
+        let copy = frame.map(|frame| self.net.wrap(self.port, frame));
+        self.done.answers.extend(copy);
+    }
+
+    fn begin(&mut self, at: PortAt, frame: &[u8]) -> Result<(), Stop> {
+        let net = self.net;
+        let (at, frame) = net.admit(at, frame)?;
+        let port = &net.ports[at.at()];
+        let Some(own) = &port.own else { return Err(Net::stop(Reason::Disabled, &port.id)) };
+        self.port = at;
+        self.sent.clone_from(&frame);
+        let malformed = || Net::stop(Reason::Malformed, &port.id);
+        let fields = Fields::of(&frame).ok_or_else(malformed)?;
+        if fields.source.is_multicast() || fields.source == Mac([0; 6]) {
+            return Err(malformed());
+        }
+        if let Some(guard) = Guard::new(&own.row, &port.station).filter(|_| port.is_machine()) {
+            guard.check_sent(&fields, &frame).map_err(|it| Net::stop(it, &port.id))?;
+        }
+        self.step(&port.id, "port security", None, "its own addresses");
+        self.learn(at, fields.source)?;
+        let origin = (!port.is_outside()).then_some(at);
+        let tuple = self.ends(at, &fields)?;
+        let under = Underway { frame, fields, tuple, origin, routers: 0, is_networks: false };
+        self.gate(at, own, &under)?;
+        self.forward(port.switch, Some(at), under)
+    }
+
+    /// An address that nobody declared is behind the port that it comes from.
+    fn learn(&mut self, at: PortAt, mac: Mac) -> Result<(), Stop> {
+        let port = &self.net.ports[at.at()];
+        let switch = &self.net.switches[port.switch.at()];
+        if !switch.row.mac_learning || !port.station.unknown || mac == port.station.mac {
+            return Ok(());
+        }
+        if self.net.owner(port.switch, mac).is_some() {
+            return Err(Net::stop(Reason::Spoofed, &port.id));
+        }
+        let learned = crate::Change::Learned(switch.id.clone(), mac, port.id.clone());
+        self.done.changes.push(learned);
+        Ok(())
+    }
+
+    /// The ends as rules see them.
+    fn ends(&mut self, at: PortAt, fields: &Fields) -> Result<Option<Tuple>, Stop> {
+        let id = &self.net.ports[at.at()].id;
+        let (ends, change) = Seen { id, way: Direction::FromPort, now: self.now }
+            .ends(self.state, fields)
+            .map_err(|reason| Net::stop(reason, id))?;
+        self.done.changes.extend(change);
+        Ok(ends)
+    }
+
+    /// The rules of the sender's port.
+    fn gate(&mut self, at: PortAt, own: &Own, under: &Underway) -> Result<(), Stop> {
+        let net = self.net;
+        let port = &net.ports[at.at()];
+        let subject = net.subject(under, None);
+        let gate = Gate { list: own.list(Direction::FromPort), conditions: &net.conditions };
+        match gate.pass(&subject) {
+            Ok(by) => {
+                self.step(&port.id, "from-port rules", by.map(|it| it.to_string()), "allowed");
+                Ok(())
+            }
+            Err((reason, by)) => {
+                if reason == Reason::Rejected {
+                    self.answer(answer::reject(&self.sent));
+                }
+                Err(Box::new(Refusal { reason, at: port.id.clone(), by, to: None }))
+            }
+        }
+    }
+
+    /// In a switch: answers what it can, and finds out who gets the frame.
+    fn forward(
+        &mut self,
+        switch: SwitchAt,
+        from: Option<PortAt>,
+        under: Underway,
+    ) -> Result<(), Stop> {
+        let net = self.net;
+        let own = &net.switches[switch.at()];
+        let to = under.fields.destination;
+        if let Some(at) = from {
+            self.serve(at, &under)?;
+        }
+        if to.0[..5] == [0x01, 0x80, 0xc2, 0, 0] && to.0[5] <= 0x0f {
+            return Err(Net::stop(Reason::Reserved, &own.id));
+        }
+        if !to.is_multicast() {
+            let Some(at) = net.owner(switch, to).or_else(|| self.learned(switch, to)) else {
+                return self.flood_unknown(switch, from, under);
+            };
+            if Some(at) == from {
+                return Err(Net::stop(Reason::Hairpin, &own.id));
+            }
+            let port = &net.ports[at.at()];
+            self.step(&own.id, "destination", None, &port.id.to_string());
+            return match port.role {
+                Role::Router(router) => self.enter(router, under),
+                _ => {
+                    self.onward(at, &under);
+                    Ok(())
+                }
+            };
+        }
+        if let Some(asked) = question(&under) {
+            match self.responder(switch, from, asked, &under) {
+                Answer::Made(frame) => {
+                    self.step(&own.id, "neighbour answer", None, &asked.to_string());
+                    self.answer(Some(frame));
+                    return Err(Net::stop(Reason::Answered, &own.id));
+                }
+                Answer::Router => return Err(Net::stop(Reason::Unknown, &own.id)),
+                Answer::None => {}
+            }
+        }
+        if self.relay(switch, &under) {
+            return Ok(());
+        }
+        if to == Mac::BROADCAST && own.row.broadcast == Broadcast::Suppressed {
+            return Err(Net::stop(Reason::Unknown, &own.id));
+        }
+        self.step(&own.id, "destination", None, "everybody");
+        for at in own.ports.iter().copied().filter(|at| Some(*at) != from) {
+            if !matches!(net.ports[at.at()].role, Role::Router(_)) {
+                self.copy(at, &under);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the network itself serves to a machine at its port.
+    fn serve(&mut self, at: PortAt, under: &Underway) -> Result<(), Stop> {
+        let port = &self.net.ports[at.at()];
+        let served = service::serve(self.net, at, &under.fields, &under.frame);
+        let Some(Served { answers, stage, by }) = served else { return Ok(()) };
+        let what = if answers.is_empty() { "heard" } else { "answered" };
+        self.step(&port.id, stage, by, what);
+        answers.into_iter().for_each(|frame| self.answer(Some(frame)));
+        Err(Net::stop(Reason::Answered, &port.id))
+    }
+
+    /// Routers hand a machine's DHCP to servers elsewhere. Whether any does.
+    fn relay(&mut self, switch: SwitchAt, under: &Underway) -> bool {
+        let net = self.net;
+        let mut is_relayed = false;
+        for (at, router) in net.routers_on(switch) {
+            if under.routers > 0 || !net.is_up(at, router) {
+                continue;
+            }
+            let port = &net.router_ports[router.at()];
+            let servers = port.row.dhcp_relay.iter().flat_map(|it| it.servers.iter().copied());
+            for server in servers.collect::<Vec<_>>() {
+                let (mac, addresses) = (port.row.mac, &port.row.addresses);
+                let made = relay::request(mac, addresses, server, &under.fields, &under.frame);
+                let made = made.and_then(|frame| under.clone().with(frame));
+                let Some((mut made, ip)) = made.and_then(|it| Some((it.clone(), it.fields.ip?)))
+                else {
+                    continue;
+                };
+                is_relayed = true;
+                self.step(&port.id, "DHCP relay", None, &server.to_string());
+                (made.tuple, made.origin) = (Some(ip.tuple), None);
+                if let Err(stop) = self.through(router, made, ip, ip.tuple) {
+                    self.refuse(*stop);
+                }
+            }
+        }
+        is_relayed
+    }
+
+    /// A server's answer to a router goes on to the machine that it is for: from the router's port
+    /// that is asked for it, if it is one that asks such servers.
+    fn relay_back(
+        &mut self,
+        router: RouterAt,
+        back: Back<'_>,
+        under: &Underway,
+    ) -> Option<Result<(), Stop>> {
+        let net = self.net;
+        let router = &net.routers[router.at()];
+        let has = |at: &RouterPortAt| {
+            let port = &net.router_ports[at.at()];
+            port.row.enabled && port.has(back.router)
+        };
+        let port = &net.router_ports[router.ports.iter().copied().find(has)?.at()];
+        let Leads::Switch(at) = port.leads else { return None };
+        if !port.row.dhcp_relay.as_ref()?.servers.contains(&back.server) {
+            return None;
+        }
+        self.step(&port.id, "DHCP relay", None, "back to who asked");
+        let switch = &net.switches[net.ports[at.at()].switch.at()];
+        let mut machines = switch.ports.iter().copied();
+        let to = machines.find(|at| {
+            let station = &net.ports[at.at()].station;
+            back.is_for(station.mac, &station.addresses)
+        });
+        let Some(to) = to else { return Some(Err(Net::stop(Reason::Unknown, &switch.id))) };
+        let frame = back.frame(port.row.mac, net.ports[to.at()].station.mac);
+        let made = frame.and_then(|frame| under.clone().with(frame));
+        let Some(made) = made else { return Some(Err(Net::stop(Reason::Malformed, &port.id))) };
+        self.onward(to, &Underway { origin: None, is_networks: true, ..made });
+        Some(Ok(()))
+    }
+
+    fn learned(&self, switch: SwitchAt, mac: Mac) -> Option<PortAt> {
+        let name = self.state.learned(&self.net.switches[switch.at()].id, mac)?;
+        let at = self.net.port(name)?;
+        let port = &self.net.ports[at.at()];
+        (port.switch == switch && port.station.unknown).then_some(at)
+    }
+
+    fn flood_unknown(
+        &mut self,
+        switch: SwitchAt,
+        from: Option<PortAt>,
+        under: Underway,
+    ) -> Result<(), Stop> {
+        let own = &self.net.switches[switch.at()];
+        let takes = |at: &PortAt| {
+            let port = &self.net.ports[at.at()];
+            Some(*at) != from && (port.station.unknown || port.role == Role::Provider)
+        };
+        let to: Vec<_> = own.ports.iter().copied().filter(takes).collect();
+        if own.row.unknown_unicast == UnknownUnicast::Drop || to.is_empty() {
+            return Err(Net::stop(Reason::Unknown, &own.id));
+        }
+        self.step(&own.id, "destination", None, "nobody's: all that take unknown addresses");
+        to.into_iter().for_each(|at| self.copy(at, &under));
+        Ok(())
+    }
+
+    /// One of several copies: who is switched off gets none.
+    fn copy(&mut self, at: PortAt, under: &Underway) {
+        if self.net.ports[at.at()].station.enabled {
+            self.onward(at, under);
+        }
+    }
+
+    fn onward(&mut self, at: PortAt, under: &Underway) {
+        let name = |at: PortAt| self.net.ports[at.at()].id.clone();
+        self.done.onward.push(Onward {
+            to: name(at),
+            origin: under.origin.map(name),
+            is_networks: under.is_networks,
+            frame: under.frame.clone(),
+        });
+    }
+
+    /// Who answers for an address that is asked for.
+    fn responder(
+        &self,
+        switch: SwitchAt,
+        from: Option<PortAt>,
+        asked: IpAddr,
+        under: &Underway,
+    ) -> Answer {
+        let net = self.net;
+        let made =
+            |mac, is_router| told(&under.frame, mac, is_router).map_or(Answer::None, Answer::Made);
+        for at in net.switches[switch.at()].ports.iter().copied().filter(|at| Some(*at) != from) {
+            let port = &net.ports[at.at()];
+            if let Role::Router(router) = port.role {
+                let its = &net.router_ports[router.at()];
+                if its.has(asked) || asked == IpAddr::V6(neighbor::link_local(its.row.mac)) {
+                    return if net.is_up(at, router) {
+                        made(its.row.mac, true)
+                    } else {
+                        Answer::Router
+                    };
+                }
+            } else if port.station.addresses.contains(&asked)
+                && port.station.enabled
+                && !port.station.unknown
+            {
+                return made(port.station.mac, false);
+            }
+        }
+        // The network's own server has the address that it says it has.
+        let own = from.and_then(|at| net.ports[at.at()].own.as_ref());
+        let profile = own.and_then(|own| own.dhcp4.as_ref()?.v4.as_ref());
+        match profile.filter(|it| IpAddr::V4(it.server_id) == asked) {
+            Some(profile) => made(profile.server_mac, false),
+            None => Answer::None,
+        }
+    }
+
+    /// Into a router.
+    fn enter(&mut self, at: RouterPortAt, under: Underway) -> Result<(), Stop> {
+        let net = self.net;
+        let port = &net.router_ports[at.at()];
+        let router = &net.routers[port.router.at()];
+        let stop = |reason| Net::stop(reason, &router.id);
+        if !port.row.enabled || !router.row.enabled {
+            return Err(stop(Reason::Disabled));
+        }
+        if under.routers == MOST_ROUTERS {
+            return Err(stop(Reason::Loop));
+        }
+        if under.fields.destination != port.row.mac {
+            return Err(stop(Reason::NotForRouter));
+        }
+        if let Some(asked) = question(&under) {
+            let is_own = port.has(asked) || asked == IpAddr::V6(neighbor::link_local(port.row.mac));
+            if !is_own {
+                return Err(Net::stop(Reason::NotForRouter, &port.id));
+            }
+            self.answer(told(&under.frame, port.row.mac, true));
+            return Err(Net::stop(Reason::Answered, &port.id));
+        }
+        let Some(ip) = under.fields.ip else { return Err(stop(Reason::NotForRouter)) };
+        self.check(at, &ip, &under.frame).map_err(stop)?;
+        let ends = under.tuple.unwrap_or(ip.tuple);
+        let is_own =
+            router.ports.iter().any(|it| net.router_ports[it.at()].has(ends.destination.0));
+        if is_own {
+            if let Some(back) = Back::parse(&under.fields, &under.frame)
+                && let Some(done) = self.relay_back(port.router, back, &under)
+            {
+                return done;
+            }
+            self.step(&router.id, "own packets", None, "for the router itself");
+            self.answer(answer::to_self(&self.sent, (port.row.mac, ends.destination.0)));
+            return Err(stop(Reason::ToRouter));
+        }
+        self.through(at, under, ip, ends)
+    }
+
+    /// What no router forwards (RFC 1812 §5.3.7, RFC 4291 §2.5).
+    fn check(&self, at: RouterPortAt, ip: &Ip, frame: &[u8]) -> Result<(), Reason> {
+        let port = &self.net.router_ports[at.at()];
+        let router = &self.net.routers[port.router.at()];
+        let (source, destination) = (ip.tuple.source.0, ip.tuple.destination.0);
+        let is_own = router.ports.iter().any(|it| self.net.router_ports[it.at()].has(source));
+        let is_everybody = matches!(source, IpAddr::V4(it) if it.is_broadcast());
+        let is_nobody = source.is_unspecified() || source.is_loopback() || source.is_multicast();
+        if is_own || is_everybody || is_nobody {
+            return Err(Reason::Martian);
+        }
+        let header = &frame[ip.layout.network..ip.layout.transport];
+        let is_v4 = ip.layout.version == Version::V4;
+        if is_v4 && wire::checksum::Sum::of(header).checksum() != 0 {
+            return Err(Reason::Malformed);
+        }
+        let is_link = |it: IpAddr| matches!(it, IpAddr::V6(it) if it.is_unicast_link_local());
+        let own_link = IpAddr::V6(neighbor::link_local(port.row.mac));
+        let stays = match destination {
+            IpAddr::V4(to) => {
+                let first = to.octets()[0];
+                to.is_loopback() || to.is_multicast() || first == 0 || first >= 240
+            }
+            IpAddr::V6(to) => {
+                to.is_loopback()
+                    || to.is_multicast()
+                    || (is_link(destination) && destination != own_link)
+            }
+        };
+        let is_to_self = port.has(destination) || is_link(destination);
+        let stays = stays || (is_link(source) && !is_to_self);
+        match stays || ip.tuple.protocol == protocol::IGMP {
+            true => Err(Reason::NotForRouter),
+            false => Ok(()),
+        }
+    }
+
+    /// Through a router: how far it may still go, where, how long it may be, and to whom.
+    fn through(
+        &mut self,
+        at: RouterPortAt,
+        under: Underway,
+        ip: Ip,
+        ends: Tuple,
+    ) -> Result<(), Stop> {
+        let net = self.net;
+        let port = &net.router_ports[at.at()];
+        let router = &net.routers[port.router.at()];
+        let stop = |reason| Net::stop(reason, &router.id);
+        let from = port.address_like(ends.source.0);
+        if ip.ttl <= 1 {
+            self.tell(Error::TimeToLive, from);
+            return Err(stop(Reason::TimeToLive));
+        }
+        let (way, by) = net.route(router, ends, &net.subject(&under, None));
+        let (address, out) = match way {
+            Way::To(address, out) => (address, out),
+            Way::Discard { reject } => {
+                self.step(&router.id, "routes", by, "discarded");
+                if reject {
+                    self.tell(Error::NoHost, from);
+                }
+                return Err(stop(Reason::Discarded));
+            }
+            Way::Drop => {
+                self.step(&router.id, "route policies", by, "dropped");
+                return Err(stop(Reason::Policy));
+            }
+            Way::None => {
+                self.tell(Error::NoRoute, from);
+                return Err(stop(Reason::NoRoute));
+            }
+        };
+        let its = &net.router_ports[out.at()];
+        let what = alloc::format!("by {} to {address}", its.id);
+        self.step(&router.id, "routes", by, &what);
+        if let Some(mtu) = its.row.mtu.filter(|mtu| ip.length() > usize::from(*mtu)) {
+            self.tell(Error::TooLong(mtu), from);
+            return Err(stop(Reason::TooLong));
+        }
+        let Some(mac) = net.neighbour(out, address) else {
+            self.tell(Error::NoHost, from);
+            return Err(stop(Reason::Unresolved));
+        };
+        let (routers, tuple) = (under.routers + 1, under.tuple);
+        let mut frame = under.frame.clone();
+        rewrite::take_hop(&mut frame, &ip);
+        rewrite::set_macs(&mut frame, mac, its.row.mac);
+        let mut under = under.with(frame).ok_or_else(|| stop(Reason::Malformed))?;
+        under.routers = routers;
+        under.tuple = under.fields.ip.map(|ip| match ip.layout.fragment {
+            Fragment::Later => tuple.unwrap_or(ip.tuple),
+            _ => ip.tuple,
+        });
+        match its.leads {
+            Leads::Peer(peer) => self.enter(peer, under),
+            Leads::Switch(at) => {
+                let port = &net.ports[at.at()];
+                let is_on = port.station.enabled && net.switches[port.switch.at()].row.enabled;
+                match is_on {
+                    true => self.forward(port.switch, Some(at), under),
+                    false => Err(stop(Reason::Disabled)),
+                }
+            }
+            Leads::Nowhere => Err(stop(Reason::Disabled)),
+        }
+    }
+
+    /// The sender is told of an error, by a router of that address.
+    fn tell(&mut self, error: Error, from: Option<IpAddr>) {
+        // The sender's own frame names the router that it knows.
+        let first = Fields::of(&self.sent).map(|fields| fields.destination);
+        let told = first.zip(from).and_then(|from| answer::error(&self.sent, error, from));
+        self.answer(told);
+    }
+}
+
+impl Net {
+    fn subject<'a>(&'a self, under: &Underway, target: Option<&'a BTreeSet<u32>>) -> Subject<'a> {
+        let fields = &under.fields;
+        Subject {
+            ethertype: fields.ethertype,
+            source_mac: fields.source,
+            destination_mac: fields.destination,
+            tuple: under.tuple,
+            icmp: fields.ip.and_then(|ip| ip.icmp).map(|icmp| (icmp.kind, icmp.code)),
+            origin: under.origin.map(|at| &self.ports[at.at()].groups),
+            target,
+            is_control: fields.is_control(),
+        }
+    }
+}
+
+/// Who answers a question for an address.
+enum Answer {
+    /// This.
+    Made(Vec<u8>),
+    /// A router that is switched off: nobody else is asked.
+    Router,
+    /// Nobody here.
+    None,
+}
+
+/// What answers a question for an address.
+fn told(frame: &[u8], mac: Mac, is_router: bool) -> Option<Vec<u8>> {
+    if let Some(request) = arp::Request::parse(frame) {
+        return Some(request.answer(mac).as_bytes().to_vec());
+    }
+    neighbor::Solicitation::parse(frame).map(|it| it.answer(mac, is_router).as_bytes().to_vec())
+}
+
+/// The address that a frame asks for, if it is a question for one.
+fn question(under: &Underway) -> Option<IpAddr> {
+    if under.fields.ethertype == ethernet::ethertype::ARP {
+        let request = arp::Request::parse(&under.frame)?;
+        // An announcement asks nobody (RFC 5227 §2.3).
+        return (request.sender.1 != request.target).then_some(request.target.into());
+    }
+    let asked = neighbor::Solicitation::parse(&under.frame)?.target;
+    Some(IpAddr::V6(asked)).filter(|_| asked != Ipv6Addr::UNSPECIFIED)
+}
