@@ -79,7 +79,12 @@ fn by_routes(topology: &Topology, router: &Router, tuple: Tuple) -> (Way, Option
     }
     for route in &router.routes {
         let is_source = route.source.is_none_or(|it| AddressRange::from(it).contains(source));
-        if is_source && AddressRange::from(route.prefix).contains(destination) {
+        // A route whose ports are all down is none: a shorter or farther one takes its place.
+        let is_up = match &route.target {
+            Target::Hops { hops, .. } => hops.iter().any(|hop| topology[hop.out].enabled),
+            Target::Discard { .. } => true,
+        };
+        if is_source && is_up && AddressRange::from(route.prefix).contains(destination) {
             let source = Reverse(route.source.map_or(0, |it| it.length));
             let kind = match route.target {
                 Target::Hops { .. } => Kind::Leads,
