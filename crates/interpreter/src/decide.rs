@@ -285,6 +285,14 @@ impl Walk<'_> {
             return Ok(());
         };
         let place = Place { topology, state: self.state, now: self.now, id: &own.id };
+        if let Some(back) = place.own_answer(ip.tuple) {
+            // Who serves itself has asked the address, and the address answers.
+            self.decision.changes.extend(place.renew(ip.tuple));
+            rewrite::set_tuple(&mut under.frame, &ip, back);
+            under.subject.tuple = Some(back);
+            self.step(&own.id, "load balancer", None, "back to who asked");
+            return self.read_again(under, own);
+        }
         for (_, balancer) in topology.balancers() {
             if !balancer.switches.contains(&own.switch) {
                 continue;
@@ -324,7 +332,28 @@ impl Walk<'_> {
     /// Who declares an Ethernet address in a switch.
     fn owner(&self, switch: SwitchIndex, mac: Mac) -> Option<PortIndex> {
         let ports = self.topology[switch].ports.iter();
-        ports.copied().find(|port| self.topology[*port].mac == mac)
+        let is_translations = |port: &Port| match port.attachment {
+            Attachment::Router(router) => self.has_external(router, mac),
+            _ => false,
+        };
+        let is_its = |port: &Port| port.mac == mac || is_translations(port);
+        ports.copied().find(|port| is_its(&self.topology[*port]))
+    }
+
+    /// Whether a translation of a router has an Ethernet address of its own on a port's link.
+    fn has_external(&self, port: RouterPortIndex, mac: Mac) -> bool {
+        let port = &self.topology[port];
+        let nats = self.topology[port.router].nats.iter().map(|nat| &self.topology[*nat]);
+        let mut nats = nats.filter(|nat| nat.external_mac == Some(mac));
+        nats.any(|nat| port.reaches(nat.external.first()))
+    }
+
+    /// The Ethernet address at which a router's port has an external address, if it has it.
+    fn external_mac(&self, port: RouterPortIndex, address: IpAddr) -> Option<Mac> {
+        let port = &self.topology[port];
+        let nats = self.topology[port.router].nats.iter().map(|nat| &self.topology[*nat]);
+        let mut nats = nats.filter(|nat| nat.external.contains(address) && port.reaches(address));
+        nats.next().map(|nat| nat.external_mac.unwrap_or(port.mac))
     }
 
     /// Whether a port can get frames here: a `local` one only on the sender's host.
@@ -524,15 +553,13 @@ impl Walk<'_> {
         let made = |frame: Option<Vec<u8>>| frame.map_or(Answer::None, Answer::Made);
         for port in own.ports.iter().copied().filter(|port| Some(*port) != from) {
             let it = &self.topology[port];
-            if let Attachment::Router(router) = it.attachment {
-                let router = &self.topology[router];
+            if let Attachment::Router(index) = it.attachment {
+                let router = &self.topology[index];
                 let is_up = router.enabled && self.topology[router.router].enabled && it.enabled;
                 let is_v6_own = asked == IpAddr::V6(neighbor::link_local(router.mac));
-                let is_external = self.topology[router.router].nats.iter().any(|nat| {
-                    self.topology[*nat].external.contains(asked) && router.reaches(asked)
-                });
-                if router.has(asked) || is_v6_own || is_external {
-                    return if is_up { made(answer(router.mac, true)) } else { Answer::Router };
+                let own = (router.has(asked) || is_v6_own).then_some(router.mac);
+                if let Some(mac) = own.or_else(|| self.external_mac(index, asked)) {
+                    return if is_up { made(answer(mac, true)) } else { Answer::Router };
                 }
             } else if it.addresses.contains(&asked)
                 && it.enabled
@@ -604,7 +631,8 @@ impl Walk<'_> {
         if under.routers == MOST_ROUTERS {
             return Err(stop(Reason::Loop));
         }
-        if under.fields.destination != own.mac {
+        let to = under.fields.destination;
+        if to != own.mac && !self.has_external(port, to) {
             return Err(stop(Reason::NotForRouter));
         }
         if let Some(asked) = question(&under) {
@@ -673,15 +701,14 @@ impl Walk<'_> {
     ) -> Result<(), Stop> {
         let own = &self.topology[port];
         let is_own = own.has(asked) || asked == IpAddr::V6(neighbor::link_local(own.mac));
-        if !is_own {
-            return Err(Self::stop(Reason::NotForRouter, &own.id));
-        }
+        let mac = is_own.then_some(own.mac).or_else(|| self.external_mac(port, asked));
+        let mac = mac.ok_or_else(|| Self::stop(Reason::NotForRouter, &own.id))?;
         let frame = match asked {
             IpAddr::V4(_) => {
-                arp::Request::parse(&under.frame).map(|it| it.answer(own.mac).as_bytes().to_vec())
+                arp::Request::parse(&under.frame).map(|it| it.answer(mac).as_bytes().to_vec())
             }
             IpAddr::V6(_) => neighbor::Solicitation::parse(&under.frame)
-                .map(|it| it.answer(own.mac, true).as_bytes().to_vec()),
+                .map(|it| it.answer(mac, true).as_bytes().to_vec()),
         };
         self.answer(frame);
         Err(Self::stop(Reason::Answered, &own.id))
@@ -741,6 +768,7 @@ impl Walk<'_> {
             self.tell(Error::NoHost, from);
             return Err(stop(Reason::Unresolved));
         };
+        let mut own_mac = out.mac;
         if let Some(inside) = inside {
             let place = Place { topology, state: self.state, now: self.now, id: &router.id };
             let ways = [port, hop.out];
@@ -753,6 +781,7 @@ impl Walk<'_> {
                 self.step(&router.id, "source translation", by, &what);
                 // Whoever sees it from here on cannot tell whose it was.
                 under.subject.origin = None;
+                own_mac = self.external_mac(hop.out, behind.source.0).unwrap_or(own_mac);
             }
             if behind != before {
                 rewrite::set_tuple(&mut under.frame, &ip, behind);
@@ -762,7 +791,7 @@ impl Walk<'_> {
             return Err(stop(Reason::Malformed));
         };
         rewrite::take_hop(&mut under.frame, &ip);
-        rewrite::set_macs(&mut under.frame, mac, out.mac);
+        rewrite::set_macs(&mut under.frame, mac, own_mac);
         under.fields = Fields::of(&under.frame).ok_or_else(|| stop(Reason::Malformed))?;
         under.subject.tuple = under.fields.ip.map(|ip| match ip.layout.fragment {
             Fragment::Later => under.subject.tuple.unwrap_or(ip.tuple),

@@ -56,6 +56,14 @@ impl Place<'_> {
         })
     }
 
+    /// The ends of an answer of who serves itself, as who asked is to see it.
+    pub fn own_answer(&self, tuple: Tuple) -> Option<Tuple> {
+        let mut all = self.state.translations(self.id, self.now);
+        let is_own = |it: &Translation| it.behind.destination.0 == it.before.source.0;
+        let found = all.find(|it| it.behind.reversed() == tuple && is_own(it))?;
+        Some(found.before.reversed())
+    }
+
     /// The flow is remembered.
     pub fn keep(&self, before: Tuple, behind: Tuple) -> Change {
         let until = self.now + patience(before);

@@ -77,9 +77,11 @@ pub fn ask(topology: &Topology, port: PortIndex, way: Direction, subject: &Subje
         Direction::FromPort => default.from_port,
         Direction::ToPort => default.to_port,
     };
+    // Who lets few in and everybody out has the answers to what it asks, and the other way round.
+    let is_isolated_behind = policies.iter().any(|it| it.isolates.contains(&opposite(way)));
     match default {
         AllowDrop::Drop if !subject.is_control && own.is_machine() => Ruling::Drop(None),
-        _ => Ruling::Allow { tracked: false, by: None },
+        _ => Ruling::Allow { tracked: is_isolated_behind, by: None },
     }
 }
 
@@ -235,7 +237,9 @@ impl Gate<'_> {
             }
         }
         match ruling {
-            Ruling::Allow { tracked: true, by } => Passage::refuse(Reason::Untracked, by),
+            Ruling::Allow { tracked: true, by: Some(by) } => {
+                Passage::refuse(Reason::Untracked, Some(by))
+            }
             ruling => Self::untracked(ruling),
         }
     }
@@ -255,6 +259,10 @@ impl Gate<'_> {
                 return Passage::Refuse { reason: Reason::Rejected, by, changes: gone };
             }
         };
+        // What a default allows it allows whatever the connection is.
+        if by.is_none() && !connection.takes(ip, false) {
+            return Passage::pass(None, "allowed");
+        }
         self.go_on(connection, ip, false, by)
     }
 
@@ -291,8 +299,10 @@ impl Gate<'_> {
     /// A packet of no connection.
     fn first(&self, ip: &Ip, subject: &Subject, ruling: Ruling) -> Passage {
         let Ruling::Allow { tracked: true, by } = ruling else { return Self::untracked(ruling) };
-        if !ip.begins() {
-            return Passage::refuse(Reason::Untracked, by);
+        match (ip.begins(), &by) {
+            (true, _) => {}
+            (false, Some(_)) => return Passage::refuse(Reason::Untracked, by),
+            (false, None) => return Passage::pass(None, "allowed"),
         }
         let mut changes = Vec::new();
         let most = self.topology[self.port].connections.map(|it| it as usize);

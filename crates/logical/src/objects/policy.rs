@@ -365,7 +365,8 @@ pub struct Policy {
     /// What becomes of established connections that no rule allows any longer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub established: Established,
-    /// `drop`: what no rule of the level speaks of is refused, in the directions below.
+    /// `drop`: what no rule of the level speaks of is refused, in the directions below. What the
+    /// other direction allows by default has its answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_action: Option<AllowDrop>,
     /// The directions of `defaultAction`. None: both.
