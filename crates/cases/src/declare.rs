@@ -11,7 +11,7 @@
 mod policy;
 mod router;
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ use logical::Topology;
 use logical::topology::PortIndex;
 use serde_json::{Value, json};
 
-use crate::network::{AllowDrop, Dhcp, Network, Port, Security, Switch, Unknown};
+use crate::network::{AllowDrop, Dhcp, Network, Port, Security, Switch, Unknown, Zone};
 
 /// The tenant that all is of.
 const TENANT: &str = "t";
@@ -67,14 +67,28 @@ struct Objects<'a> {
 /// Declares a network: its topology, or all that is wrong with it.
 pub fn declare(network: &Network) -> Result<Declared, String> {
     let mut objects = Objects { network, list: Vec::new() };
-    objects.operator("Tenant", TENANT, json!({}));
+    let tenant = match network.connections {
+        Some(most) => json!({ "quota": { "connectionsPerPort": most } }),
+        None => json!({}),
+    };
+    objects.operator("Tenant", TENANT, tenant);
     for (i, host) in network.hosts.iter().enumerate() {
         let vtep = format!("192.0.2.{}", i % 250 + 1);
         objects.operator("TransportNode", &plain(host), json!({ "vteps": [vtep] }));
     }
     for (name, switch) in &network.switches {
-        let spec = switch_spec(switch);
+        let mut spec = switch_spec(switch);
+        let is_there = |zone: &Zone| zone.at.is_empty() || zone.at.contains(name);
+        let zones = network.dns.iter().filter(|(_, zone)| is_there(zone));
+        spec["dns"] = zones.map(|(name, _)| json!(plain(name))).collect();
         objects.tenants("LogicalSwitch", &plain(name), spec);
+    }
+    for (name, zone) in &network.dns {
+        let unknown = |at: &&String| !network.switches.contains_key(*at);
+        if let Some(at) = zone.at.iter().find(unknown) {
+            return Err(format!("no switch is called `{at}`"));
+        }
+        objects.tenants("DnsZone", &plain(name), zone_spec(zone));
     }
     for (name, profile) in &network.dhcp {
         let spec = profile_spec(profile)?;
@@ -146,6 +160,13 @@ impl Objects<'_> {
         }
         let metadata = json!({ "name": plain(name), "tenant": TENANT, "labels": port.labels });
         self.list.push(json!({ "kind": "LogicalPort", "metadata": metadata, "spec": spec }));
+        // A port behind another's tag is where that is.
+        let parent = port.child_of.as_ref().and_then(|it| self.network.ports.get(it));
+        let at = port.at.as_ref().or_else(|| parent?.at.as_ref()).filter(|_| !port.local);
+        if let Some(host) = at {
+            let port = format!("{TENANT}/{}", plain(name));
+            self.operator("Binding", &plain(name), json!({ "port": port, "node": plain(host) }));
+        }
         Ok(())
     }
 
@@ -270,6 +291,16 @@ fn switch_spec(it: &Switch) -> Value {
     });
     if let Some(mtu) = it.mtu {
         spec["mtu"] = json!(mtu);
+    }
+    spec
+}
+
+fn zone_spec(it: &Zone) -> Value {
+    let records: BTreeMap<&String, &Vec<String>> =
+        it.records.iter().map(|(name, words)| (name, &words.0)).collect();
+    let mut spec = json!({ "records": records, "forward": it.forward.unwrap_or(true) });
+    if let Some(ttl) = it.ttl {
+        spec["ttl"] = json!(ttl);
     }
     spec
 }

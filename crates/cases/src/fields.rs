@@ -17,6 +17,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tree::{Node, Value};
 use units::Mac;
 
+use crate::dns::{self, Part};
 use crate::layers::{Layer, Layers};
 
 /// How people write a field's value.
@@ -42,7 +43,11 @@ pub enum Place {
     /// So many bits from so many bits on.
     Bits(usize, usize),
     /// An option of that code.
-    Option(u8),
+    Option(u16),
+    /// So many bytes, from so many on, of an option of that code.
+    Inside(u16, usize, usize),
+    /// A part of a message about names.
+    Named(Part),
 }
 
 /// A field.
@@ -101,6 +106,25 @@ const DHCP_WORDS: Form = Form::Number(&[
     ("inform", 8),
 ]);
 
+const DHCP6_WORDS: Form = Form::Number(&[
+    ("solicit", 1),
+    ("advertise", 2),
+    ("request", 3),
+    ("confirm", 4),
+    ("renew", 5),
+    ("rebind", 6),
+    ("reply", 7),
+    ("release", 8),
+    ("decline", 9),
+    ("information-request", 11),
+    ("relay-forward", 12),
+    ("relay-reply", 13),
+]);
+const DHCP6_STATUS: Form =
+    Form::Number(&[("success", 0), ("no-address", 2), ("no-binding", 3), ("not-on-link", 4)]);
+const RECORDS: Form = Form::Number(&[("a", 1), ("ptr", 12), ("aaaa", 28), ("any", 255)]);
+const RCODES: Form = Form::Number(&[("ok", 0), ("nxdomain", 3), ("refused", 5)]);
+
 macro_rules! fields {
     ($($layer:ident { $($name:literal $place:expr, $form:expr;)* })*) => {
         /// Every field, the first name of each being the one that is told.
@@ -110,7 +134,7 @@ macro_rules! fields {
     };
 }
 
-use Place::{Bits, Option as Tlv};
+use Place::{Bits, Inside, Named, Option as Tlv};
 
 fields! {
     Ethernet {
@@ -211,6 +235,12 @@ fields! {
         "override" Bits(34, 1), NUMBER;
         "sll" Tlv(1), Form::Mac;
         "tll" Tlv(2), Form::Mac;
+        "managed" Bits(40, 1), NUMBER;
+        "other" Bits(41, 1), NUMBER;
+        "lifetime" Bits(48, 16), NUMBER;
+        "prefix" Inside(3, 14, 16), Form::V6;
+        "prefix_len" Inside(3, 0, 1), NUMBER;
+        "mtu" Inside(5, 2, 4), NUMBER;
     }
     Igmp {
         "type" Bits(0, 8), Form::Number(&[("query", 0x11), ("report", 0x16), ("leave", 0x17)]);
@@ -218,6 +248,7 @@ fields! {
     }
     Dhcp {
         "op" Bits(0, 8), NUMBER;
+        "hops" Bits(24, 8), NUMBER;
         "xid" Bits(32, 32), NUMBER;
         "flags" Bits(80, 16), Form::Number(&[("broadcast", 0x8000)]);
         "ciaddr" Bits(96, 32), Form::V4;
@@ -235,6 +266,32 @@ fields! {
         "lease" Tlv(51), NUMBER;
         "type" Tlv(53), DHCP_WORDS;
         "server" Tlv(54), Form::V4;
+        "renewal" Tlv(58), NUMBER;
+        "rebinding" Tlv(59), NUMBER;
+    }
+    Dhcp6 {
+        "type" Bits(0, 8), DHCP6_WORDS;
+        "xid" Bits(8, 24), NUMBER;
+        "client" Inside(1, 4, 6), Form::Mac;
+        "server" Inside(2, 4, 6), Form::Mac;
+        "iaid" Inside(3, 0, 4), NUMBER;
+        "address" Inside(3, 16, 16), Form::V6;
+        "ia_status" Inside(3, 16, 2), DHCP6_STATUS;
+        "status" Inside(13, 0, 2), DHCP6_STATUS;
+        "dns" Inside(23, 0, 16), Form::V6;
+    }
+    Dns {
+        "id" Bits(0, 16), NUMBER;
+        "response" Bits(16, 1), NUMBER;
+        "authoritative" Bits(21, 1), NUMBER;
+        "truncated" Bits(22, 1), NUMBER;
+        "rcode" Bits(28, 4), RCODES;
+        "answers" Bits(48, 16), NUMBER;
+        "name" Named(Part::Name), Form::Text;
+        "kind" Named(Part::Kind), RECORDS;
+        "a" Named(Part::Record(dns::A)), Form::V4;
+        "aaaa" Named(Part::Record(dns::AAAA)), Form::V6;
+        "ptr" Named(Part::Record(dns::PTR)), Form::Text;
     }
 }
 
@@ -274,6 +331,8 @@ fn layers(word: &str) -> &'static [Layer] {
         "nd" | "ns" | "na" | "rs" | "ra" => &[Layer::Nd],
         "igmp" => &[Layer::Igmp],
         "dhcp" | "dhcp4" => &[Layer::Dhcp],
+        "dhcp6" => &[Layer::Dhcp6],
+        "dns" => &[Layer::Dns],
         _ => &[],
     }
 }
@@ -375,6 +434,11 @@ impl Field {
                     _ => Scalar::Number(number_of(bytes.get(..self.width()).unwrap_or(bytes))),
                 })
             }
+            Inside(code, skip, width) => {
+                let bytes = self.layer.option(layer, code)?.get(skip..skip + width)?;
+                Some(Scalar::Number(number_of(bytes)))
+            }
+            Named(part) => dns::get(layer, part),
         }
     }
 
@@ -401,6 +465,7 @@ impl Field {
             (Form::V4, _) => 4,
             (Form::V6, _) => 16,
             (_, Bits(_, bits)) => bits.div_ceil(8),
+            (_, Inside(_, _, width)) => width,
             (Form::Number(_), Tlv(26)) => 2,
             (Form::Number(_), Tlv(53)) => 1,
             _ => 4,
@@ -518,6 +583,7 @@ fn letter(letter: char) -> Option<u128> {
     "FSRPAUEC".find(letter).map(|bit| 1 << bit)
 }
 
-fn number_of(bytes: &[u8]) -> u128 {
+/// Bytes as a number, the first sixteen of them.
+pub fn number_of(bytes: &[u8]) -> u128 {
     bytes.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))
 }

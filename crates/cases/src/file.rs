@@ -32,6 +32,10 @@ pub struct Case {
     pub needs: Vec<String>,
     /// Whether it does not count against the product.
     pub optional: bool,
+    /// What it follows: a section of a standard, or another public source.
+    pub source: Option<String>,
+    /// What is noted of it. One that begins with `ours:` says what no source does.
+    pub note: Option<String>,
     pub(crate) topology: String,
     pub(crate) with: Vec<Node>,
     pub(crate) steps: Vec<Node>,
@@ -119,6 +123,8 @@ impl Case {
             at: node.at,
             needs: node.get("needs").map(crate::edit::words).unwrap_or_default(),
             optional: node.get("optional").is_some_and(|it| it.value == Value::Bool(true)),
+            source: text("source"),
+            note: text("note"),
             topology: text("topology").unwrap_or_default(),
             with: list("with"),
             steps,

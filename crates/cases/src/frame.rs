@@ -12,6 +12,7 @@ use wire::ethernet::ethertype;
 use wire::ip::protocol;
 use wire::neighbor;
 
+use crate::dns;
 use crate::fields::{FIELDS, Form, Path, Place, Scalar};
 use crate::layers::{Layer, Layers};
 
@@ -52,6 +53,8 @@ const LAYERS: &[(&str, &str)] = &[
     ("ra", ""),
     ("igmp", "igmp.type"),
     ("dhcp", "dhcp.type"),
+    ("dhcp6", "dhcp6.type"),
+    ("dns", "dns.name"),
 ];
 
 impl Told {
@@ -156,7 +159,7 @@ impl Told {
         for late in [false, true] {
             for (name, node) in self.values().filter(|(name, _)| own(name)) {
                 let path = Path::parse(name)?;
-                let is_option = path.fields.iter().any(|it| matches!(it.place, Place::Option(_)));
+                let is_option = !path.fields.iter().all(|it| matches!(it.place, Place::Bits(..)));
                 if is_sum(name) == late && !is_option {
                     path.set(frame, node)?;
                 }
@@ -183,7 +186,7 @@ impl Told {
         let says_v4 = self.tells_of(&["ip4", "ipv4", "icmp4"])
             || self.values().any(|(name, node)| is_address_name(name) && is_v4_text(node));
         let is_v6 = self
-            .tells_of(&["ip6", "ipv6", "nd", "ns", "na", "rs", "ra", "icmp6", "icmpv6"])
+            .tells_of(&["ip6", "ipv6", "nd", "ns", "na", "rs", "ra", "icmp6", "icmpv6", "dhcp6"])
             || kind == Some(0x86dd)
             || carried == Some(58)
             || self
@@ -245,7 +248,9 @@ impl Told {
         if is_later.is_some_and(|it| it > 0) {
             return Ok((carried, self.payload(26)?));
         }
-        let ports: [u16; 2] = if self.tells_of(&["dhcp"]) { [68, 67] } else { [4000, 5000] };
+        let served = [("dhcp", [68, 67]), ("dhcp6", [546, 547]), ("dns", [4000, 53])];
+        let ports = served.iter().find(|(layer, _)| self.tells_of(&[layer]));
+        let ports: [u16; 2] = ports.map_or([4000, 5000], |(_, ports)| *ports);
         let [a, b] = ports.map(u16::to_be_bytes);
         let mut body = [a, b].concat();
         match carried {
@@ -257,9 +262,11 @@ impl Told {
                 body.extend(self.payload(len)?);
             }
             protocol::UDP => {
-                let payload = match self.tells_of(&["dhcp"]) {
-                    true => self.dhcp(ends)?,
-                    false => self.payload(26)?,
+                let payload = match ports {
+                    [68, 67] => self.dhcp(ends)?,
+                    [546, 547] => self.dhcp6(ends)?,
+                    [_, 53] => self.dns()?,
+                    _ => self.payload(26)?,
                 };
                 let len = u16::try_from(8 + payload.len()).unwrap_or(u16::MAX);
                 body.extend_from_slice(&len.to_be_bytes());
@@ -338,6 +345,7 @@ impl Told {
             let field = FIELDS.iter().find(|it| it.layer == Layer::Dhcp && it.name == name);
             let Some(field) = field else { continue };
             let Place::Option(code) = field.place else { continue };
+            let code = code as u8;
             has_kind |= code == 53;
             let value = match field.read(node)? {
                 Scalar::Bytes(bytes) => bytes,
@@ -352,6 +360,45 @@ impl Told {
         message.push(255);
         message.resize(message.len().max(300), 0);
         Ok(message)
+    }
+
+    /// A DHCPv6 message (RFC 8415 §8) with the options that are told: who asks, whom, and of a
+    /// group of addresses its number and its first.
+    fn dhcp6(&self, ends: &Ends) -> Result<Vec<u8>, String> {
+        let number =
+            |name: &str| self.number(&[&format!("dhcp6.{name}")], &format!("dhcp6.{name}"));
+        let mut message = alloc::vec![1, 0, 0, 7];
+        let mut put = |code: u16, value: &[u8]| {
+            message.extend_from_slice(&code.to_be_bytes());
+            message.extend_from_slice(&(value.len() as u16).to_be_bytes());
+            message.extend_from_slice(value);
+        };
+        // Identifiers made of Ethernet addresses (§11.4).
+        let identifier = |mac: &[u8]| [&[0, 3, 0, 1], mac].concat();
+        let client = number("client")?.map_or(ends.macs.0.0, |it| mac_of(it).0);
+        put(1, &identifier(&client));
+        if let Some(server) = number("server")? {
+            put(2, &identifier(&mac_of(server).0));
+        }
+        let (iaid, address) = (number("iaid")?, number("address")?);
+        if iaid.is_some() || address.is_some() {
+            let mut group = (iaid.unwrap_or(1) as u32).to_be_bytes().to_vec();
+            group.extend_from_slice(&[0; 8]);
+            if let Some(address) = address {
+                group.extend_from_slice(&[0, 5, 0, 24]);
+                group.extend_from_slice(&address.to_be_bytes());
+                group.extend_from_slice(&[0; 8]);
+            }
+            put(3, &group);
+        }
+        Ok(message)
+    }
+
+    /// A question for a name.
+    fn dns(&self) -> Result<Vec<u8>, String> {
+        let name = self.value(&["dns.name"]).and_then(Node::text).unwrap_or_default();
+        let kind = self.number(&["dns.kind"], "dns.kind")?.unwrap_or(dns::A.into());
+        Ok(dns::question(name, u16::try_from(kind).unwrap_or(dns::A)))
     }
 
     fn v4(&self, ends: &Ends, body: &(u8, Vec<u8>)) -> Result<(u16, Vec<u8>, Option<Mac>), String> {
@@ -397,7 +444,12 @@ impl Told {
             (_, _, Some(133)) if is_nd => Some(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2)),
             _ => None,
         };
-        let source = told("src")?.map(Ipv6Addr::from_bits).or(ends.v6.0);
+        // Who asks for addresses has none but that of its link (RFC 8415 §13.1).
+        let is_asking = self.tells_of(&["dhcp6"]);
+        let link = is_asking.then(|| neighbor::link_local(ends.macs.0));
+        let servers = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
+        let group = group.or(ends.v6.1.is_none().then_some(servers).filter(|_| is_asking));
+        let source = told("src")?.map(Ipv6Addr::from_bits).or(link).or(ends.v6.0);
         let destination = told("dst")?.map(Ipv6Addr::from_bits).or(group).or(ends.v6.1);
         let (Some(source), Some(destination)) = (source, destination) else {
             return Err(
@@ -477,6 +529,11 @@ impl Told {
         }
         Ok(None)
     }
+}
+
+fn mac_of(number: u128) -> Mac {
+    let [.., a, b, c, d, e, f] = number.to_be_bytes();
+    Mac([a, b, c, d, e, f])
 }
 
 fn is_none(node: &Node) -> bool {

@@ -23,6 +23,8 @@ pub enum Layer {
     Nd,
     Igmp,
     Dhcp,
+    Dhcp6,
+    Dns,
     /// What is behind the last header.
     Payload,
 }
@@ -44,12 +46,17 @@ impl Layer {
             Self::Nd => "nd",
             Self::Igmp => "igmp",
             Self::Dhcp => "dhcp",
+            Self::Dhcp6 => "dhcp6",
+            Self::Dns => "dns",
             Self::Payload => "payload",
         }
     }
 
     /// The value of the first option of a code, if the layer has such options.
-    pub fn option(self, layer: &[u8], code: u8) -> Option<&[u8]> {
+    pub fn option(self, layer: &[u8], code: u16) -> Option<&[u8]> {
+        if self == Self::Dhcp6 {
+            return wide_option(layer.get(4..)?, code);
+        }
         let (mut options, unit) = match self {
             Self::Nd => {
                 let fixed = match layer.first()? {
@@ -76,13 +83,26 @@ impl Layer {
                 return None;
             }
             let value = rest.get(..inside)?;
-            if *kind == code {
+            if u16::from(*kind) == code {
                 return Some(value);
             }
             options = &rest[inside..];
         }
         None
     }
+}
+
+/// An option of DHCPv6, whose codes and lengths are two bytes each (RFC 8415 §21.1).
+fn wide_option(mut options: &[u8], code: u16) -> Option<&[u8]> {
+    while let (Some(kind), Some(len)) = (word(options, 0), word(options, 2)) {
+        let end = 4 + usize::from(len);
+        let value = options.get(4..end)?;
+        if kind == code {
+            return Some(value);
+        }
+        options = &options[end..];
+    }
+    None
 }
 
 /// Where each layer of a frame begins. All but the payload end where the frame does.
@@ -210,6 +230,12 @@ impl Layers {
         let ports = (word(frame, at), word(frame, at + 2));
         if layer == Layer::Udp && matches!(ports, (Some(67 | 68), Some(67 | 68))) {
             self.at.insert(Layer::Dhcp, at + 8);
+        }
+        if layer == Layer::Udp && matches!(ports, (Some(546 | 547), Some(546 | 547))) {
+            self.at.insert(Layer::Dhcp6, at + 8);
+        }
+        if layer == Layer::Udp && (ports.0 == Some(53) || ports.1 == Some(53)) {
+            self.at.insert(Layer::Dns, at + 8);
         }
     }
 }

@@ -17,6 +17,7 @@
 extern crate alloc;
 
 mod declare;
+mod dns;
 mod edit;
 mod exchange;
 mod execution;

@@ -29,6 +29,9 @@ pub struct Network {
     /// Labels of namespaces.
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
     pub dhcp: BTreeMap<String, Dhcp>,
+    pub dns: BTreeMap<String, Zone>,
+    /// How many connections each port may have.
+    pub connections: Option<u32>,
     pub lbs: Vec<Balancer>,
     /// What people note about it.
     pub note: Option<String>,
@@ -103,8 +106,6 @@ pub struct Port {
     pub tag: Option<u16>,
     pub dhcp: Option<String>,
     pub dhcp6: Option<String>,
-    /// How many connections it may have.
-    pub connections: Option<u32>,
 }
 
 /// What a port may name as its own.
@@ -628,6 +629,23 @@ pub struct Dhcp {
     pub is_stateless: bool,
     pub cidr: Option<Prefix>,
 }
+
+/// Names that switches answer for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "names, as { at: s1, records: { web.shop: 10.0.0.1 } }")]
+pub struct Zone {
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub at: Vec<String>,
+    #[serde(default)]
+    pub records: BTreeMap<String, Words>,
+    pub ttl: Option<u32>,
+    pub forward: Option<bool>,
+}
+
+/// A word, or several.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Words(#[serde(deserialize_with = "one_or_many")] pub Vec<String>);
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
