@@ -74,7 +74,12 @@ impl Told {
                 "" => key.text.clone(),
                 prefix => format!("{prefix}.{}", key.text),
             };
-            let short = LAYERS.iter().find(|(layer, _)| *layer == key.text);
+            // Within a layer the word for another is a field's: dhcp.dns.
+            let is_frame = matches!(
+                prefix.rsplit('.').next().unwrap_or_default(),
+                "" | "quote" | "quoted" | "inner"
+            );
+            let short = LAYERS.iter().find(|(layer, _)| is_frame && *layer == key.text);
             match (&value.value, short) {
                 (Value::Map(_), _) => {
                     self.0.push((name.clone(), Node { at: value.at, value: Value::Null }));

@@ -672,7 +672,9 @@ impl Walk<'_> {
             let what = alloc::format!("to {}", inside.tuple.destination.0);
             self.step(&router.id, "destination translation", Some(by.clone()), &what);
         }
-        let is_own = router.ports.iter().any(|it| topology[*it].has(inside.tuple.destination.0));
+        let to = inside.tuple.destination.0;
+        let is_link = to == IpAddr::V6(neighbor::link_local(own.mac));
+        let is_own = is_link || router.ports.iter().any(|it| topology[*it].has(to));
         if is_own {
             if let Some(back) = relay::reply(topology, router, &under.fields, &under.frame) {
                 return self.relay_back(back, &under);
