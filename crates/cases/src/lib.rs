@@ -31,6 +31,8 @@ mod matching;
 mod network;
 mod on_interpreter;
 mod run;
+#[cfg(test)]
+mod tests;
 mod values;
 mod world;
 

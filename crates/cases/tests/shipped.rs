@@ -1,21 +1,44 @@
 //! Every case that is shipped holds on the interpreter.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use cases::{File, OnInterpreter, Outcome, run};
 
-#[test]
-fn every_shipped_case_holds_on_the_interpreter() {
+/// The files that are shipped.
+fn shipped() -> Vec<File> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases");
     let mut paths: Vec<_> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
+    let paths = paths.iter().filter(|path| path.extension().is_some_and(|it| it == "yaml"));
+    let read = |path: &std::path::PathBuf| {
+        let text = fs::read_to_string(path).unwrap();
+        File::read(&text).unwrap_or_else(|error| panic!("{}:{error}", path.display()))
+    };
+    paths.map(read).collect()
+}
+
+#[test]
+fn every_shipped_case_says_what_it_follows() {
+    let mut names = BTreeSet::new();
+    for file in shipped() {
+        for case in &file.cases {
+            let of_ours = case.note.as_ref().is_some_and(|it| it.starts_with("ours: "));
+            assert!(case.source.is_some() || of_ours, "{} has no source", case.name);
+            let is_new = names.insert((file.category.clone(), case.name.clone()));
+            assert!(is_new, "two cases are {}", case.name);
+        }
+    }
+    assert!(names.len() >= 350, "{} cases", names.len());
+}
+
+#[test]
+fn every_shipped_case_holds_on_the_interpreter() {
     let mut failed = Vec::new();
     let mut passed = 0;
-    for path in paths.iter().filter(|path| path.extension().is_some_and(|it| it == "yaml")) {
-        let text = fs::read_to_string(path).unwrap();
-        let file = File::read(&text).unwrap_or_else(|error| panic!("{}:{error}", path.display()));
+    for file in shipped() {
         for case in &file.cases {
             let report = run(&file, case, &mut OnInterpreter::new());
             match report.outcome {
