@@ -3,8 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::fields::Scalar;
 use crate::layers::word;
+use crate::scalar::{Scalar, number_of};
 
 /// What may be asked of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,7 +45,7 @@ pub fn get(message: &[u8], part: Part) -> Option<Scalar> {
         match word(message, behind)? {
             kind if kind != wanted => {}
             PTR => return Some(Scalar::Bytes(name(message, data)?.0.into_bytes())),
-            _ => return Some(Scalar::Number(crate::fields::number_of(value))),
+            _ => return Some(Scalar::Number(number_of(value))),
         }
     }
     None

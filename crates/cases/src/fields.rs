@@ -19,6 +19,7 @@ use units::Mac;
 
 use crate::dns::{self, Part};
 use crate::layers::{Layer, Layers};
+use crate::scalar::{Scalar, number_of};
 
 /// How people write a field's value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -306,13 +307,6 @@ pub struct Path {
     pub fields: Vec<Field>,
 }
 
-/// What a field is asked to be, or made.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Scalar {
-    Number(u128),
-    Bytes(Vec<u8>),
-}
-
 /// Layers by the words for them.
 fn layers(word: &str) -> &'static [Layer] {
     match word {
@@ -581,9 +575,4 @@ fn flag(word: &str) -> Option<u128> {
 
 fn letter(letter: char) -> Option<u128> {
     "FSRPAUEC".find(letter).map(|bit| 1 << bit)
-}
-
-/// Bytes as a number, the first sixteen of them.
-pub fn number_of(bytes: &[u8]) -> u128 {
-    bytes.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))
 }

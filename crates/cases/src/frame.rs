@@ -13,8 +13,9 @@ use wire::ip::protocol;
 use wire::neighbor;
 
 use crate::dns;
-use crate::fields::{FIELDS, Form, Path, Place, Scalar};
+use crate::fields::{FIELDS, Form, Path, Place};
 use crate::layers::{Layer, Layers};
+use crate::scalar::Scalar;
 
 /// What is told of a frame: fields by name, and what they are.
 #[derive(Clone, Debug, Default)]

@@ -31,6 +31,7 @@ mod matching;
 mod network;
 mod on_interpreter;
 mod run;
+mod scalar;
 #[cfg(test)]
 mod tests;
 mod values;
