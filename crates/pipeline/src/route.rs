@@ -58,8 +58,17 @@ impl Net {
 
     fn by_routes(&self, router: &Router, tuple: Tuple) -> (Way, Option<String>) {
         let (source, destination) = (tuple.source.0, tuple.destination.0);
+        // What leads by a port that is down leads nowhere.
+        let is_up = |target: &Target| match target {
+            Target::Connected { out } | Target::Hop { out, .. } => {
+                self.router_port(out).is_some_and(|out| self.router_ports[out.at()].row.enabled)
+            }
+            Target::Discard { .. } => true,
+        };
         let mut leads = router.routes.iter().filter(|(key, _)| {
-            covers(key.prefix, destination) && key.source.is_none_or(|it| covers(it, source))
+            covers(key.prefix, destination)
+                && key.source.is_none_or(|it| covers(it, source))
+                && is_up(&key.target)
         });
         let Some((best, _)) = leads.clone().next() else { return (Way::None, None) };
         let by = match &best.target {
@@ -76,8 +85,7 @@ impl Net {
                 Target::Hop { address, out } => Some((*address, out)),
                 Target::Discard { .. } => None,
             };
-            let hop = hop.and_then(|(address, out)| Some((address, self.router_port(out)?)));
-            hops.extend(hop.filter(|(_, out)| self.router_ports[out.at()].row.enabled));
+            hops.extend(hop.and_then(|(address, out)| Some((address, self.router_port(out)?))));
         }
         (choose(router, hops, tuple), Some(by))
     }

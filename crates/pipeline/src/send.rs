@@ -450,9 +450,9 @@ impl Walk<'_> {
         let Some(ip) = under.fields.ip else { return Err(stop(Reason::NotForRouter)) };
         self.check(at, &ip, &under.frame).map_err(stop)?;
         let ends = under.tuple.unwrap_or(ip.tuple);
-        let is_own =
-            router.ports.iter().any(|it| net.router_ports[it.at()].has(ends.destination.0));
-        if is_own {
+        let to = ends.destination.0;
+        let is_link = to == IpAddr::V6(neighbor::link_local(port.row.mac));
+        if is_link || router.ports.iter().any(|it| net.router_ports[it.at()].has(to)) {
             if let Some(back) = Back::parse(&under.fields, &under.frame)
                 && let Some(done) = self.relay_back(port.router, back, &under)
             {

@@ -294,7 +294,8 @@ impl Maker {
             }
             if self.once_in(3) {
                 spec += ", defaultAction: drop";
-                if self.once_in(2) {
+                // What is isolated in one direction tracks what it begins in the other.
+                if self.options.stateful && self.once_in(2) {
                     let direction = self.one(&["fromPort", "toPort"]);
                     let _ = write!(spec, ", directions: [{direction}]");
                 }
