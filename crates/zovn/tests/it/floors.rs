@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("logical", 2),
     ("nlog", 2),
     ("admission", 2),
+    ("conntrack", 2),
     ("lossless", 2),
     ("placement", 2),
     ("tcp", 3),
