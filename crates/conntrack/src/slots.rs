@@ -16,7 +16,6 @@ pub struct Slots<T> {
     items: Vec<(u32, Option<T>)>,
     free: VecDeque<u32>,
     most: u32,
-    len: u32,
 }
 
 impl<T> Slots<T> {
@@ -25,7 +24,7 @@ impl<T> Slots<T> {
         let most = most.min(MOST);
         let (items, free) =
             (Vec::with_capacity(most as usize), VecDeque::with_capacity(most as usize));
-        Self { items, free, most, len: 0 }
+        Self { items, free, most }
     }
 
     /// A handle's slot.
@@ -35,10 +34,6 @@ impl<T> Slots<T> {
 
     pub const fn most(&self) -> u32 {
         self.most
-    }
-
-    pub const fn len(&self) -> u32 {
-        self.len
     }
 
     /// Adds one: its handle, which is never 0. `None` if there is no room.
@@ -53,7 +48,6 @@ impl<T> Slots<T> {
         let (life, place) = &mut self.items[slot as usize];
         *life = *life % 4095 + 1;
         *place = Some(item);
-        self.len += 1;
         Some(*life << BITS | slot)
     }
 
@@ -77,7 +71,6 @@ impl<T> Slots<T> {
         }
         let gone = item.take()?;
         self.free.push_back(slot);
-        self.len -= 1;
         Some(gone)
     }
 }
@@ -92,7 +85,7 @@ mod tests {
         let a = slots.add('a').unwrap();
         let b = slots.add('b').unwrap();
         assert_eq!(slots.add('c'), None);
-        assert_eq!((slots.remove(a), slots.remove(a), slots.len()), (Some('a'), None, 1));
+        assert_eq!((slots.remove(a), slots.remove(a)), (Some('a'), None));
         let mut last = a;
         for _ in 0..4094 {
             let next = slots.add('c').unwrap();

@@ -285,7 +285,9 @@ impl Track {
         let oldest = self.ends[own].wrapping_sub(self.window(other)).wrapping_sub(1);
         let late = self.window(own);
         let late = if late > OLD_ACKNOWLEDGMENTS { late } else { OLD_ACKNOWLEDGMENTS };
-        at_most(end, self.limits[own])
+        // One number more: a FIN, which not all stacks have room for, or a byte that asks whether a
+        // closed window is open again (RFC 9293 §3.8.6.1).
+        at_most(end, self.limits[own].wrapping_add(1))
             && at_most(oldest, end)
             && at_most(acknowledgment, self.ends[other])
             // RFC 5961 §5.2
@@ -378,9 +380,7 @@ impl Track {
         let (end, window) = (segment.end(), segment.window);
         let is_known = self.has(bit::KNOWN << own);
         let is_new = !is_known || !at_most(segment.acknowledgment, self.acked[own]);
-        // A receiver whose window is closed takes a byte to be asked by (RFC 9293 §3.8.6.1).
-        let takes = (u32::from(window) << self.scale(own)).max(1);
-        let limit = segment.acknowledgment.wrapping_add(takes);
+        let limit = segment.acknowledgment.wrapping_add(u32::from(window) << self.scale(own));
         if is_known {
             self.ends[own] = later(self.ends[own], end);
             self.acked[own] = later(self.acked[own], segment.acknowledgment);
@@ -439,8 +439,8 @@ impl Track {
                 let (asked, first) = (self.limits[0].wrapping_sub(1), u32::from(self.windows[0]));
                 self.agree_on_scales();
                 self.acked = [sequence, asked];
-                self.limits[1] = sequence.wrapping_add(1).wrapping_add(first.max(1));
-                let window = u32::from(segment.window).max(1);
+                self.limits[1] = sequence.wrapping_add(1).wrapping_add(first);
+                let window = u32::from(segment.window);
                 if segment.flags.contains(Flags::ACK) {
                     self.acked[1] = segment.acknowledgment;
                     self.limits[0] = segment.acknowledgment.wrapping_add(window);

@@ -26,9 +26,6 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// No flow's.
-    pub const NONE: Self = Self { source: [0; 4], destination: [0; 4], ports: 0 };
-
     #[inline]
     pub const fn reversed(&self) -> Self {
         let ports = self.ports.rotate_left(16);
@@ -188,11 +185,11 @@ mod tests {
     proptest! {
         #[test]
         fn a_tuple_tells_what_it_was_made_of(
-            protocol: u8, from: (Ipv6Addr, u16), to: (Ipv6Addr, u16), v4: [[u8; 4]; 2], is_v4: bool,
+            protocol: u8, from: ([u8; 16], u16), to: ([u8; 16], u16), v4: [[u8; 4]; 2], is_v4: bool,
         ) {
             let addresses: [IpAddr; 2] = match is_v4 {
                 true => v4.map(|octets| Ipv4Addr::from(octets).into()),
-                false => [from.0.into(), to.0.into()],
+                false => [from, to].map(|it| Ipv6Addr::from(it.0).into()),
             };
             let (source, destination) = ((addresses[0], from.1), (addresses[1], to.1));
             let tuple = Tuple::new(protocol, source, destination).unwrap();
