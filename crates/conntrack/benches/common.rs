@@ -58,6 +58,14 @@ impl World {
         self.table.commit(&change, now).expect("there is room");
     }
 
+    /// So many flows are established.
+    pub fn fill(&mut self, flows: u32) {
+        for number in 0..flows {
+            self.ask(number, at(0));
+            self.accept(number, at(0));
+        }
+    }
+
     /// A flow's first packet passes.
     pub fn ask(&mut self, number: u32, now: Instant) {
         let (zone, tuple) = self.flow(number);

@@ -15,10 +15,7 @@ fn connections(c: &mut Criterion) {
     group.measurement_time(Duration::from_secs(3)).sample_size(20);
     for flows in [1000, 1_000_000] {
         let mut world = World::new(1_000_000);
-        for flow in 0..flows {
-            world.ask(flow, at(0));
-            world.accept(flow, at(0));
-        }
+        world.fill(flows);
         let mut next = 0_u32;
         group.bench_function(format!("hit at {flows}"), |b| {
             b.iter(|| {
@@ -29,10 +26,7 @@ fn connections(c: &mut Criterion) {
     }
     // Handshakes and their ends among 900,000 others: what is over is forgotten meanwhile.
     let mut world = World::new(1_000_000);
-    for flow in 0..900_000 {
-        world.ask(flow, at(0));
-        world.accept(flow, at(0));
-    }
+    world.fill(900_000);
     let (mut next, mut now) = (900_000_u32, 0_u64);
     group.sample_size(10).bench_function("begin, accept, close, expire at 1000000", |b| {
         b.iter_batched(

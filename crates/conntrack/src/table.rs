@@ -285,31 +285,30 @@ impl Table {
     /// What a packet is to a zone's connections. Changes nothing.
     #[inline]
     pub fn lookup(&self, zone: Zone, packet: &Packet, now: Instant) -> Verdict {
-        match packet.kind {
-            Kind::Other => return Verdict::Untracked,
-            Kind::Stray => return Verdict::Invalid(Why::Unrelated),
-            _ => {}
-        }
-        let found = self.find(zone, &packet.tuple);
-        let found = found.filter(|(place, _)| self.is_live(*place, self.clock.tick(now)));
-        let Some((place, way)) = found else { return Self::absent(packet) };
-        let entry = &self.entries[place as usize];
+        let found = self.seek(zone, &packet.tuple);
+        let tick = self.clock.tick(now);
+        let Some((place, way, entry)) = found.filter(|it| it.2.deadline > tick) else {
+            return Self::absent(packet);
+        };
         let (id, stamp, mark) = (Id { place, life: entry.life }, entry.stamp, entry.mark);
         let hit = Hit { id, way, stamp, mark, flags: entry.flags() };
-        if packet.kind == Kind::Error {
-            return Verdict::Related(hit);
-        }
-        match (entry.track.judge(way, &packet.kind), way) {
-            (Judged::Advances | Judged::Passes, Way::Original) => Verdict::Request(hit),
-            (Judged::Advances | Judged::Passes, Way::Reply) => Verdict::Reply(hit),
-            (Judged::Reopens, _) => Verdict::New,
-            (Judged::Invalid(why), _) => Verdict::Invalid(why),
+        match entry.track.judge(way, &packet.kind) {
+            Judged::Advances | Judged::Passes => match (packet.kind, way) {
+                (Kind::Error, _) => Verdict::Related(hit),
+                (Kind::Other | Kind::Stray, _) => Self::absent(packet),
+                (_, Way::Original) => Verdict::Request(hit),
+                (_, Way::Reply) => Verdict::Reply(hit),
+            },
+            Judged::Reopens => Verdict::New,
+            Judged::Invalid(why) => Verdict::Invalid(why),
         }
     }
 
+    #[cold]
     fn absent(packet: &Packet) -> Verdict {
         match packet.kind {
-            Kind::Error => Verdict::Invalid(Why::Unrelated),
+            Kind::Other => Verdict::Untracked,
+            Kind::Error | Kind::Stray => Verdict::Invalid(Why::Unrelated),
             _ if packet.begins() && packet.tuple.ends == packet.tuple.ends.reversed() => {
                 Verdict::Invalid(Why::Circular)
             }
@@ -593,12 +592,19 @@ impl Table {
     /// Whose place a tuple is, whether or not its time is over.
     #[inline]
     fn find(&self, zone: Zone, tuple: &Tuple) -> Option<(u32, Way)> {
+        self.seek(zone, tuple).map(|(place, way, _)| (place, way))
+    }
+
+    /// The same with what is there.
+    #[inline]
+    fn seek(&self, zone: Zone, tuple: &Tuple) -> Option<(u32, Way, &Entry)> {
         let hash = self.key.hash(zone.0, tuple.protocol, &tuple.ends);
         self.index.find(hash, |place, way| {
             let entry = &self.entries[place as usize];
-            *entry.ends(way) == tuple.ends
+            let is_it = *entry.ends(way) == tuple.ends
                 && entry.zone == zone.0
-                && entry.track.protocol == tuple.protocol
+                && entry.track.protocol == tuple.protocol;
+            is_it.then_some((place, way, entry))
         })
     }
 

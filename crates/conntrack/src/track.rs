@@ -29,6 +29,14 @@ pub enum Way {
 }
 
 impl Way {
+    /// The place of what is the sender's of a packet that goes so, in pairs, and of what is the
+    /// receiver's.
+    #[inline]
+    const fn sides(self) -> (usize, usize) {
+        let own = self as usize & 1;
+        (own, own ^ 1)
+    }
+
     /// The other one.
     pub const fn opposite(self) -> Self {
         match self {
@@ -249,7 +257,13 @@ impl Track {
         if !flags.contains(Flags::ACK) {
             return Judged::Invalid(Why::Flags); // RFC 9293 §3.10.7.4, fifth
         }
-        let (own, other) = (way as usize, way.opposite() as usize);
+        let (own, other) = way.sides();
+        if self.phase == Phase::Established && !self.has(bit::LOOSE) {
+            return match self.fits(own, other, segment) {
+                true => Judged::Advances,
+                false => Judged::Invalid(Why::Window),
+            };
+        }
         match self.phase {
             Phase::Established | Phase::Closing | Phase::TimeWait | Phase::Accepting => {
                 match self.has(bit::LOOSE) || self.fits(own, other, segment) {
@@ -278,7 +292,7 @@ impl Track {
     }
 
     /// Whether a segment of the side `own` is within both windows.
-    #[inline]
+    #[inline(always)]
     const fn fits(&self, own: usize, other: usize, segment: &Segment) -> bool {
         let end = segment.end();
         let acknowledgment = segment.acknowledgment;
@@ -288,16 +302,16 @@ impl Track {
         // One number more: a FIN, which not all stacks have room for, or a byte that asks whether a
         // closed window is open again (RFC 9293 §3.8.6.1).
         at_most(end, self.limits[own].wrapping_add(1))
-            && at_most(oldest, end)
-            && at_most(acknowledgment, self.ends[other])
+            & at_most(oldest, end)
+            & at_most(acknowledgment, self.ends[other])
             // RFC 5961 §5.2
-            && at_most(self.acked[own].wrapping_sub(late), acknowledgment)
+            & at_most(self.acked[own].wrapping_sub(late), acknowledgment)
     }
 
     /// What a SYN or a reset would make of it.
     fn judge_control(&self, way: Way, segment: &Segment) -> Judged {
         let flags = segment.flags;
-        let (own, other) = (way as usize, way.opposite() as usize);
+        let (own, other) = way.sides();
         let [syn, ack, rst, fin] =
             [Flags::SYN, Flags::ACK, Flags::RST, Flags::FIN].map(|flag| flags.contains(flag));
         if (syn && (rst || fin)) || (rst && fin) {
@@ -329,7 +343,7 @@ impl Track {
     }
 
     fn judge_reset(&self, way: Way, segment: &Segment) -> Judged {
-        let (own, other) = (way as usize, way.opposite() as usize);
+        let (own, other) = way.sides();
         let sequence = segment.sequence;
         let is_next = sequence == self.ends[own];
         match (self.phase, way) {
@@ -376,11 +390,12 @@ impl Track {
     /// By an ordinary segment.
     #[inline]
     fn advance_by(&mut self, way: Way, segment: &Segment) {
-        let (own, other) = (way as usize, way.opposite() as usize);
+        let (own, other) = way.sides();
         let (end, window) = (segment.end(), segment.window);
         let is_known = self.has(bit::KNOWN << own);
         let is_new = !is_known || !at_most(segment.acknowledgment, self.acked[own]);
         let limit = segment.acknowledgment.wrapping_add(u32::from(window) << self.scale(own));
+        let is_plain = is_known && !segment.is_part && !segment.flags.contains(Flags::FIN);
         if is_known {
             self.ends[own] = later(self.ends[own], end);
             self.acked[own] = later(self.acked[own], segment.acknowledgment);
@@ -392,6 +407,9 @@ impl Track {
             self.windows[own] = window;
             self.limits[other] = limit;
             self.bits |= bit::KNOWN << own;
+        }
+        if is_plain && self.phase == Phase::Established {
+            return;
         }
         if segment.is_part {
             // How long it is, nobody knows here.
