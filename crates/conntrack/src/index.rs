@@ -1,8 +1,8 @@
 //! Which connection a tuple is of: a hash table of words of four bytes.
 //!
 //! ```text
-//! a bucket, one line of memory:  │ tag way place │ tag way place │ … │ 0 │ 0 │     16 words, used ones first
-//!                                   8   1   23 bits
+//! a bucket, one line of memory:  │ 12 tags, 4 bytes unused │ way place │ way place │ … │ 0 │ 0 │
+//!                                  a byte each               1   31 bits: 12 words, used ones first
 //! ```
 //!
 //! A tuple may be in either of two buckets. The second follows from the first and the tag, and the
@@ -18,17 +18,21 @@ use units::hash::murmur32;
 
 use crate::track::Way;
 
-const WAYS: usize = 16;
+const WAYS: usize = 12;
 
-/// How many of a bucket's 16 words are used when all connections there may be are there.
-const FILLED: usize = 13;
+/// How many of a bucket's words are used, in tenths, when all connections there may be are there.
+const FILLED: usize = 98;
 
 /// No place has a higher number.
-pub const MOST: u32 = (1 << 23) - 1;
+pub const MOST: u32 = (1 << 28) - 1;
 
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Bucket([u32; WAYS]);
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(64))]
+struct Bucket {
+    /// The words' tags, the first in the lowest byte; 0 of those that are free.
+    tags: [u64; 2],
+    words: [u32; WAYS],
+}
 
 /// Where tuples' connections are.
 #[derive(Clone, Debug)]
@@ -36,40 +40,72 @@ pub struct Index {
     buckets: Vec<Bucket>,
 }
 
-const fn word(tag: u8, way: Way, place: u32) -> u32 {
-    (tag as u32) << 24 | (way as u32) << 23 | (place + 1)
+const fn word(way: Way, place: u32) -> u32 {
+    (way as u32) << 31 | place
 }
 
-const fn tag(word: u32) -> u8 {
-    (word >> 24) as u8
-}
+/// The lowest bit of each byte.
+const ONES: u64 = u64::from_ne_bytes([1; 8]);
 
 impl Bucket {
-    /// How many words are used: all of them, without branches, is quicker than up to the first free.
+    const EMPTY: Self = Self { tags: [0; 2], words: [0; WAYS] };
+
     #[inline]
     fn len(&self) -> usize {
-        self.0.iter().map(|word| u32::from(*word != 0)).sum::<u32>() as usize
+        let free = |tags: u64| tags.leading_zeros() as usize / 8;
+        match self.tags {
+            [low, 0] => 8 - free(low),
+            [_, high] => 16 - free(high),
+        }
     }
 
-    /// Which words have a tag, a bit each.
-    #[inline]
-    fn tagged(&self, own: u8) -> u32 {
-        let bits = self.0.iter().enumerate();
-        bits.fold(0, |bits, (at, word)| bits | u32::from(tag(*word) == own) << at)
+    fn tag(&self, at: usize) -> u8 {
+        (self.tags[at / 8] >> (8 * (at % 8))) as u8
+    }
+
+    fn set(&mut self, at: usize, tag: u8, word: u32) {
+        let shift = 8 * (at % 8);
+        let tags = &mut self.tags[at / 8];
+        *tags = *tags & !(0xff << shift) | u64::from(tag) << shift;
+        self.words[at] = word;
     }
 
     /// Adds a word behind the others, if there is room.
-    fn add(&mut self, word: u32) -> bool {
+    fn add(&mut self, tag: u8, word: u32) -> bool {
         let held = self.len();
-        self.0.get_mut(held).map(|free| *free = word).is_some()
+        let is_free = held < WAYS;
+        if is_free {
+            self.set(held, tag, word);
+        }
+        is_free
+    }
+
+    /// What `is` has of a word with this tag.
+    #[inline]
+    fn find<T>(&self, tag: u8, is: impl Fn(usize, u32) -> Option<T>) -> Option<T> {
+        for (half, tags) in self.tags.into_iter().enumerate() {
+            // The upper bit of each byte that is zero, and perhaps of some above one that is.
+            let differ = tags ^ ONES * u64::from(tag);
+            let mut bits = differ.wrapping_sub(ONES) & !differ & (ONES << 7);
+            while bits != 0 {
+                let at = (8 * half + bits.trailing_zeros() as usize / 8).min(WAYS - 1);
+                let found = is(at, self.words[at]);
+                if found.is_some() {
+                    return found;
+                }
+                bits &= bits - 1;
+            }
+        }
+        None
     }
 
     /// Takes a word out; the last one takes its place.
-    fn take(&mut self, word: u32) -> bool {
-        let Some(at) = self.0.iter().position(|it| *it == word) else { return false };
+    fn take(&mut self, tag: u8, word: u32) -> bool {
+        let is_it = |at, it| (it == word && self.tag(at) == tag).then_some(at);
+        let Some(at) = self.find(tag, is_it) else { return false };
         let last = self.len() - 1;
-        self.0[at] = self.0[last];
-        self.0[last] = 0;
+        self.set(at, self.tag(last), self.words[last]);
+        self.set(last, 0, 0);
         true
     }
 }
@@ -77,8 +113,8 @@ impl Bucket {
 impl Index {
     /// An index of so many tuples.
     pub fn new(tuples: u32) -> Self {
-        let buckets = (tuples as usize).div_ceil(FILLED).max(2);
-        Self { buckets: vec![Bucket([0; WAYS]); buckets] }
+        let buckets = (10 * tuples as usize).div_ceil(FILLED).max(2);
+        Self { buckets: vec![Bucket::EMPTY; buckets] }
     }
 
     /// A number below that of buckets, by a number's uppermost bits.
@@ -109,54 +145,42 @@ impl Index {
     /// What `is` has of the tuple's place, which it knows from others.
     #[inline]
     pub fn find<T>(&self, hash: u64, is: impl Fn(u32, Way) -> Option<T>) -> Option<T> {
+        let of = |word: u32| {
+            let way = if word >> 31 == 0 { Way::Original } else { Way::Reply };
+            is(word & MOST, way)
+        };
         let (first, tag) = self.first(hash);
-        let found = Self::search(&self.buckets[first], tag, &is);
+        let found = self.buckets[first].find(tag, |_, word| of(word));
         if found.is_some() {
             return found;
         }
-        Self::search(&self.buckets[self.other(first, tag)], tag, &is)
-    }
-
-    #[inline]
-    fn search<T>(bucket: &Bucket, own: u8, is: &impl Fn(u32, Way) -> Option<T>) -> Option<T> {
-        let mut bits = bucket.tagged(own);
-        while bits != 0 {
-            let word = bucket.0[bits.trailing_zeros() as usize % WAYS];
-            let way = if word & 1 << 23 == 0 { Way::Original } else { Way::Reply };
-            let place = (word & MOST) - 1;
-            let found = is(place, way);
-            if found.is_some() {
-                return found;
-            }
-            bits &= bits - 1;
-        }
-        None
+        self.buckets[self.other(first, tag)].find(tag, |_, word| of(word))
     }
 
     /// Notes a tuple's place. `false` if there is no room for it.
     pub fn insert(&mut self, hash: u64, place: u32, way: Way) -> bool {
         let (first, tag) = self.first(hash);
-        let word = word(tag, way, place);
+        let word = word(way, place);
         let held = self.buckets[first].len();
         if held < WAYS - 4 {
-            self.buckets[first].0[held] = word;
-            return true;
+            return self.buckets[first].add(tag, word);
         }
         let other = self.other(first, tag);
         let order = match self.buckets[other].len() < held {
             true => [other, first],
             false => [first, other],
         };
-        order.into_iter().any(|it| self.buckets[it].add(word) || self.displace(it, word))
+        order.into_iter().any(|it| self.buckets[it].add(tag, word) || self.displace(it, tag, word))
     }
 
     /// Puts a word into a full bucket, if one that is there has room elsewhere.
-    fn displace(&mut self, bucket: usize, word: u32) -> bool {
+    fn displace(&mut self, bucket: usize, tag: u8, word: u32) -> bool {
         for at in 0..WAYS {
-            let moved = self.buckets[bucket].0[at];
-            let other = self.other(bucket, tag(moved));
-            if other != bucket && self.buckets[other].add(moved) {
-                self.buckets[bucket].0[at] = word;
+            let full = &self.buckets[bucket];
+            let (moved, own) = (full.words[at], full.tag(at));
+            let other = self.other(bucket, own);
+            if other != bucket && self.buckets[other].add(own, moved) {
+                self.buckets[bucket].set(at, tag, word);
                 return true;
             }
         }
@@ -170,9 +194,9 @@ impl Index {
     /// If it is not there.
     pub fn remove(&mut self, hash: u64, place: u32, way: Way) {
         let (first, tag) = self.first(hash);
-        let word = word(tag, way, place);
+        let word = word(way, place);
         let other = self.other(first, tag);
-        let is_gone = self.buckets[first].take(word) || self.buckets[other].take(word);
+        let is_gone = self.buckets[first].take(tag, word) || self.buckets[other].take(tag, word);
         assert!(is_gone, "place {place} is in no bucket of its hash {hash:#x}");
     }
 }
@@ -206,14 +230,14 @@ mod tests {
                 index.remove(*hash, place, way);
                 assert_eq!(find(&index, *hash, place), None);
             }
-            assert!(index.buckets.iter().all(|it| it.0 == [0; WAYS]));
+            assert!(index.buckets.iter().all(|it| *it == Bucket::EMPTY));
         }
     }
 
     #[test]
     fn each_bucket_is_the_others_other() {
         for buckets in [2, 3, 100, 78_126] {
-            let index = Index { buckets: vec![Bucket([0; WAYS]); buckets] };
+            let index = Index { buckets: vec![Bucket::EMPTY; buckets] };
             for tag in 1..=255 {
                 for bucket in [0, 1, buckets / 2, buckets - 1] {
                     let other = index.other(bucket, tag);

@@ -19,7 +19,7 @@ use crate::zones::{Full, Tenant, Zone, Zones};
 /// How large a table is, and how long it remembers.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The most connections; more than 8,388,606 are not had.
+    /// The most connections; more than 268,435,454 are not had.
     pub connections: u32,
     /// The most zones; more than 1,048,576 are not had.
     pub zones: u32,

@@ -234,8 +234,24 @@ impl Track {
     }
 
     /// What a packet would make of it.
-    #[inline]
+    #[inline(always)]
     pub fn judge(&self, way: Way, kind: &Kind) -> Judged {
+        // What is most common, first.
+        let plain = Flags::SYN | Flags::RST | Flags::ACK;
+        match kind {
+            Kind::Tcp(segment)
+                if self.phase == Phase::Established
+                    && segment.flags.0 & plain.0 == Flags::ACK.0
+                    && self.fits(way, segment) =>
+            {
+                Judged::Advances
+            }
+            _ => self.judge_any(way, kind),
+        }
+    }
+
+    #[inline(never)]
+    fn judge_any(&self, way: Way, kind: &Kind) -> Judged {
         match kind {
             Kind::Tcp(segment) if self.phase.is_tcp() => self.judge_segment(way, segment),
             // Who asked is not answered with a question: where the identifier is 0.
@@ -248,7 +264,6 @@ impl Track {
         }
     }
 
-    #[inline]
     fn judge_segment(&self, way: Way, segment: &Segment) -> Judged {
         let flags = segment.flags;
         if flags.any(Flags::SYN | Flags::RST) {
@@ -257,16 +272,10 @@ impl Track {
         if !flags.contains(Flags::ACK) {
             return Judged::Invalid(Why::Flags); // RFC 9293 §3.10.7.4, fifth
         }
-        let (own, other) = way.sides();
-        if self.phase == Phase::Established && !self.has(bit::LOOSE) {
-            return match self.fits(own, other, segment) {
-                true => Judged::Advances,
-                false => Judged::Invalid(Why::Window),
-            };
-        }
+        let (_, other) = way.sides();
         match self.phase {
             Phase::Established | Phase::Closing | Phase::TimeWait | Phase::Accepting => {
-                match self.has(bit::LOOSE) || self.fits(own, other, segment) {
+                match self.has(bit::LOOSE) || self.fits(way, segment) {
                     true => Judged::Advances,
                     false => Judged::Invalid(Why::Window),
                 }
@@ -291,9 +300,10 @@ impl Track {
         self.scales >> (4 * side) & 15
     }
 
-    /// Whether a segment of the side `own` is within both windows.
+    /// Whether a segment is within both windows.
     #[inline(always)]
-    const fn fits(&self, own: usize, other: usize, segment: &Segment) -> bool {
+    const fn fits(&self, way: Way, segment: &Segment) -> bool {
+        let (own, other) = way.sides();
         let end = segment.end();
         let acknowledgment = segment.acknowledgment;
         let oldest = self.ends[own].wrapping_sub(self.window(other)).wrapping_sub(1);

@@ -95,5 +95,5 @@ fn a_million_translated_ipv6_connections_take_160_bytes_each_and_no_more_comes_l
     assert_eq!(table.commit(&begin(0), Instant::ZERO), Err(Denied::Gone));
     assert_ne!(table.room(zones[1]), Err(Full::Table));
     assert_eq!(CALLS.load(Ordering::Relaxed), calls);
-    println!("{each:.1} bytes a connection");
+    eprintln!("{each:.1} bytes a connection");
 }
