@@ -1,4 +1,5 @@
-//! How many instructions a packet of a connection costs, and whether that is still as few as it was.
+//! How many instructions a packet of a connection costs, and whether that is still as few as it
+//! was.
 //!
 //! `cargo bench -p conntrack --bench instructions`. `make` is what the benchmark itself does for a
 //! packet, and is in all others; `look` decides, `hit` decides and commits, both of an established

@@ -8,8 +8,8 @@
 //! A tuple may be in either of two buckets. The second follows from the first and the tag, and the
 //! first from the second, so a word is moved without looking at its tuple (Fan et al., *Cuckoo
 //! Filter*, CoNEXT 2014, §3.1; by a difference instead of an exclusive or, so that the number of
-//! buckets need not be a power of two). The table never grows: the chance that a word finds no place
-//! although the table is as full as it gets is negligible, and it is refused then.
+//! buckets need not be a power of two). The table never grows: the chance that a word finds no
+//! place although the table is as full as it gets is negligible, and it is refused then.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -85,7 +85,7 @@ impl Bucket {
     fn find<T>(&self, tag: u8, is: impl Fn(usize, u32) -> Option<T>) -> Option<T> {
         for (half, tags) in self.tags.into_iter().enumerate() {
             // The upper bit of each byte that is zero, and perhaps of some above one that is.
-            let differ = tags ^ ONES * u64::from(tag);
+            let differ = tags ^ (ONES * u64::from(tag));
             let mut bits = differ.wrapping_sub(ONES) & !differ & (ONES << 7);
             while bits != 0 {
                 let at = (8 * half + bits.trailing_zeros() as usize / 8).min(WAYS - 1);

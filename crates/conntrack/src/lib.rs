@@ -16,12 +16,12 @@
 //! the zone is a router's that translates; so translation needs nothing else here.
 //!
 //! Nothing here knows rules. A connection keeps a [`Stamp`] for its caller: which generation of
-//! rules admitted it, and by which rule. Where the generation is old, the caller asks its rules again
-//! for the connection's first packet, and stamps it anew or blocks it.
+//! rules admitted it, and by which rule. Where the generation is old, the caller asks its rules
+//! again for the connection's first packet, and stamps it anew or blocks it.
 //!
 //! All memory is reserved at the beginning. When it is used up, or a quota is, only what is new is
-//! refused ([`Full`]), once the zone's own oldest connection that nobody has answered has made room.
-//! No zone takes a place of another's.
+//! refused ([`Full`]), once the zone's own oldest connection that nobody has answered has made
+//! room. No zone takes a place of another's.
 //!
 //! The crate knows no clock, no randomness (the hash's key is an argument) and no frames in flight.
 

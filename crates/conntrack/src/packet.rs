@@ -87,8 +87,8 @@ impl Packet {
         Self::read(frame, &Layout::of(frame)?)
     }
 
-    /// Reads the packet of a frame whose parts are known. `head`: the frame, or as much of it as has
-    /// all headers.
+    /// Reads the packet of a frame whose parts are known. `head`: the frame, or as much of it as
+    /// has all headers.
     #[inline]
     pub fn read(head: &[u8], layout: &Layout) -> Option<Self> {
         let end = layout.end.min(head.len());
@@ -211,8 +211,8 @@ fn icmp(body: &[u8], ask: u8, answer: u8) -> Option<(u32, Kind)> {
     })
 }
 
-/// Whether both ends are one machine's each. An IPv6 packet with IPv4-mapped addresses belongs on no
-/// wire (RFC 4942 §2.2), and would pass for an IPv4 one here.
+/// Whether both ends are one machine's each. An IPv6 packet with IPv4-mapped addresses belongs on
+/// no wire (RFC 4942 §2.2), and would pass for an IPv4 one here.
 #[inline]
 fn is_for_one(head: &[u8], layout: &Layout) -> bool {
     let Some(addresses) = head.get(layout.address_range()) else { return false };

@@ -245,8 +245,8 @@ impl Table {
         self.zones.set_tenant_quota(tenant, quota)
     }
 
-    /// Adds a zone that may have so many connections. `None` if the tenant is not there, or there is
-    /// no room for it.
+    /// Adds a zone that may have so many connections. `None` if the tenant is not there, or there
+    /// is no room for it.
     pub fn add_zone(&mut self, tenant: Tenant, quota: u32) -> Option<Zone> {
         self.zones.add_zone(tenant, quota)
     }
@@ -258,7 +258,8 @@ impl Table {
         self.zones.remove_zone(zone)
     }
 
-    /// Sets how many connections a zone may have. Those that it has stay. `false` if it is not there.
+    /// Sets how many connections a zone may have. Those that it has stay. `false` if it is not
+    /// there.
     pub fn set_zone_quota(&mut self, zone: Zone, quota: u32) -> bool {
         self.zones.set_zone_quota(zone, quota)
     }
@@ -341,8 +342,8 @@ impl Table {
 
     /// Makes a packet's change, once the packet has left: whose connection it is.
     ///
-    /// It is judged again, for others may have left in between. A connection that begins twice begins
-    /// once, and goes on by the second packet.
+    /// It is judged again, for others may have left in between. A connection that begins twice
+    /// begins once, and goes on by the second packet.
     ///
     /// # Errors
     ///
@@ -500,8 +501,9 @@ impl Table {
         })
     }
 
-    /// A zone's connections, from the one behind `after` on: `None`, or one that is no more, is from
-    /// the first. Who goes on later, with any number at a time, meets each that stays at least once.
+    /// A zone's connections, from the one behind `after` on: `None`, or one that is no more, is
+    /// from the first. Who goes on later, with any number at a time, meets each that stays at least
+    /// once.
     pub fn connections(
         &self,
         zone: Zone,
@@ -583,8 +585,8 @@ impl Table {
         Expiry { forgotten, is_done: false }
     }
 
-    /// When [`expire`](Self::expire) has something to do next; it may be less than it seems. `None`:
-    /// never.
+    /// When [`expire`](Self::expire) has something to do next; it may be less than it seems.
+    /// `None`: never.
     pub fn expires_at(&self) -> Option<Instant> {
         self.wheel.next().map(|tick| self.clock.begin_of(tick))
     }

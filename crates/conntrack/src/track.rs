@@ -433,7 +433,7 @@ impl Track {
             // Until who asked acknowledges the other's SYN, too.
             Phase::Accepting if way == Way::Reply || !is_new => Phase::Accepting,
             Phase::Crossing if self.acked[other] != self.ends[own] => Phase::Crossing,
-            _ if self.bits & 3 * bit::FINISHED == 0 => Phase::Established,
+            _ if self.bits & (3 * bit::FINISHED) == 0 => Phase::Established,
             _ if self.has(3 * bit::FINISHED) && self.is_all_acknowledged() => Phase::TimeWait,
             _ => Phase::Closing,
         };

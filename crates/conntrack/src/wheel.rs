@@ -1,9 +1,9 @@
 //! Deadlines in a hierarchical wheel (Varghese and Lauck, SOSP 1987, scheme 7).
 //!
-//! Six levels of 64 slots each hold all of 2³² ticks. An item is in the slot of the highest digit, to
-//! base 64, in which its deadline differs from now. When its slot's time comes it is handed out, and
-//! its owner puts it back if its deadline is later: because the slot was a coarse one, or because the
-//! deadline was put off meanwhile. Putting off costs nothing before.
+//! Six levels of 64 slots each hold all of 2³² ticks. An item is in the slot of the highest digit,
+//! to base 64, in which its deadline differs from now. When its slot's time comes it is handed out,
+//! and its owner puts it back if its deadline is later: because the slot was a coarse one, or
+//! because the deadline was put off meanwhile. Putting off costs nothing before.
 
 use crate::lists::Lists;
 
@@ -92,8 +92,8 @@ impl Wheel {
         None
     }
 
-    /// When the next slot begins that may have an item. Finer slots are all within the current one of
-    /// the next level, so they come first.
+    /// When the next slot begins that may have an item. Finer slots are all within the current one
+    /// of the next level, so they come first.
     pub fn next(&self) -> Option<u32> {
         (0..LEVELS).find_map(|level| {
             let later = u64::MAX.checked_shl(digit(self.now, level) + 1).unwrap_or(0);

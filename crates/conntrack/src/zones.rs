@@ -160,8 +160,8 @@ impl Zones {
         self.lists.first(list(zone, false)).or_else(|| self.lists.first(list(zone, true)))
     }
 
-    /// The connection behind another one of the zone: first all that nobody has answered. So what is
-    /// answered meanwhile is met later on, not missed.
+    /// The connection behind another one of the zone: first all that nobody has answered. So what
+    /// is answered meanwhile is met later on, not missed.
     pub fn next(&self, zone: Zone, item: u32, is_answered: bool) -> Option<u32> {
         let next = self.lists.next(item);
         if is_answered { next } else { next.or_else(|| self.lists.first(list(zone, true))) }

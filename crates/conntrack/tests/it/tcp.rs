@@ -51,7 +51,7 @@ impl World {
         };
         let before = all(self);
         assert!(!before.is_empty());
-        self.now = self.now + Span::from_secs(1);
+        self.now += Span::from_secs(1);
         self.send(way, segment).unwrap();
         self.now = self.now - Span::from_secs(1);
         assert_eq!(all(self), before);
