@@ -185,6 +185,9 @@ fn ip(frame: &[u8]) -> Option<Ip> {
     };
     let body = frame.get(layout.transport..layout.end)?;
     let is_here = layout.fragment != Fragment::Later;
+    if !is_here && layout.protocol == protocol::TCP && offset(frame, &layout)? < tcp::Header::LEN {
+        return None;
+    }
     let (ports, icmp) = match is_here {
         true => transport(layout.version, layout.protocol, body)?,
         false => ((0, 0), None),
@@ -203,6 +206,17 @@ fn ip(frame: &[u8]) -> Option<Ip> {
         destination: (destination, ports.1),
     };
     Some(Ip { layout, tuple, ttl, identification, dont_fragment, icmp, tcp })
+}
+
+/// Where a later fragment's bytes lie in its packet. One that lies over the header of TCP would have
+/// a receiver see other flags than the first fragment showed (RFC 1858 §4).
+fn offset(frame: &[u8], layout: &Layout) -> Option<usize> {
+    let word = |at: usize| Some(usize::from(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?)));
+    Some(match layout.version {
+        Version::V4 => (word(layout.network + 6)? & 0x1fff) * 8,
+        // The fragment's header is the last before what it carries.
+        Version::V6 => word(layout.transport.checked_sub(6)?)? & !7,
+    })
 }
 
 /// The ports, or what stands for them, and the ICMP message. `None` if the header is cut short.
