@@ -586,6 +586,10 @@ impl Table {
     }
 
     /// Forgets connections whose time is over. `budget`: how many are looked at, at most.
+    ///
+    /// A connection is looked at some five times in its life, whether or not its time is over: who
+    /// lets ten be looked at for each that begins never has more than a few that are late. Late
+    /// ones are not found, but they have their place and count for quotas.
     pub fn expire(&mut self, now: Instant, budget: u32) -> Expiry {
         let until = self.clock.tick(now);
         let mut forgotten = 0;
