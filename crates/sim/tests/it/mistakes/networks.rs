@@ -107,7 +107,7 @@ fn networks_have_terms_that_can_be_kept() {
         ),
         (
             "[virtual]\ngrants = true\n[network.blue]\nmachines = \"vm@9\"",
-            "line 17, column 12: `network.blue.machines`: ?",
+            "line 17, column 12: `network.blue.machines`: there is no server 9: they count from 0 to 3",
         ),
         (
             "[virtual]\ngrants = true\n[network.blue]\nmachines = \"vm@0\"\nmin = \"2gbit\"\nmax = \"1gbit\"",
