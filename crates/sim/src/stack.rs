@@ -557,9 +557,7 @@ impl Stack {
         match load {
             Load::Segment { end, .. } => self.ends[*end as usize ^ 1].machine,
             Load::Datagram { flow, .. } => self.senders[*flow as usize].machine,
-            Load::Report { from, .. }
-            | Load::Ask { from, .. }
-            | Load::Notice { from, .. } => *from,
+            Load::Report { from, .. } | Load::Ask { from, .. } | Load::Notice { from, .. } => *from,
         }
     }
 

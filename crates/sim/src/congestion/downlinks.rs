@@ -42,12 +42,10 @@ impl Downlinks {
         if !network.grants {
             return None;
         }
-        let (datagram, around) =
-            (scenario.longest_frame() as u32, scenario.link.overhead.0 as u32);
+        let (datagram, around) = (scenario.longest_frame() as u32, scenario.link.overhead.0 as u32);
         let link = |host: u32| {
             let rate = graph.ends[graph.nic(host) as usize].link.rate;
-            let mut grants =
-                Grants::new(Downlink { rate, datagram, latency: network.latency });
+            let mut grants = Grants::new(Downlink { rate, datagram, latency: network.latency });
             for (number, own) in (1..).zip(scenario.networks.values()) {
                 grants.set_terms(Instant::ZERO, number, own.terms(rate, datagram + around));
             }

@@ -30,8 +30,8 @@ use crate::fabric::{Filter, FlowId};
 use crate::packet::{Handle, Packets, Queue, Report};
 use crate::scenario::{Congestion, Scenario};
 use crate::time::Time;
-use credit::{Allowed, Credit};
 pub(crate) use credit::Look;
+use credit::{Allowed, Credit};
 pub(crate) use downlinks::Downlinks;
 use limiter::Limiter;
 use tunnel::grants::Progress;
@@ -235,10 +235,7 @@ impl Ways {
         Some(Self {
             datagram: scenario.longest_frame(),
             kind,
-            unsolicited: scenario
-                .virtual_network
-                .grants
-                .then(|| downlinks::unsolicited(scenario)),
+            unsolicited: scenario.virtual_network.grants.then(|| downlinks::unsolicited(scenario)),
             lanes: lanes.len(),
             controlled: lanes.iter().map(|name| scenario.is_controlled(name)).collect(),
             ways: Vec::new(),

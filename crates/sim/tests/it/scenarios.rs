@@ -46,7 +46,7 @@ fn every_shipped_scenario_can_be_simulated() {
         ("zovn-fig12-queues", 30),
         ("isolation-queues", 16),
         ("isolation-lanes", 15),
-        ("zovn-fig12-lanes", 12),
+        ("zovn-fig12-lanes", 9),
     ];
     assert_eq!(found, expected.map(|(name, cells)| (name.to_owned(), cells)).into());
 }

@@ -266,8 +266,8 @@ impl Check<'_> {
                 what,
             );
             let mut before = it.networks.iter().take(place);
-            if let Some((other, _)) = before
-                .find(|(_, other)| other.machines.meets(&own.machines, network, 0..servers))
+            if let Some((other, _)) =
+                before.find(|(_, other)| other.machines.meets(&own.machines, network, 0..servers))
             {
                 let what = format!("some of them are in `{other}`: a machine has one network");
                 self.complain(&path("machines"), what);
