@@ -6,9 +6,9 @@
 //!               └▶ ways: │ 7 │ 3 │ 9 │      so many bytes each, in turn
 //! ```
 //!
-//! A machine waits for each other one's frame, whatever their windows. Of its own messages one after
-//! the other goes, as far as a turn allows: all of them would be complete when the last one is, if
-//! they took turns of a frame.
+//! A machine waits for a frame of each other one, whatever their windows. Its own messages go one
+//! after the other, as far as a turn allows: if they took turns of a frame, all of them would be
+//! complete when the last one is.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -28,7 +28,7 @@ impl Hosts {
         self.grant(with, number);
     }
 
-    /// The sender of a way asks for credit. It is told how much it has, whether that is more or not.
+    /// The sender of a way asks for credit. It is told how much it has, also if that is no more.
     pub(super) fn hear_ask<L: EventList<Event>>(
         &mut self,
         with: &mut Surroundings<'_, L>,
