@@ -9,7 +9,11 @@
 //! A **lane** here is what one machine sends to one far host in one class; elsewhere in this crate
 //! a class is called a lane, so this one is a [`Way`]. A way's frames wait at the sender, in a
 //! queue of their own, while its [window](window) is used up or the NIC has enough. A UDP socket
-//! blocks while its way's queue is full, and for no other way's.
+//! blocks while its way's queue is full, and for no other way's. Ways that may send take
+//! [turns](turns).
+//!
+//! Where [credit](credit) is granted, a way waits for that, too: receiving hosts [grant](downlinks)
+//! it for their links, by the terms of machines' networks.
 //!
 //! As references there are two more. With the limiters of QCN in the windows' stead switches sample
 //! what waits ([`crate::fabric`]) and give [notice](limiter) to the sender of what they find; the
