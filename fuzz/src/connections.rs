@@ -71,7 +71,7 @@ pub fn attack(bytes: &[u8]) {
                 assert_eq!(tuple, packet.tuple);
                 held.push(hit.change(&packet));
             }
-            Verdict::Invalid(_) | Verdict::Untracked => {}
+            Verdict::Invalid { .. } | Verdict::Untracked => {}
         }
         if len & 1 == 1 {
             for change in held.drain(..) {

@@ -18,9 +18,12 @@ use wire::ip::{Fragment, Version, protocol};
 use wire::neighbor::link_local;
 use wire::{arp, neighbor, tcp, udp, whole};
 use zerocopy::IntoBytes;
-use zerocopy::network_endian::U32;
+use zerocopy::network_endian::{U16, U32};
 
 use crate::layers::{Layer, Layers};
+
+/// How much each end takes at a time, in bytes.
+const WINDOW: u16 = 64_000;
 
 /// A router's port on a machine's switch.
 #[derive(Clone, Debug)]
@@ -70,6 +73,8 @@ pub struct Guest {
     pub tcp: BTreeMap<Tuple, Tcp>,
     /// What came back, by the ends of what was sent.
     pub heard: BTreeMap<Tuple, Heard>,
+    /// How many connections it has begun.
+    begun: u32,
     /// Flows that others began: their ends as seen here, the other machine's first.
     pub served: Vec<Tuple>,
 }
@@ -85,6 +90,7 @@ impl Guest {
             waiting: Vec::new(),
             tcp: BTreeMap::new(),
             heard: BTreeMap::new(),
+            begun: 0,
             served: Vec::new(),
         }
     }
@@ -175,8 +181,12 @@ impl Guest {
     /// Begins a TCP connection.
     pub fn connect(&mut self, tuple: Tuple, via: Option<Mac>) -> Vec<Vec<u8>> {
         self.heard.insert(tuple, Heard::default());
-        self.tcp.insert(tuple, Tcp { next: 101, acknowledged: 100, ..Tcp::default() });
-        self.output(tuple, &segment(tuple, [100, 0], tcp::Flags::SYN, &[]), via)
+        // Each connection begins with greater numbers than those before (RFC 9293 section 3.4.1).
+        self.begun = self.begun.wrapping_add(1);
+        let first = self.begun.wrapping_mul(100_000);
+        let next = first.wrapping_add(1);
+        self.tcp.insert(tuple, Tcp { next, acknowledged: first, ..Tcp::default() });
+        self.output(tuple, &segment(tuple, [first, 0], tcp::Flags::SYN, &[]), via)
     }
 
     /// Sends four bytes of a connection, and what of it is not acknowledged yet.
@@ -312,6 +322,7 @@ fn payload(frame: &[u8]) -> &[u8] {
 
 fn segment(tuple: Tuple, numbers: [u32; 2], flags: tcp::Flags, data: &[u8]) -> Vec<u8> {
     let mut header = tcp::Header::new(tuple.source.1, tuple.destination.1, numbers[0], flags);
+    header.window = U16::new(WINDOW);
     header.acknowledgment = U32::new(numbers[1]);
     [header.as_bytes(), data].concat()
 }

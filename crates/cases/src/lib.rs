@@ -30,6 +30,7 @@ mod layers;
 mod matching;
 mod network;
 mod on_interpreter;
+mod on_pipeline;
 mod run;
 mod scalar;
 #[cfg(test)]
@@ -42,4 +43,5 @@ pub use edit::{Move, Op};
 pub use execution::{Execution, Known, Seen, Wanted};
 pub use file::{Case, File, NoCases};
 pub use on_interpreter::OnInterpreter;
+pub use on_pipeline::OnPipeline;
 pub use run::{Outcome, Report, run};

@@ -37,6 +37,18 @@ pub struct Network {
     pub note: Option<String>,
 }
 
+impl Network {
+    /// What executing it takes that not everything can, whether its cases say so or not.
+    pub fn needs(&self) -> impl Iterator<Item = &'static str> {
+        let has = [
+            (self.routers.values().any(|it| !it.nat.is_empty()), "nat"),
+            (!self.lbs.is_empty(), "lb"),
+            (self.ports.values().any(|it| it.local), "local"),
+        ];
+        has.into_iter().filter(|(is_so, _)| *is_so).map(|(_, need)| need)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum AllowDrop {

@@ -137,7 +137,9 @@ impl Run<'_> {
         let Value::Map(entries) = &step.value else {
             return Err("a step is a map, as { send: { from: a1, to: b1 } }".to_owned().into());
         };
-        let needs = step.get("needs").map(words).unwrap_or_default();
+        let own = step.get("needs").map(words).unwrap_or_default();
+        let needs: Vec<String> =
+            own.into_iter().chain(self.world.network.needs().map(ToOwned::to_owned)).collect();
         if let Some(missing) = needs.into_iter().find(|need| !self.world.on.can(need)) {
             self.missing.push(missing);
             return Ok(());

@@ -1,10 +1,10 @@
-//! Every case that is shipped holds on the interpreter.
+//! Every case that is shipped holds on all that executes it.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use cases::{File, OnInterpreter, Outcome, run};
+use cases::{File, OnInterpreter, OnPipeline, Outcome, run};
 
 /// The files that are shipped.
 fn shipped() -> Vec<File> {
@@ -48,6 +48,29 @@ fn every_shipped_case_holds_on_the_interpreter() {
         }
     }
     assert!(failed.is_empty(), "{passed} passed, {} did not: {failed:#?}", failed.len());
+}
+
+/// What a case needs and the pipeline cannot makes it skipped; none differs.
+#[test]
+fn every_shipped_case_holds_on_the_pipeline() {
+    let mut failed = Vec::new();
+    let (mut passed, mut skipped) = (0, 0);
+    for file in shipped() {
+        for case in &file.cases {
+            let report = run(&file, case, &mut OnPipeline::new());
+            match report.outcome {
+                Outcome::Passed => passed += 1,
+                Outcome::Skipped => skipped += 1,
+                Outcome::Failed => failed.push(report),
+            }
+        }
+    }
+    let failures = failed.len();
+    assert!(
+        failed.is_empty(),
+        "{passed} passed, {skipped} skipped, {failures} failed: {failed:#?}"
+    );
+    assert!(passed >= 250, "{passed} passed, {skipped} skipped");
 }
 
 /// Runs the one case of a small file.

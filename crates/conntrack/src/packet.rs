@@ -99,7 +99,7 @@ impl Packet {
             protocol::TCP => segment(body, layout)?,
             protocol::UDP | SCTP => {
                 let ports = both_ports(body)?;
-                let is_setup = carried == protocol::UDP && asks_for_address(ports);
+                let is_setup = carried == protocol::UDP && asks_for_address(layout.version, ports);
                 (ports, if is_setup { Kind::Other } else { Kind::Datagram })
             }
             protocol::ICMP if layout.version == Version::V4 => icmp(body, 8, 0)?,
@@ -167,8 +167,11 @@ fn both_ports(body: &[u8]) -> Option<u32> {
 }
 
 /// DHCP's questions (RFC 2131 §4.1, RFC 8415 §7.2).
-const fn asks_for_address(ports: u32) -> bool {
-    ports == tuple::ports(68, 67) || ports == tuple::ports(546, 547)
+const fn asks_for_address(version: Version, ports: u32) -> bool {
+    match version {
+        Version::V4 => ports == tuple::ports(68, 67),
+        Version::V6 => ports == tuple::ports(546, 547),
+    }
 }
 
 #[inline]

@@ -12,7 +12,7 @@ use crate::packet::{Kind, Packet};
 use crate::record::Record;
 use crate::timeouts::{Clock, Timeouts};
 use crate::track::{Judged, Phase, Track, Way, Why, bit};
-use crate::tuple::Tuple;
+use crate::tuple::{Ends, Tuple};
 use crate::wheel::Wheel;
 use crate::zones::{Full, Tenant, Zone, Zones};
 
@@ -50,7 +50,12 @@ pub enum Verdict {
     /// It is an ICMP error about a packet of a connection. The hit says which way the error goes.
     Related(Hit),
     /// It is of no connection, and cannot begin one.
-    Invalid(Why),
+    Invalid {
+        /// Why.
+        why: Why,
+        /// The connection whose flow it has, if there is one.
+        hit: Option<Hit>,
+    },
     /// It is nothing that connections are kept of.
     Untracked,
 }
@@ -279,36 +284,18 @@ impl Table {
     /// Has the processor fetch what [`lookup`](Self::lookup) reads first: worth it some packets
     /// ahead, where there are many connections.
     pub fn fetch(&self, zone: Zone, packet: &Packet) {
-        self.index.fetch(self.hash(zone, &packet.tuple));
+        let tuple = &packet.tuple;
+        self.index.fetch(self.key.hash(zone.0, tuple.protocol, &tuple.ends));
     }
 
     /// What a packet is to a zone's connections. Changes nothing.
     #[inline]
     pub fn lookup(&self, zone: Zone, packet: &Packet, now: Instant) -> Verdict {
+        let found = self.seek(zone, &packet.tuple);
         let tick = self.clock.tick(now);
-        let hash = self.hash(zone, &packet.tuple);
-        match self.seek(hash, zone, &packet.tuple) {
-            Some((place, way, entry)) if entry.deadline > tick => {
-                Self::verdict(place, way, entry, packet)
-            }
-            _ => Self::absent(packet),
-        }
-    }
-
-    /// As [`lookup`](Self::lookup), for who remembers whose a flow's packets are: of a packet that
-    /// goes this way of a connection, by its zone and tuple. Finding it is spared. `None` if the
-    /// connection is no more; then `lookup` tells.
-    #[inline]
-    pub fn recall(&self, id: Id, way: Way, packet: &Packet, now: Instant) -> Option<Verdict> {
-        let entry = self.entries.get(id.place as usize)?;
-        let is_it =
-            entry.life == id.life && entry.zone != 0 && entry.deadline > self.clock.tick(now);
-        debug_assert!(!is_it || entry.tuple(way) == packet.tuple, "another flow's connection");
-        is_it.then(|| Self::verdict(id.place, way, entry, packet))
-    }
-
-    #[inline(always)]
-    fn verdict(place: u32, way: Way, entry: &Entry, packet: &Packet) -> Verdict {
+        let Some((place, way, entry)) = found.filter(|it| it.2.deadline > tick) else {
+            return Self::absent(packet);
+        };
         let (id, stamp, mark) = (Id { place, life: entry.life }, entry.stamp, entry.mark);
         let hit = Hit { id, way, stamp, mark, flags: entry.flags() };
         match entry.track.judge(way, &packet.kind) {
@@ -319,7 +306,7 @@ impl Table {
                 (_, Way::Reply) => Verdict::Reply(hit),
             },
             Judged::Reopens => Verdict::New,
-            Judged::Invalid(why) => Verdict::Invalid(why),
+            Judged::Invalid(why) => Verdict::Invalid { why, hit: Some(hit) },
         }
     }
 
@@ -327,13 +314,17 @@ impl Table {
     fn absent(packet: &Packet) -> Verdict {
         match packet.kind {
             Kind::Other => Verdict::Untracked,
-            Kind::Error | Kind::Stray => Verdict::Invalid(Why::Unrelated),
+            Kind::Error | Kind::Stray => Self::invalid(Why::Unrelated),
             _ if packet.begins() && packet.tuple.ends == packet.tuple.ends.reversed() => {
-                Verdict::Invalid(Why::Circular)
+                Self::invalid(Why::Circular)
             }
             _ if packet.begins() => Verdict::New,
-            _ => Verdict::Invalid(Why::NoConnection),
+            _ => Self::invalid(Why::NoConnection),
         }
+    }
+
+    const fn invalid(why: Why) -> Verdict {
+        Verdict::Invalid { why, hit: None }
     }
 
     /// Whether a zone has room for one more connection, if need be in the place of its oldest one
@@ -383,9 +374,8 @@ impl Table {
             return Err(Denied::Gone);
         }
         let tick = self.clock.tick(now);
-        let hashes = [self.hash(*zone, &packet.tuple), self.hash(*zone, reply)];
         let mut replaced = None;
-        if let Some((place, way, _)) = self.seek(hashes[0], *zone, &packet.tuple) {
+        if let Some((place, way)) = self.find(*zone, &packet.tuple) {
             let judged = self.entries[place as usize].track.judge(way, &packet.kind);
             if self.is_live(place, tick) && judged != Judged::Reopens {
                 return self.advance(place, way, &packet.kind, tick);
@@ -396,7 +386,7 @@ impl Table {
             return Err(Denied::Invalid(Why::NoConnection));
         }
         let mut entry = self.blank(*zone, &packet.tuple, reply)?;
-        if let Some((place, ..)) = self.seek(hashes[1], *zone, reply)
+        if let Some((place, _)) = self.find(*zone, reply)
             && Some(place) != replaced
         {
             if self.is_live(place, tick) {
@@ -413,7 +403,7 @@ impl Table {
         entry.track.advance(Way::Original, &packet.kind);
         (entry.stamp, entry.mark) = (begin.stamp, begin.mark);
         entry.deadline = self.clock.deadline(tick, entry.track.age());
-        self.add(&mut entry, hashes)
+        self.add(entry)
     }
 
     /// An entry that is in no list yet.
@@ -434,8 +424,8 @@ impl Table {
         })
     }
 
-    /// Gives an entry a place. `hashes`: its tuples'.
-    fn add(&mut self, entry: &mut Entry, hashes: [u64; 2]) -> Result<Id, Denied> {
+    /// Gives an entry a place.
+    fn add(&mut self, mut entry: Entry) -> Result<Id, Denied> {
         let zone = Zone(entry.zone);
         if let Err((full, is_helped)) = self.own_room(zone) {
             let oldest = self.zones.oldest_half_open(zone).filter(|_| is_helped);
@@ -444,7 +434,8 @@ impl Table {
         let place = self.take_place(entry);
         self.lives = self.lives.wrapping_add(1);
         entry.life = self.lives;
-        let [original, reply] = hashes;
+        let hash = |key: &Key, ends: &Ends| key.hash(entry.zone, entry.track.protocol, ends);
+        let [original, reply] = [hash(&self.key, &entry.original), hash(&self.key, &entry.reply)];
         let mut is_placed = self.index.insert(original, place, Way::Original);
         if is_placed && !self.index.insert(reply, place, Way::Reply) {
             self.index.remove(original, place, Way::Original);
@@ -454,7 +445,7 @@ impl Table {
             self.give_place(place);
             return Err(Denied::Full(Full::Table));
         }
-        self.entries[place as usize] = *entry;
+        self.entries[place as usize] = entry;
         self.zones.enter(zone, place, entry.is_answered());
         self.wheel.insert(place, entry.deadline);
         Ok(Id { place, life: entry.life })
@@ -581,15 +572,10 @@ impl Table {
         (entry.stamp, entry.mark) = (stamp, record.mark);
         let latest = self.clock.deadline(tick, entry.track.age());
         entry.deadline = self.clock.deadline_in(tick, record.left).min(latest);
-        let hashes = [&record.original, &record.reply].map(|tuple| self.hash(zone, tuple));
-        self.add(&mut entry, hashes)
+        self.add(entry)
     }
 
     /// Forgets connections whose time is over. `budget`: how many are looked at, at most.
-    ///
-    /// A connection is looked at some five times in its life, whether or not its time is over: who
-    /// lets ten be looked at for each that begins never has more than a few that are late. Late
-    /// ones are not found, but they have their place and count for quotas.
     pub fn expire(&mut self, now: Instant, budget: u32) -> Expiry {
         let until = self.clock.tick(now);
         let mut forgotten = 0;
@@ -614,20 +600,16 @@ impl Table {
         self.wheel.next().map(|tick| self.clock.begin_of(tick))
     }
 
-    #[inline]
-    fn hash(&self, zone: Zone, tuple: &Tuple) -> u64 {
-        self.key.hash(zone.0, tuple.protocol, &tuple.ends)
-    }
-
     /// Whose place a tuple is, whether or not its time is over.
+    #[inline]
     fn find(&self, zone: Zone, tuple: &Tuple) -> Option<(u32, Way)> {
-        let found = self.seek(self.hash(zone, tuple), zone, tuple);
-        found.map(|(place, way, _)| (place, way))
+        self.seek(zone, tuple).map(|(place, way, _)| (place, way))
     }
 
-    /// The same by the tuple's hash, with what is there.
+    /// The same with what is there.
     #[inline]
-    fn seek(&self, hash: u64, zone: Zone, tuple: &Tuple) -> Option<(u32, Way, &Entry)> {
+    fn seek(&self, zone: Zone, tuple: &Tuple) -> Option<(u32, Way, &Entry)> {
+        let hash = self.key.hash(zone.0, tuple.protocol, &tuple.ends);
         self.index.find(hash, |place, way| {
             let entry = &self.entries[place as usize];
             let is_it = *entry.ends(way) == tuple.ends
@@ -662,14 +644,14 @@ impl Table {
     }
 
     /// A free place. `entry`: what a new one has.
-    fn take_place(&mut self, entry: &Entry) -> u32 {
+    fn take_place(&mut self, entry: Entry) -> u32 {
         self.len += 1;
         if let Some(place) = self.free {
             let next = self.entries[place as usize].mark;
             self.free = (next != place).then_some(next);
             return place;
         }
-        self.entries.push(*entry);
+        self.entries.push(entry);
         self.zones.add_item();
         self.wheel.add_item();
         self.entries.len() as u32 - 1

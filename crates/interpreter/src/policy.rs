@@ -168,9 +168,8 @@ impl Gate<'_> {
     /// Rules and connections together.
     pub fn pass(&self, fields: &Fields, subject: &Subject) -> Passage {
         let ruling = ask(self.topology, self.port, self.way, subject);
-        let is_tracked = self.topology[self.port].is_machine()
-            && !subject.is_control
-            && !fields.destination.is_multicast();
+        let is_tracked =
+            self.topology[self.port].is_machine() && !subject.is_control && fields.is_unicast();
         let (Some(ip), Some(tuple)) = (fields.ip.filter(|_| is_tracked), subject.tuple) else {
             return Self::untracked(ruling);
         };
@@ -221,6 +220,11 @@ impl Gate<'_> {
     fn error(&self, ip: &Ip, ruling: Ruling) -> Passage {
         let quoted = ip.icmp.and_then(|icmp| icmp.quoted);
         let known = quoted.and_then(|it| self.state.connection(self.id(), it, self.now));
+        // An answer to an echo request is of the other way.
+        let is_echo =
+            quoted.is_some_and(|it| [protocol::ICMP, protocol::ICMPV6].contains(&it.protocol));
+        let answers = ip.icmp.is_some_and(|it| it.quotes_answer);
+        let known = known.filter(|(_, is_reply)| !is_echo || answers == *is_reply);
         if let Some((connection, is_reply)) = known {
             // The error goes back to who sent what it quotes.
             let sent = if is_reply { opposite(connection.opened) } else { connection.opened };

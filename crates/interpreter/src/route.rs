@@ -53,13 +53,13 @@ pub fn find(
 }
 
 /// Which of the routes to a destination is taken, the least: by the length of its prefix, its
-/// distance, and the length of its source. Of equal ones that which discards is taken, so that the
-/// order of routes decides nothing.
+/// distance, and the length of its source. Of equal ones that which discards is taken, in silence
+/// rather than not, so that the order of routes decides nothing.
 type Rank = (Reverse<u8>, u8, Reverse<u8>, Kind);
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Kind {
-    Discards,
+    Discards { reject: bool },
     Leads,
 }
 
@@ -88,7 +88,7 @@ fn by_routes(topology: &Topology, router: &Router, tuple: Tuple) -> (Way, Option
             let source = Reverse(route.source.map_or(0, |it| it.length));
             let kind = match route.target {
                 Target::Hops { .. } => Kind::Leads,
-                Target::Discard { .. } => Kind::Discards,
+                Target::Discard { reject } => Kind::Discards { reject },
             };
             let rank = (Reverse(route.prefix.length), route.distance, source, kind);
             let by = format!("route {} of {}", route.prefix, router.id);

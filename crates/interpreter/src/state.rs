@@ -99,9 +99,18 @@ impl Connection {
 
     /// Whether a packet can be of it now. `is_reply`: it comes from who answers.
     pub fn takes(&self, ip: &Ip, is_reply: bool) -> bool {
+        // Who asks is answered, and does not answer.
+        let is_echo = |kind: u8| matches!(kind, 0 | 8 | 128 | 129);
+        if let Some(icmp) = ip.icmp.filter(|it| is_echo(it.kind)) {
+            return matches!(icmp.kind, 0 | 129) == is_reply;
+        }
         let Some(header) = ip.tcp else { return true };
         let [own, other] = self.sides(is_reply);
         let sets = |flag| header.flags.contains(flag);
+        if !is_reply && self.phase == Phase::Asked {
+            // Until the other side has answered there is nothing to acknowledge.
+            return sets(tcp::Flags::SYN) || sets(tcp::Flags::RST);
+        }
         if is_reply && self.phase == Phase::Asked {
             // RFC 9293 §3.10.7.3: a reset has to acknowledge what was asked.
             let acknowledges = header.acknowledgment.get() == other.next;
@@ -225,6 +234,16 @@ impl State {
         for Change(what) in changes.iter().cloned() {
             match what {
                 What::Connection(port, tuple, Some(connection)) => {
+                    let known = self.connections.get(&(port.clone(), tuple));
+                    // A frame that comes back to its own sender's port begins its connection once.
+                    let is_twice = known.is_some_and(|it| {
+                        it.opened != connection.opened
+                            && it.phase == Phase::Asked
+                            && it.until == connection.until
+                    });
+                    if is_twice {
+                        continue;
+                    }
                     self.connections.insert((port, tuple), *connection);
                 }
                 What::Connection(port, tuple, None) => {

@@ -59,6 +59,8 @@ pub struct Icmp {
     pub code: u8,
     /// The flow of the packet that it quotes, if it is an error that quotes one.
     pub quoted: Option<Tuple>,
+    /// Whether what it quotes is itself an answer to an echo request.
+    pub quotes_answer: bool,
 }
 
 /// An IP packet's fields.
@@ -141,6 +143,20 @@ impl Fields {
         })
     }
 
+    /// Whether it goes from one to another one, by its Ethernet addresses and its IP addresses: no
+    /// connection is kept of anything else.
+    pub fn is_unicast(&self) -> bool {
+        let is_one = |address: IpAddr| match address {
+            IpAddr::V4(it) => !it.is_multicast() && !it.is_broadcast() && it.octets()[0] != 0,
+            IpAddr::V6(it) => {
+                !it.is_multicast() && !it.is_unspecified() && it.to_ipv4_mapped().is_none()
+            }
+        };
+        let ends = self.ip.map(|ip| [ip.tuple.source.0, ip.tuple.destination.0]);
+        let are_two = |ends: [IpAddr; 2]| ends[0] != ends[1] && ends.into_iter().all(is_one);
+        !self.destination.is_multicast() && ends.is_some_and(are_two)
+    }
+
     /// Whether it is what makes the network work: ARP, neighbour discovery, group membership, and
     /// machines' questions for addresses. Defaults do not speak of it.
     pub fn is_control(&self) -> bool {
@@ -208,8 +224,8 @@ fn ip(frame: &[u8]) -> Option<Ip> {
     Some(Ip { layout, tuple, ttl, identification, dont_fragment, icmp, tcp })
 }
 
-/// Where a later fragment's bytes lie in its packet. One that lies over the header of TCP would
-/// have a receiver see other flags than the first fragment showed (RFC 1858 §4).
+/// Where a later fragment's bytes lie in its packet. One that lies over the header of TCP would have
+/// a receiver see other flags than the first fragment showed (RFC 1858 §4).
 fn offset(frame: &[u8], layout: &Layout) -> Option<usize> {
     let word = |at: usize| Some(usize::from(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?)));
     Some(match layout.version {
@@ -244,7 +260,9 @@ fn transport(version: Version, carried: u8, body: &[u8]) -> Option<((u16, u16), 
                 Version::V6 => kind < 128,
             };
             let quoted = if is_error { quoted(version, &body[8..]) } else { None };
-            ((id, id), Some(Icmp { kind, code, quoted }))
+            let quotes_answer = quoted.is_some_and(|(_, kind)| matches!(kind, Some(0 | 129)));
+            let quoted = quoted.map(|(tuple, _)| tuple);
+            ((id, id), Some(Icmp { kind, code, quoted, quotes_answer }))
         }
         _ => ((0, 0), None),
     })
@@ -267,7 +285,8 @@ pub fn quoted_layout(version: Version, quote: &[u8]) -> Option<(usize, u8)> {
     }
 }
 
-fn quoted(version: Version, quote: &[u8]) -> Option<Tuple> {
+/// The flow of a quoted packet, and its ICMP type if it is that.
+fn quoted(version: Version, quote: &[u8]) -> Option<(Tuple, Option<u8>)> {
     let (at, carried) = quoted_layout(version, quote)?;
     let (source, destination): (IpAddr, IpAddr) = match version {
         Version::V4 => {
@@ -280,10 +299,8 @@ fn quoted(version: Version, quote: &[u8]) -> Option<Tuple> {
         }
     };
     let body = quote.get(at..at.checked_add(8)?)?;
-    let (ports, _) = transport(version, carried, body)?;
-    Some(Tuple {
-        protocol: carried,
-        source: (source, ports.0),
-        destination: (destination, ports.1),
-    })
+    let (ports, icmp) = transport(version, carried, body)?;
+    let tuple =
+        Tuple { protocol: carried, source: (source, ports.0), destination: (destination, ports.1) };
+    Some((tuple, icmp.map(|it| it.kind)))
 }

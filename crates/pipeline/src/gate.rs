@@ -1,56 +1,92 @@
-//! What a port lets pass.
+//! What a port lets pass: its rules, and the connections that they admitted.
 
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use conntrack::{Hit, Packet, Verdict, Way};
 use logical::objects::{Direction, Identity};
-use packet::{Fields, Tuple};
-use units::{Instant, Span};
-use wire::ip::Fragment;
+use packet::{Fields, Ip, Tuple};
+use units::{Instant, Mac, Span};
+use wire::ip::{Fragment, protocol};
 
+use crate::net::{Net, Own, Port};
 use crate::outcome::{Change, Reason};
-use crate::rules::{Conditions, List, RuleName, Ruling, Subject};
+use crate::rules::{RuleName, Ruling, Subject, opposite};
 use crate::state::{FragmentOf, State};
 
 /// How long a packet's ends are remembered for its later fragments.
 const FRAGMENTS: Span = Span::from_secs(5);
 
-/// Rules of a port.
+/// A port of this host that a packet passes, and when.
 pub struct Gate<'a> {
-    pub list: &'a List,
-    pub conditions: &'a Conditions,
+    pub net: &'a Net,
+    pub state: &'a State,
+    pub now: Instant,
+    pub port: &'a Port,
+    pub own: &'a Own,
+    pub way: Direction,
 }
 
-impl Gate<'_> {
-    /// Asks the rules.
-    pub fn pass(
-        &self,
-        subject: &Subject<'_>,
-    ) -> Result<Option<RuleName>, (Reason, Option<RuleName>)> {
-        match self.list.ask(self.conditions, subject) {
-            Ruling::Allow { by, .. } => Ok(by),
-            Ruling::Drop(by) => Err((Reason::Policy, by)),
-            Ruling::Reject(by) => Err((Reason::Rejected, by)),
-        }
+/// What lets a packet pass.
+pub struct Passed {
+    /// The rule, if one did.
+    pub by: Option<RuleName>,
+    /// What it is to the port.
+    pub what: &'static str,
+    /// What is to be remembered.
+    pub changes: Vec<Change>,
+}
+
+/// What refuses it.
+pub struct Refused {
+    /// Why.
+    pub reason: Reason,
+    /// The rule, if one did.
+    pub by: Option<RuleName>,
+    /// What is to be remembered.
+    pub changes: Vec<Change>,
+}
+
+type Passage = Result<Passed, Refused>;
+
+fn pass(by: Option<RuleName>, what: &'static str) -> Passage {
+    Ok(Passed { by, what, changes: Vec::new() })
+}
+
+fn refuse(reason: Reason, by: Option<RuleName>) -> Passage {
+    Err(Refused { reason, by, changes: Vec::new() })
+}
+
+/// What keeps no connections.
+fn untracked(ruling: Ruling) -> Passage {
+    match ruling {
+        Ruling::Allow { by, .. } => pass(by, "allowed"),
+        Ruling::Drop(by) => refuse(Reason::Policy, by),
+        Ruling::Reject(by) => refuse(Reason::Rejected, by),
     }
 }
 
-/// A port that sees a packet, and when.
-pub struct Seen<'a> {
-    pub id: &'a Identity,
-    pub way: Direction,
-    pub now: Instant,
+/// A connection that a packet is of.
+struct Known {
+    hit: Hit,
+    /// Which way its first packet went.
+    opened: Direction,
+    /// The port that it came from, if it was about to get here.
+    origin: Option<Identity>,
+    /// That packet's ends.
+    ends: Tuple,
+    /// The rule that admitted it.
+    by: Option<RuleName>,
 }
 
-impl Seen<'_> {
+impl Gate<'_> {
     /// The ends of a packet as rules see them, and what is to be remembered of a first fragment: a
     /// later one has its first's.
-    pub fn ends(
-        &self,
-        state: &State,
-        fields: &Fields,
-    ) -> Result<(Option<Tuple>, Option<Change>), Reason> {
+    pub fn ends(&self, fields: &Fields) -> Result<(Option<Tuple>, Option<Change>), Reason> {
         let Some(ip) = fields.ip else { return Ok((None, None)) };
         let ends = ip.tuple;
         let of: FragmentOf = (
-            self.id.clone(),
+            self.port.id.clone(),
             self.way,
             ip.identification,
             ends.source.0,
@@ -63,9 +99,206 @@ impl Seen<'_> {
                 Ok((Some(ends), Some(Change::Fragment(of, ends, self.now + FRAGMENTS))))
             }
             Fragment::Later => {
-                let known = state.fragment(&of, self.now).ok_or(Reason::Fragment)?;
+                let known = self.state.fragment(&of, self.now).ok_or(Reason::Fragment)?;
                 Ok((Some(known), None))
             }
         }
+    }
+
+    /// Rules and connections together. Later fragments follow the first one's fate and change
+    /// nothing.
+    pub fn pass(&self, fields: &Fields, frame: &[u8], subject: &Subject<'_>) -> Passage {
+        let mut passage = self.ask(fields, frame, subject);
+        let is_later = fields.ip.is_some_and(|ip| ip.layout.fragment == Fragment::Later);
+        if let Ok(passed) = &mut passage
+            && is_later
+        {
+            passed.changes.clear();
+        }
+        passage
+    }
+
+    fn ask(&self, fields: &Fields, frame: &[u8], subject: &Subject<'_>) -> Passage {
+        let ruling = self.own.list(self.way).ask(&self.net.conditions, subject);
+        let is_tracked = self.port.is_machine() && !subject.is_control && fields.is_unicast();
+        let (Some(ip), Some(ends)) = (fields.ip.filter(|_| is_tracked), subject.tuple) else {
+            return untracked(ruling);
+        };
+        let (Some(zone), Some(packet)) =
+            (self.state.zone(&self.port.id), self.packet(&ip, frame, ends))
+        else {
+            return untracked(ruling);
+        };
+        match self.state.table.lookup(zone, &packet, self.now) {
+            Verdict::Related(hit) => {
+                let known = self.known(hit);
+                // It goes back to who sent what it quotes.
+                let goes = match hit.way {
+                    Way::Original => known.opened,
+                    Way::Reply => opposite(known.opened),
+                };
+                if goes != self.way {
+                    return Self::alone(ruling);
+                }
+                match self.still(&known, fields) {
+                    Ruling::Allow { tracked: true, by } => pass(by, "related to a connection"),
+                    Ruling::Allow { tracked: false, .. } => Self::alone(ruling),
+                    Ruling::Drop(by) | Ruling::Reject(by) => refuse(Reason::Revoked, by),
+                }
+            }
+            _ if ip.is_error() => Self::alone(ruling),
+            Verdict::Request(hit) => self.request(&self.known(hit), &packet, ruling),
+            Verdict::Reply(hit) => self.reply(&self.known(hit), fields, &packet, ruling),
+            Verdict::New => self.first(packet, subject, ruling),
+            Verdict::Invalid { hit: Some(hit), .. } => {
+                self.misfit(&self.known(hit), fields, ruling)
+            }
+            Verdict::Invalid { hit: None, .. } | Verdict::Untracked => Self::alone(ruling),
+        }
+    }
+
+    /// As connections see it: a later fragment is of the flow of its first.
+    fn packet(&self, ip: &Ip, frame: &[u8], ends: Tuple) -> Option<Packet> {
+        match ip.layout.fragment {
+            Fragment::Later => {
+                let tuple = conntrack::Tuple::new(ends.protocol, ends.source, ends.destination)?;
+                Some(Packet::part_of(tuple))
+            }
+            _ => Packet::read(frame, &ip.layout),
+        }
+    }
+
+    /// What is of no connection, and cannot begin one. What a default allows it allows all the same.
+    fn alone(ruling: Ruling) -> Passage {
+        match ruling {
+            Ruling::Allow { tracked: true, by: Some(by) } => refuse(Reason::Untracked, Some(by)),
+            ruling => untracked(ruling),
+        }
+    }
+
+    fn known(&self, hit: Hit) -> Known {
+        let note = self.state.note(&hit);
+        let ends = self.state.table.get(hit.id, self.now).map(|it| it.original);
+        let tuple = ends.map(|it| Tuple {
+            protocol: it.protocol(),
+            source: it.source(),
+            destination: it.destination(),
+        });
+        let nobody = (core::net::IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), 0);
+        let none = Tuple { protocol: 0, source: nobody, destination: nobody };
+        Known {
+            hit,
+            opened: note.opened,
+            origin: note.origin.cloned(),
+            ends: tuple.unwrap_or(none),
+            by: note.rule.cloned(),
+        }
+    }
+
+    /// What rules say now of a connection's first packet. Its Ethernet addresses are those of the
+    /// packet at hand.
+    fn still(&self, known: &Known, fields: &Fields) -> Ruling {
+        let macs: [Mac; 2] = match known.opened == self.way {
+            true => [fields.source, fields.destination],
+            false => [fields.destination, fields.source],
+        };
+        let icmp = match known.ends.protocol {
+            protocol::ICMP => Some((8, 0)),
+            protocol::ICMPV6 => Some((128, 0)),
+            _ => None,
+        };
+        let ethertype = match known.ends.source.0.is_ipv4() {
+            true => wire::ethernet::ethertype::IPV4,
+            false => wire::ethernet::ethertype::IPV6,
+        };
+        let (origin, target): (Option<BTreeSet<u32>>, _) = match known.opened {
+            Direction::FromPort => (Some(self.port.groups.clone()), None),
+            Direction::ToPort => {
+                (known.origin.as_ref().map(|it| self.net.groups_of(it)), Some(&self.port.groups))
+            }
+        };
+        let subject = Subject {
+            ethertype,
+            source_mac: macs[0],
+            destination_mac: macs[1],
+            tuple: Some(known.ends),
+            icmp,
+            sender: None,
+            origin: origin.as_ref(),
+            target,
+            is_control: false,
+        };
+        match self.own.list(known.opened).ask(&self.net.conditions, &subject) {
+            Ruling::Drop(_) | Ruling::Reject(_) if self.persists(known) => {
+                Ruling::Allow { tracked: true, by: known.by.clone() }
+            }
+            ruling => ruling,
+        }
+    }
+
+    /// Whether the rule that admitted a connection is still there, and keeps what it admitted.
+    fn persists(&self, known: &Known) -> bool {
+        known.by.as_ref().is_some_and(|by| self.own.keeps(by))
+    }
+
+    /// A packet the way that the first went.
+    fn request(&self, known: &Known, packet: &Packet, ruling: Ruling) -> Passage {
+        let by = match ruling {
+            Ruling::Allow { tracked: false, by } => return pass(by, "allowed"),
+            Ruling::Allow { tracked: true, by } => by,
+            Ruling::Drop(_) | Ruling::Reject(_) if self.persists(known) => known.by.clone(),
+            Ruling::Drop(by) => return refuse(Reason::Policy, by),
+            Ruling::Reject(by) => {
+                // The sender is told; the connection is no more.
+                let changes = alloc::vec![Change::End(known.hit.id)];
+                return Err(Refused { reason: Reason::Rejected, by, changes });
+            }
+        };
+        let changes = alloc::vec![Change::Advance(known.hit.change(packet))];
+        Ok(Passed { by, what: "of a connection", changes })
+    }
+
+    /// A packet the other way: as the connection's first packet would be now.
+    fn reply(&self, known: &Known, fields: &Fields, packet: &Packet, ruling: Ruling) -> Passage {
+        match self.still(known, fields) {
+            Ruling::Allow { tracked: true, by } => {
+                let changes = alloc::vec![Change::Advance(known.hit.change(packet))];
+                Ok(Passed { by, what: "reply of a connection", changes })
+            }
+            Ruling::Allow { tracked: false, .. } => untracked(ruling),
+            Ruling::Drop(by) | Ruling::Reject(by) => refuse(Reason::Revoked, by),
+        }
+    }
+
+    /// A packet of a connection's flow that the connection does not take.
+    fn misfit(&self, known: &Known, fields: &Fields, ruling: Ruling) -> Passage {
+        match (known.hit.way, ruling) {
+            (Way::Original, Ruling::Drop(_) | Ruling::Reject(_)) if self.persists(known) => {
+                refuse(Reason::Untracked, known.by.clone())
+            }
+            (Way::Original, ruling) => Self::alone(ruling),
+            (Way::Reply, ruling) => match self.still(known, fields) {
+                Ruling::Allow { tracked: true, by } => refuse(Reason::Untracked, by),
+                Ruling::Allow { tracked: false, .. } => untracked(ruling),
+                Ruling::Drop(by) | Ruling::Reject(by) => refuse(Reason::Revoked, by),
+            },
+        }
+    }
+
+    /// A packet that can begin a connection.
+    fn first(&self, packet: Packet, subject: &Subject<'_>, ruling: Ruling) -> Passage {
+        let Ruling::Allow { tracked: true, by } = ruling else { return untracked(ruling) };
+        let Some(zone) = self.state.zone(&self.port.id) else { return pass(by, "allowed") };
+        if self.state.table.room(zone).is_err() {
+            return refuse(Reason::ConnectionsFull, by);
+        }
+        let begin = Change::Begin {
+            zone,
+            packet,
+            opened: self.way,
+            origin: subject.sender.cloned().filter(|_| self.way == Direction::ToPort),
+            rule: by.clone(),
+        };
+        Ok(Passed { by, what: "first of a connection", changes: alloc::vec![begin] })
     }
 }

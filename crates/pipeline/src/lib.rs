@@ -32,8 +32,6 @@ mod rules;
 mod send;
 mod service;
 mod state;
-#[cfg(test)]
-mod tests;
 
 pub use net::{Net, PortAt};
 pub use outcome::{Change, Copy, Onward, Reason, Received, Refusal, Sent, Step};

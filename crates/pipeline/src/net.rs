@@ -10,7 +10,7 @@ use logical::objects::{AddressRange, AllowDrop, Direction, Identity};
 use logical::topology::{Profile, Zone};
 use units::Mac;
 
-use crate::rules::{Conditions, List};
+use crate::rules::{Conditions, List, RuleName};
 
 /// Says once which places there are.
 macro_rules! places {
@@ -97,11 +97,18 @@ pub struct Own {
     pub children: BTreeMap<u16, PortAt>,
     /// What decides about packets that it sends, and that it is about to get.
     pub lists: [List; 2],
+    /// The rules that keep what they admitted.
+    pub keeping: BTreeSet<RuleName>,
     pub dhcp4: Option<Profile>,
     pub dhcp6: Option<Profile>,
 }
 
 impl Own {
+    /// Whether a rule is still there, and keeps what it admitted.
+    pub fn keeps(&self, rule: &RuleName) -> bool {
+        self.keeping.contains(rule)
+    }
+
     /// What decides about packets of a direction.
     pub const fn list(&self, way: Direction) -> &List {
         match way {
@@ -241,6 +248,16 @@ impl Net {
                 List::new(way, policies, default == AllowDrop::Allow, &mut conditions)
             };
             let lists = [list(Direction::FromPort), list(Direction::ToPort)];
+            let policies = row.policies.iter().filter_map(|it| part.policies.get_key_value(it));
+            let keeping = policies.filter(|(_, it)| it.persist && port.is_machine());
+            let keeping = keeping.flat_map(|(policy, it)| {
+                let name = |rule: &image::Rule| RuleName {
+                    policy: policy.clone(),
+                    rule: rule.name.clone(),
+                };
+                it.rules.iter().map(name).collect::<Vec<_>>()
+            });
+            let keeping = keeping.collect();
             let profile = |name: &Option<Identity>| part.profiles.get(name.as_ref()?).cloned();
             let parent = row.parent.as_ref();
             let parent = parent.and_then(|(parent, vlan)| Some((port_at(parent)?, *vlan)));
@@ -249,6 +266,7 @@ impl Net {
                 parent,
                 children: BTreeMap::new(),
                 lists,
+                keeping,
                 dhcp4: profile(&row.dhcp4),
                 dhcp6: profile(&row.dhcp6),
             });
@@ -297,6 +315,11 @@ impl Net {
         net
     }
 
+    /// A port's name.
+    pub fn name(&self, port: PortAt) -> &Identity {
+        &self.ports[port.at()].id
+    }
+
     /// A port by its name.
     pub fn port(&self, name: &Identity) -> Option<PortAt> {
         self.by_name.get(name).copied()
@@ -305,6 +328,14 @@ impl Net {
     /// Who declares an Ethernet address in a switch.
     pub(crate) fn owner(&self, switch: SwitchAt, mac: Mac) -> Option<PortAt> {
         self.switches[switch.at()].by_mac.get(&mac).copied()
+    }
+
+    /// The groups that a port is in, wherever it is.
+    pub(crate) fn groups_of(&self, name: &Identity) -> BTreeSet<u32> {
+        match self.port(name) {
+            Some(at) => self.ports[at.at()].groups.clone(),
+            None => self.conditions.groups_of(name),
+        }
     }
 
     /// A router's port by its name.

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use logical::objects::Identity;
+use logical::objects::{Direction, Identity};
 use units::{Instant, Mac};
 
 use crate::net::PortAt;
@@ -69,6 +69,12 @@ reasons! {
     ToRouter "to_router",
     /// It came through too many routers.
     Loop "loop",
+    /// It belongs to a connection that no rule allows any longer.
+    Revoked "revoked",
+    /// It belongs to no connection, and cannot begin one.
+    Untracked "untracked",
+    /// Its port has as many connections as it may have.
+    ConnectionsFull "connections_full",
     /// Its receiver's port may not have that address.
     NotItsAddress "not_its_address",
 }
@@ -132,10 +138,35 @@ pub struct Refusal {
 /// What a frame changes once it has left.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Change {
+    /// A connection of a port begins.
+    Begin {
+        /// The port's zone.
+        zone: conntrack::Zone,
+        /// The packet that begins it.
+        packet: conntrack::Packet,
+        /// Which way that goes.
+        opened: Direction,
+        /// Where it came from, if it is about to get to the port.
+        origin: Option<Identity>,
+        /// The rule that admits it.
+        rule: Option<RuleName>,
+    },
+    /// A connection goes on.
+    Advance(conntrack::Change),
+    /// A connection is no more.
+    End(conntrack::Id),
     /// A fragment's packet has these ends until then.
     Fragment(crate::state::FragmentOf, packet::Tuple, Instant),
     /// An Ethernet address of a switch is behind a port.
     Learned(Identity, Mac, Identity),
+}
+
+impl Change {
+    /// Whether somebody may come in by it who may not without. Of a frame that is refused in the
+    /// end no such change is made.
+    pub const fn grants(&self) -> bool {
+        matches!(self, Self::Begin { .. } | Self::Advance(_))
+    }
 }
 
 /// What becomes of a frame at its sender's host.
@@ -149,7 +180,8 @@ pub struct Sent {
     pub refused: Vec<Refusal>,
     /// How it came to that.
     pub trace: Vec<Step>,
-    /// What [`State::commit`](crate::State::commit) makes of it.
+    /// What [`State::commit`](crate::State::commit) makes of it, if somebody got it: of a frame that
+    /// nobody got only what [grants](Change::grants) nothing.
     pub changes: Vec<Change>,
 }
 

@@ -3,14 +3,14 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use logical::objects::{Direction, Identity};
+use logical::objects::Direction;
 use packet::Fields;
-use units::Instant;
+use units::{Instant, Mac};
 
-use crate::gate::{Gate, Seen};
+use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
-use crate::net::Net;
-use crate::outcome::{Copy, Onward, Reason, Received, Refusal, Step};
+use crate::net::{Net, PortAt};
+use crate::outcome::{Change, Copy, Onward, Reason, Received, Refusal, Step};
 use crate::rules::{RuleName, Subject};
 use crate::state::State;
 
@@ -28,6 +28,9 @@ impl Net {
             changes: Vec::new(),
         };
         let fate = self.arrive(state, now, onward, &mut received);
+        if fate.is_err() {
+            received.changes.retain(|change| !change.grants());
+        }
         let mut step = |what: &str, by: Option<&RuleName>| {
             received.trace.push(Step {
                 at: onward.to.clone(),
@@ -52,6 +55,17 @@ impl Net {
         received
     }
 
+    /// An address that nobody declared is behind the port of another host that it comes from.
+    fn seen_from(&self, onward: &Onward, mac: Mac, at: PortAt) -> Option<Change> {
+        let from = &self.ports[self.port(onward.origin.as_ref()?)?.at()];
+        let switch = &self.switches[from.switch.at()];
+        let is_near = from.switch == self.ports[at.at()].switch && from.own.is_none();
+        let is_learned = switch.row.mac_learning && from.station.unknown;
+        let is_owned = self.owner(from.switch, mac).is_some();
+        (is_near && is_learned && !is_owned)
+            .then(|| Change::Learned(switch.id.clone(), mac, from.id.clone()))
+    }
+
     fn arrive(
         &self,
         state: &State,
@@ -64,10 +78,9 @@ impl Net {
         let own = port.own.as_ref().filter(|_| port.station.enabled);
         let own = own.ok_or((Reason::Disabled, None))?;
         let fields = Fields::of(&onward.frame).ok_or((Reason::Malformed, None))?;
-        let seen = Seen { id: &port.id, way: Direction::ToPort, now };
-        let (tuple, change) = seen.ends(state, &fields).map_err(|reason| (reason, None))?;
+        let gate = Gate { net: self, state, now, port, own, way: Direction::ToPort };
+        let (tuple, change) = gate.ends(&fields).map_err(|reason| (reason, None))?;
         received.changes.extend(change);
-        // A port that this host does not know is in none of its groups.
         let origin = onward.origin.as_ref().map(|name| self.groups_of(name));
         let subject = Subject {
             ethertype: fields.ethertype,
@@ -75,28 +88,27 @@ impl Net {
             destination_mac: fields.destination,
             tuple,
             icmp: fields.ip.and_then(|ip| ip.icmp).map(|icmp| (icmp.kind, icmp.code)),
+            sender: onward.origin.as_ref(),
             origin: origin.as_ref(),
             target: Some(&port.groups),
             is_control: fields.is_control() || onward.is_networks,
         };
-        let gate = Gate { list: own.list(Direction::ToPort), conditions: &self.conditions };
-        let by = gate.pass(&subject)?;
-        received.trace.push(Step {
-            at: port.id.clone(),
-            stage: "to-port rules",
-            by: by.map(|it| it.to_string()),
-            what: "allowed".to_string(),
-        });
+        match gate.pass(&fields, &onward.frame, &subject) {
+            Ok(Passed { by, what, changes }) => {
+                received.changes.extend(changes);
+                let by = by.map(|it| it.to_string());
+                let (at, what) = (port.id.clone(), what.to_string());
+                received.trace.push(Step { at, stage: "to-port rules", by, what });
+            }
+            Err(Refused { reason, by, changes }) => {
+                received.changes.extend(changes);
+                return Err((reason, by));
+            }
+        }
         if let Some(guard) = Guard::new(&own.row, &port.station).filter(|_| port.is_machine()) {
             guard.check_received(&fields).map_err(|reason| (reason, None))?;
         }
+        received.changes.extend(self.seen_from(onward, fields.source, at));
         Ok(self.wrap(at, onward.frame.clone()))
-    }
-
-    fn groups_of(&self, name: &Identity) -> alloc::collections::BTreeSet<u32> {
-        match self.port(name) {
-            Some(at) => self.ports[at.at()].groups.clone(),
-            None => self.conditions.groups_of(name),
-        }
     }
 }

@@ -32,7 +32,9 @@ pub struct Subject<'a> {
     pub tuple: Option<Tuple>,
     /// The ICMP type and code, if it is that.
     pub icmp: Option<(u8, u8)>,
-    /// The groups of the port that it came from. `None`: that is not known.
+    /// The port that it came from. `None`: that is not known.
+    pub sender: Option<&'a Identity>,
+    /// The groups of that port.
     pub origin: Option<&'a BTreeSet<u32>>,
     /// The groups of the port that it is about to go to, if that is decided.
     pub target: Option<&'a BTreeSet<u32>>,
@@ -256,11 +258,21 @@ pub enum Ruling {
     Reject(Option<RuleName>),
 }
 
+/// The other direction.
+pub const fn opposite(way: Direction) -> Direction {
+    match way {
+        Direction::FromPort => Direction::ToPort,
+        Direction::ToPort => Direction::FromPort,
+    }
+}
+
 /// All that decides about a port's packets of a direction.
 #[derive(Clone, Debug)]
 pub struct List {
     levels: Vec<Level>,
     allows: bool,
+    /// Whether what a default allows has its answers: the other direction lets few pass.
+    tracks: bool,
 }
 
 impl List {
@@ -271,6 +283,9 @@ impl List {
         allows: bool,
         conditions: &mut Conditions,
     ) -> Self {
+        let policies: Vec<_> = policies.collect();
+        let other = opposite(way);
+        let tracks = policies.iter().any(|(_, it)| it.isolates.contains(&other));
         type Order<'a> = (u16, &'a Identity);
         let mut levels: BTreeMap<(Tier, u8), BTreeMap<Order<'_>, &Policy>> = BTreeMap::new();
         for (id, policy) in policies {
@@ -297,7 +312,7 @@ impl List {
                 rules: rules.into_iter().map(|(.., rule)| rule).collect(),
             }
         });
-        Self { levels: levels.collect(), allows }
+        Self { levels: levels.collect(), allows, tracks }
     }
 
     /// Asks every rule.
@@ -322,7 +337,7 @@ impl List {
             }
         }
         match self.allows || subject.is_control {
-            true => Ruling::Allow { tracked: false, by: None },
+            true => Ruling::Allow { tracked: self.tracks, by: None },
             false => Ruling::Drop(None),
         }
     }

@@ -16,9 +16,9 @@ use wire::ip::{Fragment, Version, protocol};
 use wire::{arp, ethernet, neighbor};
 use zerocopy::IntoBytes;
 
-use crate::gate::{Gate, Seen};
+use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
-use crate::net::{Leads, Net, Own, PortAt, Role, RouterAt, RouterPortAt, SwitchAt};
+use crate::net::{Leads, Net, PortAt, Role, RouterAt, RouterPortAt, SwitchAt};
 use crate::outcome::{Copy, Onward, Reason, Refusal, Sent, Step};
 use crate::route::Way;
 use crate::rules::{RuleName, Subject};
@@ -158,9 +158,12 @@ impl Walk<'_> {
         self.step(&port.id, "port security", None, "its own addresses");
         self.learn(at, fields.source)?;
         let origin = (!port.is_outside()).then_some(at);
-        let tuple = self.ends(at, &fields)?;
+        let (state, now, way) = (self.state, self.now, Direction::FromPort);
+        let gate = Gate { net, state, now, port, own, way };
+        let (tuple, change) = gate.ends(&fields).map_err(|it| Net::stop(it, &port.id))?;
+        self.done.changes.extend(change);
         let under = Underway { frame, fields, tuple, origin, routers: 0, is_networks: false };
-        self.gate(at, own, &under)?;
+        self.gate(&gate, &under)?;
         self.forward(port.switch, Some(at), under)
     }
 
@@ -179,32 +182,22 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The ends as rules see them.
-    fn ends(&mut self, at: PortAt, fields: &Fields) -> Result<Option<Tuple>, Stop> {
-        let id = &self.net.ports[at.at()].id;
-        let (ends, change) = Seen { id, way: Direction::FromPort, now: self.now }
-            .ends(self.state, fields)
-            .map_err(|reason| Net::stop(reason, id))?;
-        self.done.changes.extend(change);
-        Ok(ends)
-    }
-
-    /// The rules of the sender's port.
-    fn gate(&mut self, at: PortAt, own: &Own, under: &Underway) -> Result<(), Stop> {
-        let net = self.net;
-        let port = &net.ports[at.at()];
-        let subject = net.subject(under, None);
-        let gate = Gate { list: own.list(Direction::FromPort), conditions: &net.conditions };
-        match gate.pass(&subject) {
-            Ok(by) => {
-                self.step(&port.id, "from-port rules", by.map(|it| it.to_string()), "allowed");
+    /// The rules and connections of the sender's port.
+    fn gate(&mut self, gate: &Gate<'_>, under: &Underway) -> Result<(), Stop> {
+        let subject = self.net.subject(under, None);
+        let id = &gate.port.id;
+        match gate.pass(&under.fields, &under.frame, &subject) {
+            Ok(Passed { by, what, changes }) => {
+                self.step(id, "from-port rules", by.map(|it| it.to_string()), what);
+                self.done.changes.extend(changes);
                 Ok(())
             }
-            Err((reason, by)) => {
+            Err(Refused { reason, by, changes }) => {
+                self.done.changes.extend(changes);
                 if reason == Reason::Rejected {
                     self.answer(answer::reject(&self.sent));
                 }
-                Err(Box::new(Refusal { reason, at: port.id.clone(), by, to: None }))
+                Err(Box::new(Refusal { reason, at: id.clone(), by, to: None }))
             }
         }
     }
@@ -591,6 +584,7 @@ impl Net {
             destination_mac: fields.destination,
             tuple: under.tuple,
             icmp: fields.ip.and_then(|ip| ip.icmp).map(|icmp| (icmp.kind, icmp.code)),
+            sender: under.origin.map(|at| &self.ports[at.at()].id),
             origin: under.origin.map(|at| &self.ports[at.at()].groups),
             target,
             is_control: fields.is_control(),

@@ -1,29 +1,183 @@
 //! What a host remembers of the frames before.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use logical::objects::{Direction, Identity};
+use conntrack::{Begin, Flags, Hit, Phase, Settings, Stamp, Table, Tenant, Zone};
+use logical::objects::{Direction, Identity, Name};
 use packet::Tuple;
 use units::{Instant, Mac};
 
+use crate::net::Net;
 use crate::outcome::Change;
+use crate::rules::RuleName;
 
 /// Which packet a fragment is of: by the port that sees it, and which way.
 pub type FragmentOf = (Identity, Direction, u32, IpAddr, IpAddr, u8);
 
+/// Numbers for names, each the same for ever.
+#[derive(Clone, Debug)]
+struct Numbers<T> {
+    numbers: BTreeMap<T, u32>,
+    names: Vec<T>,
+}
+
+impl<T> Default for Numbers<T> {
+    fn default() -> Self {
+        Self { numbers: BTreeMap::new(), names: Vec::new() }
+    }
+}
+
+impl<T: Clone + Ord> Numbers<T> {
+    fn of(&mut self, name: &T) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.clone());
+        self.numbers.insert(name.clone(), number);
+        number
+    }
+
+    fn name(&self, number: u32) -> Option<&T> {
+        self.names.get(number as usize)
+    }
+}
+
+/// What is noted of a connection besides: which way its first packet went, the port that this came
+/// from, and the rule that admitted it.
+pub struct Note<'a> {
+    pub opened: Direction,
+    pub origin: Option<&'a Identity>,
+    pub rule: Option<&'a RuleName>,
+}
+
+/// Marks of connections. Behind the last: the number of the port that the first packet came from.
+mod mark {
+    pub const FROM_PORT: u32 = 0;
+    pub const TO_PORT: u32 = 1;
+    pub const ORIGINS: u32 = 2;
+}
+
 /// What a host knows of the packets before.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct State {
+    pub(crate) table: Table,
+    zones: BTreeMap<Identity, Zone>,
+    tenants: BTreeMap<Option<Name>, Tenant>,
+    origins: Numbers<Identity>,
+    rules: Numbers<RuleName>,
     fragments: BTreeMap<FragmentOf, (Tuple, Instant)>,
     learned: BTreeMap<(Identity, Mac), Identity>,
 }
 
 impl State {
+    /// Nothing is known yet.
+    pub fn new(settings: &Settings, now: Instant) -> Self {
+        Self {
+            table: Table::new(settings, now),
+            zones: BTreeMap::new(),
+            tenants: BTreeMap::new(),
+            origins: Numbers::default(),
+            rules: Numbers::default(),
+            fragments: BTreeMap::new(),
+            learned: BTreeMap::new(),
+        }
+    }
+
+    /// Keeps connections of a part's own ports, as many as each may have.
+    pub fn adopt(&mut self, net: &Net) {
+        for port in net.ports.iter().filter(|port| port.is_machine()) {
+            let Some(own) = &port.own else { continue };
+            let quota = own.row.connections.unwrap_or(u32::MAX);
+            if let Some(zone) = self.zones.get(&port.id) {
+                self.table.set_zone_quota(*zone, quota);
+                continue;
+            }
+            let tenant = self.tenants.get(&port.id.tenant).copied();
+            let Some(tenant) = tenant.or_else(|| self.table.add_tenant(u32::MAX)) else { continue };
+            self.tenants.insert(port.id.tenant.clone(), tenant);
+            if let Some(zone) = self.table.add_zone(tenant, quota) {
+                self.zones.insert(port.id.clone(), zone);
+            }
+        }
+    }
+
+    /// Forgets what nobody has needed for long: at most so many connections, and all fragments'
+    /// packets. Whether all that is due is done.
+    pub fn expire(&mut self, now: Instant, budget: u32) -> bool {
+        self.fragments.retain(|_, (_, until)| *until > now);
+        self.table.expire(now, budget).is_done
+    }
+
+    /// Forgets the connections of ports that are here no longer.
+    pub fn retain(&mut self, mut is_here: impl FnMut(&Identity) -> bool) {
+        let table = &mut self.table;
+        self.zones.retain(|port, zone| {
+            let is_here = is_here(port);
+            if !is_here {
+                table.remove_zone(*zone);
+            }
+            is_here
+        });
+    }
+
+    /// How many connections a port has, by their first packets' ends, and how far each is.
+    pub fn connections(
+        &self,
+        port: &Identity,
+        now: Instant,
+    ) -> impl Iterator<Item = (Tuple, Phase)> + '_ {
+        let zone = self.zone(port);
+        zone.into_iter().flat_map(move |zone| self.table.connections(zone, None, now)).map(|it| {
+            let (original, phase) = (it.original, it.phase);
+            let (source, destination) = (original.source(), original.destination());
+            (Tuple { protocol: original.protocol(), source, destination }, phase)
+        })
+    }
+
+    pub(crate) fn zone(&self, port: &Identity) -> Option<Zone> {
+        self.zones.get(port).copied()
+    }
+
+    pub(crate) fn note(&self, hit: &Hit) -> Note<'_> {
+        let origin = hit.mark.checked_sub(mark::ORIGINS);
+        Note {
+            opened: match hit.mark {
+                mark::FROM_PORT => Direction::FromPort,
+                _ => Direction::ToPort,
+            },
+            origin: origin.and_then(|it| self.origins.name(it)),
+            rule: hit.stamp.rule.checked_sub(1).and_then(|it| self.rules.name(it)),
+        }
+    }
+
     /// Makes the changes of a frame that has left.
-    pub fn commit(&mut self, changes: &[Change]) {
+    pub fn commit(&mut self, changes: &[Change], now: Instant) {
         for change in changes.iter().cloned() {
             match change {
+                Change::Begin { zone, packet, opened, origin, rule } => {
+                    let mark = match (opened, &origin) {
+                        (Direction::FromPort, _) => mark::FROM_PORT,
+                        (Direction::ToPort, None) => mark::TO_PORT,
+                        (Direction::ToPort, Some(origin)) => {
+                            mark::ORIGINS + self.origins.of(origin)
+                        }
+                    };
+                    let rule = rule.map_or(0, |rule| 1 + self.rules.of(&rule));
+                    let stamp = Stamp { generation: 0, rule };
+                    let begin =
+                        Begin { mark, flags: Flags::NONE, ..Begin::new(zone, packet, stamp) };
+                    // Where others were faster there may be no room now; the frame has left.
+                    let _ = self.table.commit(&conntrack::Change::Begin(begin), now);
+                }
+                Change::Advance(change) => {
+                    let _ = self.table.commit(&change, now);
+                }
+                Change::End(id) => {
+                    self.table.remove(id);
+                }
                 Change::Fragment(of, tuple, until) => {
                     self.fragments.insert(of, (tuple, until));
                 }

@@ -16,11 +16,14 @@ pub struct Options {
     pub learning: bool,
     /// Routers that hand DHCP on.
     pub relay: bool,
+    /// TCP that no stack speaks: segments out of the blue.
+    pub stray: bool,
 }
 
 impl Options {
     /// All that there is.
-    pub const ALL: Self = Self { stateful: true, translations: true, learning: true, relay: true };
+    pub const ALL: Self =
+        Self { stateful: true, translations: true, learning: true, relay: true, stray: true };
 }
 
 /// Logical networks, and what declares them.

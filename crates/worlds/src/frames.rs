@@ -8,7 +8,7 @@ use wire::ip::protocol;
 use wire::{arp, dhcp4, ethernet, fragments, neighbor, tcp, udp, whole};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use crate::World;
+use crate::{Options, World};
 
 /// A frame at the port whose machine sends it.
 #[derive(Clone, Debug)]
@@ -53,6 +53,7 @@ const STRANGE: [&str; 24] = [
 
 struct Sender<'a> {
     topology: &'a Topology,
+    options: Options,
     rng: &'a mut Rng,
     port: PortIndex,
 }
@@ -67,7 +68,7 @@ impl World {
             .map(|(index, _)| index)
             .collect();
         let port = ports[usize::try_from(rng.below(ports.len() as u64)).unwrap_or(0)];
-        let mut sender = Sender { topology, rng, port };
+        let mut sender = Sender { topology, options: self.options, rng, port };
         let mut frame = sender.frame();
         let parent = match topology[port].attachment {
             Attachment::Child { parent, vlan } if !sender.once_in(8) => Some((parent, vlan)),
@@ -98,11 +99,12 @@ impl World {
                 let (sequence, acknowledgment) =
                     (header.acknowledgment.get(), header.sequence.get());
                 let is_first = header.flags.contains(tcp::Flags::SYN);
-                let flags =
-                    if is_first { tcp::Flags::SYN | tcp::Flags::ACK } else { tcp::Flags::ACK };
+                let asks = is_first && !header.flags.contains(tcp::Flags::ACK);
+                let flags = if asks { tcp::Flags::SYN | tcp::Flags::ACK } else { tcp::Flags::ACK };
+                let data = (body.len() - header.len()) as u32 + u32::from(is_first);
                 let (source, destination) = (header.destination.get(), header.source.get());
                 let mut answer = tcp::Header::new(source, destination, sequence, flags);
-                answer.acknowledgment.set(acknowledgment.wrapping_add(u32::from(is_first)));
+                answer.acknowledgment.set(acknowledgment.wrapping_add(data));
                 body = answer.as_bytes().to_vec();
             }
             protocol::UDP => body.get_mut(..4)?.rotate_left(2),
@@ -342,6 +344,10 @@ impl Sender<'_> {
         match self.below(9) {
             0..=3 => {
                 let syn = tcp::Flags::SYN;
+                if !self.options.stray {
+                    let header = tcp::Header::new(source, destination, 1000, syn);
+                    return (protocol::TCP, header.as_bytes().to_vec());
+                }
                 let ack = tcp::Flags::ACK;
                 let flags = self.one(&[
                     syn,

@@ -71,7 +71,7 @@ pub fn pass(table: &mut Table, zone: Zone, packet: &Packet, now: Instant) -> Res
         Verdict::New => Change::Begin(Begin::new(zone, *packet, STAMP)),
         Verdict::Request(hit) | Verdict::Reply(hit) => hit.change(packet),
         Verdict::Related(hit) => return Ok(hit.id),
-        Verdict::Invalid(why) => return Err(Denied::Invalid(why)),
+        Verdict::Invalid { why, .. } => return Err(Denied::Invalid(why)),
         Verdict::Untracked => panic!("nobody here sends such: {packet:?}"),
     };
     table.commit(&change, now)

@@ -194,7 +194,10 @@ fn an_id_is_of_one_connection() {
 fn a_connection_whose_two_tuples_are_one_does_not_begin() {
     let (mut table, zone) = one_zone(1);
     let land = udp((1, 1), (1, 1));
-    assert_eq!(table.lookup(zone, &land, Instant::ZERO), Verdict::Invalid(Why::Circular));
+    assert_eq!(
+        table.lookup(zone, &land, Instant::ZERO),
+        Verdict::Invalid { why: Why::Circular, hit: None }
+    );
     let begin = Begin::new(zone, land, STAMP);
     let denied = Err(Denied::Invalid(Why::Circular));
     assert_eq!(table.commit(&Change::Begin(begin), Instant::ZERO), denied);
@@ -211,5 +214,8 @@ fn nothing_is_remembered_of_what_is_for_many() {
     let packet = Packet { kind: Kind::Other, ..udp((1, 1), (2, 2)) };
     assert_eq!(table.lookup(zone, &packet, Instant::ZERO), Verdict::Untracked);
     let packet = Packet { kind: Kind::Stray, ..packet };
-    assert_eq!(table.lookup(zone, &packet, Instant::ZERO), Verdict::Invalid(Why::Unrelated));
+    assert_eq!(
+        table.lookup(zone, &packet, Instant::ZERO),
+        Verdict::Invalid { why: Why::Unrelated, hit: None }
+    );
 }

@@ -34,7 +34,7 @@ fn a_connection_goes_on_where_its_machine_went() {
     assert!(connection.flags.is_answered() && !connection.flags.is_loose());
     // It is as strict as it was.
     let data = |len| tcp(to, Segment { len, ..segment(ACK, 100, 500) });
-    assert!(matches!(new.lookup(there, &data(16_002), Instant::ZERO), Verdict::Invalid(_)));
+    assert!(matches!(new.lookup(there, &data(16_002), Instant::ZERO), Verdict::Invalid { .. }));
     assert!(matches!(new.lookup(there, &data(1000), Instant::ZERO), Verdict::Request(_)));
 
     // Told again, it is replaced; told loosely, its windows are whatever they are.

@@ -59,7 +59,7 @@ impl World {
 
     fn is_invalid(&self, way: Way, segment: Segment) -> Why {
         match self.table.lookup(self.zone, &Self::packet(way, segment), self.now) {
-            Verdict::Invalid(why) => why,
+            Verdict::Invalid { why, .. } => why,
             verdict => panic!("{verdict:?}"),
         }
     }

@@ -5,7 +5,6 @@ mod common;
 mod congestion;
 mod damage;
 mod engine;
-mod grants;
 mod mistakes;
 mod physical;
 mod scenarios;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cases::{File, OnInterpreter, Outcome as Ended, Report, run as run_case};
+use cases::{File, OnInterpreter, OnPipeline, Outcome as Ended, Report, run as run_case};
 use clap::ValueEnum;
 
 use super::files::read;
@@ -17,6 +17,8 @@ use crate::table::{headed, text};
 enum On {
     /// Objects alone decide.
     Interpreter,
+    /// Rows that are compiled of objects decide, at several hosts.
+    Pipeline,
 }
 
 /// Run cases of what networks must do (docs/cases.md).
@@ -50,6 +52,7 @@ pub fn run(args: &Args) -> Outcome {
             for on in &args.on {
                 let report = match on {
                     On::Interpreter => run_case(&file, case, &mut OnInterpreter::new()),
+                    On::Pipeline => run_case(&file, case, &mut OnPipeline::new()),
                 };
                 if !args.json && report.outcome == Ended::Failed {
                     complain(path, case, &report)?;
