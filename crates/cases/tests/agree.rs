@@ -228,8 +228,8 @@ fn agree(
         let (expected, trace) = interpreted(&world.topology, &mut state, now, index, &frame);
         let port = &world.topology[index].id;
         let (seen, own_trace) = all.send(port, now, &frame);
-        // A frame that routers bring back to its own sender's port passes that twice, once each way.
-        // Of which of the two a connection is kept there is not decided alike.
+        // A frame that routers bring back to its own sender's port passes that twice, once each
+        // way. Of which of the two a connection is kept there is not decided alike.
         if own_trace.contains(&format!("destination: {port}\n")) {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! How long packets of connections take, cache misses and all.
 //!
-//! `cargo bench -p conntrack --bench connections`. One core, one thread. `make`, `look` and `hit` are
-//! those of the benchmark `instructions`.
+//! `cargo bench -p conntrack --bench connections`. One core, one thread. `make`, `look` and `hit`
+//! are those of the benchmark `instructions`.
 
 mod common;
 

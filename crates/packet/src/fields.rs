@@ -224,8 +224,8 @@ fn ip(frame: &[u8]) -> Option<Ip> {
     Some(Ip { layout, tuple, ttl, identification, dont_fragment, icmp, tcp })
 }
 
-/// Where a later fragment's bytes lie in its packet. One that lies over the header of TCP would have
-/// a receiver see other flags than the first fragment showed (RFC 1858 §4).
+/// Where a later fragment's bytes lie in its packet. One that lies over the header of TCP would
+/// have a receiver see other flags than the first fragment showed (RFC 1858 §4).
 fn offset(frame: &[u8], layout: &Layout) -> Option<usize> {
     let word = |at: usize| Some(usize::from(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?)));
     Some(match layout.version {

@@ -9,10 +9,11 @@ use packet::{Fields, Ip, Tuple};
 use units::{Instant, Mac, Span};
 use wire::ip::{Fragment, protocol};
 
+use crate::change::{Change, FragmentOf};
 use crate::net::{Net, Own, Port};
-use crate::outcome::{Change, Reason};
+use crate::outcome::Reason;
 use crate::rules::{RuleName, Ruling, Subject, opposite};
-use crate::state::{FragmentOf, State};
+use crate::state::State;
 
 /// How long a packet's ends are remembered for its later fragments.
 const FRAGMENTS: Span = Span::from_secs(5);
@@ -168,7 +169,8 @@ impl Gate<'_> {
         }
     }
 
-    /// What is of no connection, and cannot begin one. What a default allows it allows all the same.
+    /// What is of no connection, and cannot begin one. What a default allows it allows all the
+    /// same.
     fn alone(ruling: Ruling) -> Passage {
         match ruling {
             Ruling::Allow { tracked: true, by: Some(by) } => refuse(Reason::Untracked, Some(by)),

@@ -22,8 +22,10 @@
 
 extern crate alloc;
 
+mod change;
 mod gate;
 mod guard;
+mod members;
 mod net;
 mod outcome;
 mod receive;
@@ -33,7 +35,8 @@ mod send;
 mod service;
 mod state;
 
+pub use change::{Change, FragmentOf};
 pub use net::{Net, PortAt};
-pub use outcome::{Change, Copy, Onward, Reason, Received, Refusal, Sent, Step};
+pub use outcome::{Copy, Onward, Reason, Received, Refusal, Sent, Step};
 pub use rules::RuleName;
 pub use state::State;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::net::IpAddr;
 
-use image::{Domain, Group, Link, RouteKey, RoutePolicy, RoutesAs, Station, StationRole};
+use image::{Domain, Link, RouteKey, RoutePolicy, RoutesAs, Station, StationRole};
 use logical::objects::{AddressRange, AllowDrop, Direction, Identity};
 use logical::topology::{Profile, Zone};
 use units::Mac;
@@ -369,22 +369,4 @@ pub fn rank(key: &RouteKey) -> (Reverse<u8>, u8, Reverse<u8>, bool) {
     let source = key.source.map_or(0, |it| it.length);
     let leads = !matches!(key.target, image::Target::Discard { .. });
     (Reverse(key.prefix.length), key.distance, Reverse(source), leads)
-}
-
-/// Who members of a group are.
-#[derive(Clone, Debug, Default)]
-pub struct Members {
-    pub ports: BTreeSet<Identity>,
-    pub addresses: BTreeSet<IpAddr>,
-}
-
-/// The groups of a part.
-pub fn members(part: &Domain) -> BTreeMap<&Group, Members> {
-    let mut all: BTreeMap<&Group, Members> = BTreeMap::new();
-    for ((group, port), addresses) in &part.members {
-        let members = all.entry(group).or_default();
-        members.ports.insert(port.clone());
-        members.addresses.extend(addresses);
-    }
-    all
 }

@@ -4,9 +4,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use logical::objects::{Direction, Identity};
-use units::{Instant, Mac};
+use logical::objects::Identity;
 
+use crate::change::Change;
 use crate::net::PortAt;
 use crate::rules::RuleName;
 
@@ -133,40 +133,6 @@ pub struct Refusal {
     pub by: Option<RuleName>,
     /// Who would have got it, if that was known.
     pub to: Option<Identity>,
-}
-
-/// What a frame changes once it has left.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Change {
-    /// A connection of a port begins.
-    Begin {
-        /// The port's zone.
-        zone: conntrack::Zone,
-        /// The packet that begins it.
-        packet: conntrack::Packet,
-        /// Which way that goes.
-        opened: Direction,
-        /// Where it came from, if it is about to get to the port.
-        origin: Option<Identity>,
-        /// The rule that admits it.
-        rule: Option<RuleName>,
-    },
-    /// A connection goes on.
-    Advance(conntrack::Change),
-    /// A connection is no more.
-    End(conntrack::Id),
-    /// A fragment's packet has these ends until then.
-    Fragment(crate::state::FragmentOf, packet::Tuple, Instant),
-    /// An Ethernet address of a switch is behind a port.
-    Learned(Identity, Mac, Identity),
-}
-
-impl Change {
-    /// Whether somebody may come in by it who may not without. Of a frame that is refused in the
-    /// end no such change is made.
-    pub const fn grants(&self) -> bool {
-        matches!(self, Self::Begin { .. } | Self::Advance(_))
-    }
 }
 
 /// What becomes of a frame at its sender's host.

@@ -7,10 +7,11 @@ use logical::objects::Direction;
 use packet::Fields;
 use units::{Instant, Mac};
 
+use crate::change::Change;
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
 use crate::net::{Net, PortAt};
-use crate::outcome::{Change, Copy, Onward, Reason, Received, Refusal, Step};
+use crate::outcome::{Copy, Onward, Reason, Received, Refusal, Step};
 use crate::rules::{RuleName, Subject};
 use crate::state::State;
 

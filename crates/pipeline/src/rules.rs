@@ -17,7 +17,7 @@ use logical::topology::{Service, Verdict};
 use packet::Tuple;
 use units::Mac;
 
-use crate::net::{Members, members};
+use crate::members::{Members, members};
 
 /// What rules ask of a packet.
 #[derive(Clone, Copy, Debug)]

@@ -2,19 +2,15 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
 use conntrack::{Begin, Flags, Hit, Phase, Settings, Stamp, Table, Tenant, Zone};
 use logical::objects::{Direction, Identity, Name};
 use packet::Tuple;
 use units::{Instant, Mac};
 
+use crate::change::{Change, FragmentOf};
 use crate::net::Net;
-use crate::outcome::Change;
 use crate::rules::RuleName;
-
-/// Which packet a fragment is of: by the port that sees it, and which way.
-pub type FragmentOf = (Identity, Direction, u32, IpAddr, IpAddr, u8);
 
 /// Numbers for names, each the same for ever.
 #[derive(Clone, Debug)]

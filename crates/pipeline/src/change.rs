@@ -1,0 +1,46 @@
+//! What a frame changes at a host.
+
+use core::net::IpAddr;
+
+use logical::objects::{Direction, Identity};
+use packet::Tuple;
+use units::{Instant, Mac};
+
+use crate::rules::RuleName;
+
+/// Which packet a fragment is of: by the port that sees it, and which way.
+pub type FragmentOf = (Identity, Direction, u32, IpAddr, IpAddr, u8);
+
+/// What a frame changes once it has left.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// A connection of a port begins.
+    Begin {
+        /// The port's zone.
+        zone: conntrack::Zone,
+        /// The packet that begins it.
+        packet: conntrack::Packet,
+        /// Which way that goes.
+        opened: Direction,
+        /// Where it came from, if it is about to get to the port.
+        origin: Option<Identity>,
+        /// The rule that admits it.
+        rule: Option<RuleName>,
+    },
+    /// A connection goes on.
+    Advance(conntrack::Change),
+    /// A connection is no more.
+    End(conntrack::Id),
+    /// A fragment's packet has these ends until then.
+    Fragment(FragmentOf, Tuple, Instant),
+    /// An Ethernet address of a switch is behind a port.
+    Learned(Identity, Mac, Identity),
+}
+
+impl Change {
+    /// Whether somebody may come in by it who may not without. Of a frame that is refused in the
+    /// end no such change is made.
+    pub const fn grants(&self) -> bool {
+        matches!(self, Self::Begin { .. } | Self::Advance(_))
+    }
+}
