@@ -1,7 +1,7 @@
 //! How long packets of connections take, cache misses and all.
 //!
-//! `cargo bench -p conntrack --bench connections`. One core, one thread. `make`, `look` and `hit`
-//! are those of the benchmark `instructions`.
+//! `cargo bench -p conntrack --bench connections`. One core, one thread. `make`, `recall`, `look`
+//! and `hit` are those of the benchmark `instructions`.
 
 mod common;
 
@@ -18,12 +18,17 @@ fn connections(c: &mut Criterion) {
         let mut world = World::new(1_000_000);
         world.fill(flows);
         let mut next = 0_u32;
-        for (name, is_made) in [("make", true), ("look", false)] {
+        let cache = world.cache(flows);
+        for name in ["make", "recall", "look"] {
             group.bench_function(format!("{name} at {flows}"), |b| {
                 b.iter(|| {
                     next = next.wrapping_add(1);
                     let flow = next.wrapping_mul(7919) % flows;
-                    if is_made { world.make(flow) } else { world.look(flow, at(next.into())) }
+                    match name {
+                        "make" => world.make(flow),
+                        "look" => world.look(flow, at(next.into())),
+                        _ => world.recall(flow, cache[flow as usize], at(next.into())),
+                    }
                 });
             });
         }
@@ -37,7 +42,9 @@ fn connections(c: &mut Criterion) {
     // Handshakes and their ends among 900,000 others: what is over is forgotten meanwhile.
     let mut world = World::new(1_000_000);
     world.fill(900_000);
-    let (mut next, mut now) = (900_000_u32, 0_u64);
+    // They move on in the wheel, to where established ones are.
+    let (mut next, mut now) = (900_000_u32, 100_000_000_u64);
+    world.table.expire(at(now), u32::MAX);
     group.sample_size(10).bench_function("begin, accept, close, expire at 1000000", |b| {
         b.iter_batched(
             || (),

@@ -12,7 +12,7 @@ use crate::packet::{Kind, Packet};
 use crate::record::Record;
 use crate::timeouts::{Clock, Timeouts};
 use crate::track::{Judged, Phase, Track, Way, Why, bit};
-use crate::tuple::{Ends, Tuple};
+use crate::tuple::Tuple;
 use crate::wheel::Wheel;
 use crate::zones::{Full, Tenant, Zone, Zones};
 
@@ -284,18 +284,36 @@ impl Table {
     /// Has the processor fetch what [`lookup`](Self::lookup) reads first: worth it some packets
     /// ahead, where there are many connections.
     pub fn fetch(&self, zone: Zone, packet: &Packet) {
-        let tuple = &packet.tuple;
-        self.index.fetch(self.key.hash(zone.0, tuple.protocol, &tuple.ends));
+        self.index.fetch(self.hash(zone, &packet.tuple));
     }
 
     /// What a packet is to a zone's connections. Changes nothing.
     #[inline]
     pub fn lookup(&self, zone: Zone, packet: &Packet, now: Instant) -> Verdict {
-        let found = self.seek(zone, &packet.tuple);
         let tick = self.clock.tick(now);
-        let Some((place, way, entry)) = found.filter(|it| it.2.deadline > tick) else {
-            return Self::absent(packet);
-        };
+        let hash = self.hash(zone, &packet.tuple);
+        match self.seek(hash, zone, &packet.tuple) {
+            Some((place, way, entry)) if entry.deadline > tick => {
+                Self::verdict(place, way, entry, packet)
+            }
+            _ => Self::absent(packet),
+        }
+    }
+
+    /// As [`lookup`](Self::lookup), for who remembers whose a flow's packets are: of a packet that
+    /// goes this way of a connection, by its zone and tuple. Finding it is spared. `None` if the
+    /// connection is no more; then `lookup` tells.
+    #[inline]
+    pub fn recall(&self, id: Id, way: Way, packet: &Packet, now: Instant) -> Option<Verdict> {
+        let entry = self.entries.get(id.place as usize)?;
+        let is_it =
+            entry.life == id.life && entry.zone != 0 && entry.deadline > self.clock.tick(now);
+        debug_assert!(!is_it || entry.tuple(way) == packet.tuple, "another flow's connection");
+        is_it.then(|| Self::verdict(id.place, way, entry, packet))
+    }
+
+    #[inline(always)]
+    fn verdict(place: u32, way: Way, entry: &Entry, packet: &Packet) -> Verdict {
         let (id, stamp, mark) = (Id { place, life: entry.life }, entry.stamp, entry.mark);
         let hit = Hit { id, way, stamp, mark, flags: entry.flags() };
         match entry.track.judge(way, &packet.kind) {
@@ -374,8 +392,9 @@ impl Table {
             return Err(Denied::Gone);
         }
         let tick = self.clock.tick(now);
+        let hashes = [self.hash(*zone, &packet.tuple), self.hash(*zone, reply)];
         let mut replaced = None;
-        if let Some((place, way)) = self.find(*zone, &packet.tuple) {
+        if let Some((place, way, _)) = self.seek(hashes[0], *zone, &packet.tuple) {
             let judged = self.entries[place as usize].track.judge(way, &packet.kind);
             if self.is_live(place, tick) && judged != Judged::Reopens {
                 return self.advance(place, way, &packet.kind, tick);
@@ -386,7 +405,7 @@ impl Table {
             return Err(Denied::Invalid(Why::NoConnection));
         }
         let mut entry = self.blank(*zone, &packet.tuple, reply)?;
-        if let Some((place, _)) = self.find(*zone, reply)
+        if let Some((place, ..)) = self.seek(hashes[1], *zone, reply)
             && Some(place) != replaced
         {
             if self.is_live(place, tick) {
@@ -403,7 +422,7 @@ impl Table {
         entry.track.advance(Way::Original, &packet.kind);
         (entry.stamp, entry.mark) = (begin.stamp, begin.mark);
         entry.deadline = self.clock.deadline(tick, entry.track.age());
-        self.add(entry)
+        self.add(&mut entry, hashes)
     }
 
     /// An entry that is in no list yet.
@@ -424,8 +443,8 @@ impl Table {
         })
     }
 
-    /// Gives an entry a place.
-    fn add(&mut self, mut entry: Entry) -> Result<Id, Denied> {
+    /// Gives an entry a place. `hashes`: its tuples'.
+    fn add(&mut self, entry: &mut Entry, hashes: [u64; 2]) -> Result<Id, Denied> {
         let zone = Zone(entry.zone);
         if let Err((full, is_helped)) = self.own_room(zone) {
             let oldest = self.zones.oldest_half_open(zone).filter(|_| is_helped);
@@ -434,8 +453,7 @@ impl Table {
         let place = self.take_place(entry);
         self.lives = self.lives.wrapping_add(1);
         entry.life = self.lives;
-        let hash = |key: &Key, ends: &Ends| key.hash(entry.zone, entry.track.protocol, ends);
-        let [original, reply] = [hash(&self.key, &entry.original), hash(&self.key, &entry.reply)];
+        let [original, reply] = hashes;
         let mut is_placed = self.index.insert(original, place, Way::Original);
         if is_placed && !self.index.insert(reply, place, Way::Reply) {
             self.index.remove(original, place, Way::Original);
@@ -445,7 +463,7 @@ impl Table {
             self.give_place(place);
             return Err(Denied::Full(Full::Table));
         }
-        self.entries[place as usize] = entry;
+        self.entries[place as usize] = *entry;
         self.zones.enter(zone, place, entry.is_answered());
         self.wheel.insert(place, entry.deadline);
         Ok(Id { place, life: entry.life })
@@ -572,10 +590,15 @@ impl Table {
         (entry.stamp, entry.mark) = (stamp, record.mark);
         let latest = self.clock.deadline(tick, entry.track.age());
         entry.deadline = self.clock.deadline_in(tick, record.left).min(latest);
-        self.add(entry)
+        let hashes = [&record.original, &record.reply].map(|tuple| self.hash(zone, tuple));
+        self.add(&mut entry, hashes)
     }
 
     /// Forgets connections whose time is over. `budget`: how many are looked at, at most.
+    ///
+    /// A connection is looked at some five times in its life, whether or not its time is over: who
+    /// lets ten be looked at for each that begins never has more than a few that are late. Late
+    /// ones are not found, but they have their place and count for quotas.
     pub fn expire(&mut self, now: Instant, budget: u32) -> Expiry {
         let until = self.clock.tick(now);
         let mut forgotten = 0;
@@ -600,16 +623,20 @@ impl Table {
         self.wheel.next().map(|tick| self.clock.begin_of(tick))
     }
 
-    /// Whose place a tuple is, whether or not its time is over.
     #[inline]
-    fn find(&self, zone: Zone, tuple: &Tuple) -> Option<(u32, Way)> {
-        self.seek(zone, tuple).map(|(place, way, _)| (place, way))
+    fn hash(&self, zone: Zone, tuple: &Tuple) -> u64 {
+        self.key.hash(zone.0, tuple.protocol, &tuple.ends)
     }
 
-    /// The same with what is there.
+    /// Whose place a tuple is, whether or not its time is over.
+    fn find(&self, zone: Zone, tuple: &Tuple) -> Option<(u32, Way)> {
+        let found = self.seek(self.hash(zone, tuple), zone, tuple);
+        found.map(|(place, way, _)| (place, way))
+    }
+
+    /// The same by the tuple's hash, with what is there.
     #[inline]
-    fn seek(&self, zone: Zone, tuple: &Tuple) -> Option<(u32, Way, &Entry)> {
-        let hash = self.key.hash(zone.0, tuple.protocol, &tuple.ends);
+    fn seek(&self, hash: u64, zone: Zone, tuple: &Tuple) -> Option<(u32, Way, &Entry)> {
         self.index.find(hash, |place, way| {
             let entry = &self.entries[place as usize];
             let is_it = *entry.ends(way) == tuple.ends
@@ -644,14 +671,14 @@ impl Table {
     }
 
     /// A free place. `entry`: what a new one has.
-    fn take_place(&mut self, entry: Entry) -> u32 {
+    fn take_place(&mut self, entry: &Entry) -> u32 {
         self.len += 1;
         if let Some(place) = self.free {
             let next = self.entries[place as usize].mark;
             self.free = (next != place).then_some(next);
             return place;
         }
-        self.entries.push(entry);
+        self.entries.push(*entry);
         self.zones.add_item();
         self.wheel.add_item();
         self.entries.len() as u32 - 1

@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use logical::objects::{Broadcast, Direction, Identity, UnknownUnicast};
 use logical::topology::{
-    Attachment, Link, NodeIndex, Port, PortIndex, RouterPortIndex, SwitchIndex, Topology,
+    Attachment, Balancer, Link, NodeIndex, Port, PortIndex, RouterPortIndex, SwitchIndex, Topology,
 };
 use packet::answer::{self, Error};
 use packet::relay::Back;
@@ -351,9 +351,15 @@ impl Walk<'_> {
     /// The Ethernet address at which a router's port has an external address, if it has it.
     fn external_mac(&self, port: RouterPortIndex, address: IpAddr) -> Option<Mac> {
         let port = &self.topology[port];
-        let nats = self.topology[port.router].nats.iter().map(|nat| &self.topology[*nat]);
-        let mut nats = nats.filter(|nat| nat.external.contains(address) && port.reaches(address));
-        nats.next().map(|nat| nat.external_mac.unwrap_or(port.mac))
+        if !port.reaches(address) {
+            return None;
+        }
+        let mut nats = self.topology[port.router].nats.iter().map(|nat| &self.topology[*nat]);
+        let mut balancers = self.topology.balancers().map(|(_, it)| it);
+        let nat = nats.find(|nat| nat.external.contains(address));
+        let is_its = |it: &Balancer| it.vip == address && it.routers.contains(&port.router);
+        nat.map(|nat| nat.external_mac.unwrap_or(port.mac))
+            .or_else(|| balancers.any(is_its).then_some(port.mac))
     }
 
     /// Whether a port can get frames here: a `local` one only on the sender's host.

@@ -40,6 +40,10 @@ pub(crate) enum Event {
     Allow { way: u32 },
     /// A host reports what has come by a way.
     Report { host: u32, way: u32 },
+    /// A way may have waited for credit for so long that it asks.
+    Ask { way: u32 },
+    /// A host may grant credit.
+    Grant { host: u32 },
     /// This port may tell its peer which flows of a lane are paused.
     Filter { port: u32, lane: u8 },
     /// What this port was told of paused flows takes effect.

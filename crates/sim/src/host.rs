@@ -11,6 +11,7 @@
 //! no other.
 
 mod controlled;
+mod granted;
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -24,7 +25,7 @@ use lossless::{
 use units::{Bytes, Class, ClassMap, Rng};
 
 use crate::clock::{Burst, Clock, Event, Maker};
-use crate::congestion::Ways;
+use crate::congestion::{Downlinks, Ways};
 use crate::events::EventList;
 use crate::fabric::Fabric;
 use crate::graph::Graph;
@@ -139,6 +140,8 @@ pub(crate) struct Hosts {
     lost: Vec<u64>,
     /// None where congestion is not controlled.
     ways: Option<Box<Ways>>,
+    /// None where no credit is granted.
+    downlinks: Option<Box<Downlinks>>,
 }
 
 /// What hosts work with.
@@ -239,6 +242,7 @@ impl Hosts {
             arrived: vec![Queue::default(); hosts.len() * lanes.len()],
             lost: vec![0; lanes.len()],
             ways: Ways::new(scenario, graph.hosts, names).map(Box::new),
+            downlinks: Downlinks::new(scenario, graph).map(Box::new),
             rules: Rules {
                 stack_delay: network.stack_delay.into(),
                 machines: per_server,

@@ -57,6 +57,9 @@ pub(crate) enum Load {
     Datagram { flow: u32, bytes: u16 },
     /// For a host whose machines' congestion is controlled, from the host of the machine `from`.
     Report { from: u32, report: Report },
+    /// For a host that grants credit, from the host of the machine `from`: its way was sent so far,
+    /// and waits for more.
+    Ask { from: u32, way: u32, sent: u64 },
     /// For such a host, from a switch: how much congestion a frame of this way met that was for the
     /// machine `from`, 1 to 63.
     Notice { from: u32, way: u32, feedback: u8 },
@@ -70,6 +73,8 @@ pub(crate) struct Report {
     /// Bytes, and those of them that were marked.
     pub bytes: u32,
     pub marked: u32,
+    /// How far the way may be sent, where credit is granted.
+    pub limit: u64,
 }
 
 /// All packets.

@@ -161,7 +161,7 @@ impl Samples {
     }
 
     /// What there is to tell, in the order of time.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Sample<'_>> {
+    pub fn iter(&self) -> impl Iterator<Item = Sample<'_>> {
         let stretches = self.spots.chunks(self.places.len().max(1)).enumerate();
         stretches.flat_map(move |(stretch, spots)| {
             let begun = stretch as u64 * self.looks;

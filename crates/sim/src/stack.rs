@@ -356,7 +356,7 @@ impl Stack {
                 packets.remove(handle);
                 heard.extend(self.settle(hosts, flow, bytes));
             }
-            Load::Report { .. } | Load::Notice { .. } => {
+            Load::Report { .. } | Load::Ask { .. } | Load::Notice { .. } => {
                 unreachable!("a report goes no further than its host")
             }
         }
@@ -557,7 +557,7 @@ impl Stack {
         match load {
             Load::Segment { end, .. } => self.ends[*end as usize ^ 1].machine,
             Load::Datagram { flow, .. } => self.senders[*flow as usize].machine,
-            Load::Report { from, .. } | Load::Notice { from, .. } => *from,
+            Load::Report { from, .. } | Load::Ask { from, .. } | Load::Notice { from, .. } => *from,
         }
     }
 

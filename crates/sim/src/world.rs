@@ -247,6 +247,10 @@ impl<L: EventList<Event>> World<L> {
                 Event::Report { host, way } => {
                     self.with_hosts(|hosts, with| hosts.report_if_due(with, host, way));
                 }
+                Event::Ask { way } => self.with_hosts(|hosts, with| hosts.ask_if_due(with, way)),
+                Event::Grant { host } => {
+                    self.with_hosts(|hosts, with| hosts.grant_if_due(with, host));
+                }
                 Event::Filter { port, lane } => {
                     self.fabric.send_filter(&mut self.clock, port, lane);
                     self.refill(port);

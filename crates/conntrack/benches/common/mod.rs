@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use conntrack::{
-    Begin, Change, Kind, Packet, Segment, Settings, Stamp, Table, Timeouts, Tuple, Verdict, Zone,
+    Begin, Change, Id, Kind, Packet, Segment, Settings, Stamp, Table, Timeouts, Tuple, Verdict,
+    Way, Zone,
 };
 use units::{Instant, Span};
 use wire::tcp::Flags;
@@ -100,6 +101,24 @@ impl World {
         let (zone, tuple) = self.flow(number);
         let packet = Packet { tuple, kind: Kind::Tcp(segment(Flags::ACK, 1, 1, 1000)) };
         matches!(self.table.lookup(zone, &packet, now), Verdict::Request(_))
+    }
+
+    /// Flows' connections, and which way their packets go here, as a cache would have them.
+    pub fn cache(&self, flows: u32) -> Vec<(Id, Way)> {
+        let found = (0..flows).map(|number| {
+            let (zone, tuple) = self.flow(number);
+            let packet = Packet { tuple, kind: Kind::Tcp(segment(Flags::ACK, 1, 1, 1000)) };
+            let Verdict::Request(hit) = self.table.lookup(zone, &packet, at(0)) else { panic!() };
+            (hit.id, hit.way)
+        });
+        found.collect()
+    }
+
+    /// A segment of a flow that is cached is decided, and does not leave.
+    pub fn recall(&self, number: u32, (id, way): (Id, Way), now: Instant) -> bool {
+        let (_, tuple) = self.flow(number);
+        let packet = Packet { tuple, kind: Kind::Tcp(segment(Flags::ACK, 1, 1, 1000)) };
+        matches!(self.table.recall(id, way, &packet, now), Some(Verdict::Request(_)))
     }
 
     /// What the benchmark itself does for a packet.

@@ -314,11 +314,15 @@ impl Both {
                 let Said::Known(at, Way::Original) = said else { panic!("{said:?}: {packet:?}") };
                 assert_eq!((Some(hit.id), hit.way), (self.model.conns[at].id, Way::Original));
                 assert_eq!(hit.stamp, self.model.conns[at].stamp);
+                let again = self.table.recall(hit.id, hit.way, packet, self.now());
+                assert_eq!(again, Some(Verdict::Request(hit)));
                 Some(hit.change(packet))
             }
             Verdict::Reply(hit) => {
                 let Said::Known(at, Way::Reply) = said else { panic!("{said:?}: {packet:?}") };
                 assert_eq!((Some(hit.id), hit.way), (self.model.conns[at].id, Way::Reply));
+                let again = self.table.recall(hit.id, hit.way, packet, self.now());
+                assert_eq!(again, Some(Verdict::Reply(hit)));
                 Some(hit.change(packet))
             }
             Verdict::Invalid { .. } => {
@@ -397,6 +401,8 @@ impl Both {
                     let id = self.model.conns.remove(at).id.unwrap();
                     assert!(self.table.remove(id) && !self.table.remove(id));
                     assert_eq!(self.table.get(id, self.now()), None);
+                    let packet = udp((1, 1), (2, 2));
+                    assert_eq!(self.table.recall(id, Way::Reply, &packet, self.now()), None);
                 }
             }
             Do::Restamp(which, rule) => {

@@ -147,7 +147,9 @@ fn inner(ends: &Ends, traffic_class: u8, load: &Load) -> (Vec<u8>, usize) {
             (protocol::UDP, udp_header(addresses, [client, service], *bytes), *bytes)
         }
         // As datagrams without payload: their numbers are counted, not carried.
-        Load::Report { report: Report { way, .. }, .. } | Load::Notice { way, .. } => {
+        Load::Report { report: Report { way, .. }, .. }
+        | Load::Ask { way, .. }
+        | Load::Notice { way, .. } => {
             let (client, service) = ports(*way);
             (protocol::UDP, udp_header(addresses, [client, service], 0), 0)
         }

@@ -9,7 +9,11 @@
 //! A **lane** here is what one machine sends to one far host in one class; elsewhere in this crate
 //! a class is called a lane, so this one is a [`Way`]. A way's frames wait at the sender, in a
 //! queue of their own, while its [window](window) is used up or the NIC has enough. A UDP socket
-//! blocks while its way's queue is full, and for no other way's.
+//! blocks while its way's queue is full, and for no other way's. Ways that may send take
+//! [turns](turns).
+//!
+//! Where [credit](credit) is granted, a way waits for that, too: receiving hosts [grant](downlinks)
+//! it for their links, by the terms of machines' networks.
 //!
 //! As references there are two more. With the limiters of QCN in the windows' stead switches sample
 //! what waits ([`crate::fabric`]) and give [notice](limiter) to the sender of what they find; the
@@ -18,16 +22,24 @@
 //!
 //! This knows queues and numbers; hosts move frames.
 
+mod credit;
+mod downlinks;
 mod limiter;
+mod turns;
 mod window;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use crate::fabric::{Filter, FlowId};
 use crate::packet::{Handle, Packets, Queue, Report};
 use crate::scenario::{Congestion, Scenario};
 use crate::time::Time;
+pub(crate) use credit::Look;
+use credit::{Allowed, Credit};
+pub(crate) use downlinks::Downlinks;
 use limiter::Limiter;
+use tunnel::grants::Progress;
+use turns::{Place, Turns};
 use window::{Leave, Window};
 
 /// A report's frame, on a physical link: a tunnel's headers and some numbers.
@@ -45,6 +57,10 @@ pub(crate) const REPORT_DELAY: Time = Time::from_picos(20_000_000);
 /// stacks learn that there is room, four times.
 const ROOM: u64 = 32;
 
+/// How many longest frames a way sends in a turn, while other ways of its machine wait: a message
+/// of 20 kB in one go.
+const TURN: u64 = 16;
+
 /// No way.
 const NOBODY: u32 = u32::MAX;
 
@@ -59,6 +75,10 @@ struct Way {
     /// When an event looks at it.
     wake_at: Time,
     control: Control,
+    /// None where no credit is granted.
+    credit: Option<Credit>,
+    /// What it may send until its turn is over.
+    turn: u64,
     queue: Queue,
     /// Flows of datagrams whose sockets block until the queue has room.
     sleepers: Vec<u32>,
@@ -78,6 +98,8 @@ struct Key {
 /// What holds a way back.
 #[derive(Debug)]
 enum Control {
+    /// Nothing but credit.
+    Credit,
     /// What is under way, which reports make less.
     Window(Window),
     /// A rate, which notices make smaller.
@@ -95,7 +117,7 @@ impl Control {
                 at if at > now => Leave::At(at),
                 _ => Leave::Now,
             },
-            Self::Flow(_) => Leave::Now,
+            Self::Credit | Self::Flow(_) => Leave::Now,
         }
     }
 
@@ -104,7 +126,7 @@ impl Control {
         match self {
             Self::Window(window) => window.send(now, len),
             Self::Limiter(limiter) => limiter.send(now, len),
-            Self::Flow(_) => {}
+            Self::Credit | Self::Flow(_) => {}
         }
     }
 }
@@ -137,6 +159,8 @@ pub(crate) enum Turn {
     Send { way: u32, machine: u32, handle: Handle, has_room: bool },
     /// This way is to be looked at then.
     Wake { way: u32, at: Time },
+    /// This way waits for credit, and is to be looked at then.
+    Look { way: u32, at: Time },
 }
 
 impl Way {
@@ -148,6 +172,8 @@ impl Way {
 /// What holds all ways back.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
+    /// Only credit.
+    Credit,
     Windows,
     /// Of links of so many bits a second, with this seed.
     Limiters {
@@ -155,6 +181,16 @@ enum Kind {
         seed: u64,
     },
     Flows,
+}
+
+impl Kind {
+    /// In which line a machine's ways take turns: each has its own, or all are one.
+    fn line(self, machine: u32) -> u32 {
+        match self {
+            Self::Credit | Self::Windows => machine,
+            Self::Limiters { .. } | Self::Flows => 0,
+        }
+    }
 }
 
 /// What a host is told of paused flows of a class, and its ways that wait for that.
@@ -170,6 +206,8 @@ pub(crate) struct Ways {
     /// The longest frame.
     datagram: u64,
     kind: Kind,
+    /// What a way may be sent before it was granted anything, where credit is granted.
+    unsolicited: Option<u64>,
     /// How many classes there are, reports included, and which of them are controlled.
     lanes: usize,
     controlled: Vec<bool>,
@@ -180,7 +218,7 @@ pub(crate) struct Ways {
     /// By packet: its way. Only packets that have one are looked up.
     owners: Vec<u32>,
     /// By host and class: ways that have a frame that may leave, as far as is known.
-    turns: Vec<VecDeque<u32>>,
+    turns: Vec<Turns>,
     /// By host and class.
     paused: Vec<Paused>,
 }
@@ -189,7 +227,8 @@ impl Ways {
     /// None where nothing is controlled.
     pub(crate) fn new(scenario: &Scenario, hosts: u32, lanes: &[String]) -> Option<Self> {
         let kind = match scenario.virtual_network.congestion {
-            Congestion::None => return None,
+            Congestion::None if !scenario.virtual_network.grants => return None,
+            Congestion::None => Kind::Credit,
             Congestion::Lanes => Kind::Windows,
             Congestion::Qcn => {
                 Kind::Limiters { link: scenario.link.rate.bits_per_sec(), seed: scenario.run.seed }
@@ -200,13 +239,14 @@ impl Ways {
         Some(Self {
             datagram: scenario.longest_frame(),
             kind,
+            unsolicited: scenario.virtual_network.grants.then(|| downlinks::unsolicited(scenario)),
             lanes: lanes.len(),
             controlled: lanes.iter().map(|name| scenario.is_controlled(name)).collect(),
             ways: Vec::new(),
             numbers: BTreeMap::new(),
             free: Vec::new(),
             owners: Vec::new(),
-            turns: vec![VecDeque::new(); places],
+            turns: vec![Turns::default(); places],
             paused: vec![Paused { told: Filter::EMPTY, ways: Vec::new() }; places],
         })
     }
@@ -239,6 +279,7 @@ impl Ways {
             return *way;
         }
         let control = match self.kind {
+            Kind::Credit => Control::Credit,
             Kind::Windows => Control::Window(Window::new(self.datagram)),
             Kind::Limiters { link, seed } => {
                 Control::Limiter(Limiter::new(link, seed ^ (1 + self.ways.len() as u64)))
@@ -251,6 +292,8 @@ impl Ways {
             is_paused: false,
             wake_at: Time::NEVER,
             control,
+            credit: self.unsolicited.map(Credit::new),
+            turn: self.turn(),
             queue: Queue::default(),
             sleepers: Vec::new(),
             owed: Owed::default(),
@@ -314,10 +357,21 @@ impl Ways {
 
     /// A way may have a frame that may leave.
     pub(crate) fn line_up(&mut self, host: u32, way: u32) {
+        let turn = self.turn();
         let it = &mut self.ways[way as usize];
         if !it.in_turn && !it.is_paused && !it.queue.is_empty() {
             it.in_turn = true;
-            self.turns[host as usize * self.lanes + usize::from(it.key.lane)].push_back(way);
+            let place = if it.turn < turn { Place::First } else { Place::Last };
+            let turns = &mut self.turns[host as usize * self.lanes + usize::from(it.key.lane)];
+            turns.push(self.kind.line(it.key.machine), way, place);
+        }
+    }
+
+    /// How many bytes a turn has; a frame, if none.
+    fn turn(&self) -> u64 {
+        match self.kind {
+            Kind::Credit | Kind::Windows => TURN * self.datagram,
+            Kind::Limiters { .. } | Kind::Flows => 0,
         }
     }
 
@@ -341,7 +395,7 @@ impl Ways {
         is_due
     }
 
-    /// What is next for a class of a host, whose NIC has room: ways take turns of a frame each.
+    /// What is next for a class of a host, whose NIC has room.
     pub(crate) fn next(
         &mut self,
         packets: &Packets,
@@ -350,8 +404,9 @@ impl Ways {
         lane: u8,
     ) -> Option<Turn> {
         let place = host as usize * self.lanes + usize::from(lane);
+        let turn = self.turn();
         let (turns, paused) = (&mut self.turns[place], &mut self.paused[place]);
-        while let Some(way) = turns.pop_front() {
+        while let Some(way) = turns.pop() {
             let it = &mut self.ways[way as usize];
             it.in_turn = false;
             let Some(head) = it.queue.head() else { continue };
@@ -363,15 +418,31 @@ impl Ways {
                 continue;
             }
             let bytes = packets[head].bytes;
+            let allowed = it.credit.as_mut().map_or(Allowed::Now, |it| it.allows(now, bytes));
+            match allowed {
+                Allowed::Now => {}
+                Allowed::Later => continue,
+                Allowed::LookAt(at) => return Some(Turn::Look { way, at }),
+            }
             match it.control.leave(now, bytes) {
                 Leave::Now => {
                     it.control.send(now, bytes);
+                    if let Some(credit) = &mut it.credit {
+                        credit.send(bytes);
+                    }
                     it.queue.pop(packets);
                     let (machine, has_room) = (it.key.machine, it.has_room(self.datagram));
+                    it.turn = it.turn.saturating_sub(bytes.into());
+                    let is_over = it.turn == 0 || it.queue.is_empty();
+                    if is_over {
+                        it.turn = turn;
+                    }
+                    let line = self.kind.line(machine);
                     if !it.queue.is_empty() {
                         it.in_turn = true;
-                        turns.push_back(way);
+                        turns.push(line, way, if is_over { Place::Last } else { Place::First });
                     }
+                    turns.pass(line);
                     return Some(Turn::Send { way, machine, handle: head, has_room });
                 }
                 Leave::At(at) if at < it.wake_at => {
@@ -392,8 +463,11 @@ impl Ways {
         handle: Handle,
         finds_room: bool,
     ) -> (u32, Answer) {
-        let Kind::Windows = self.kind else { return (NOBODY, Answer::Nothing) };
-        let way = self.owner(handle);
+        let way = match self.kind {
+            Kind::Windows => self.owner(handle),
+            Kind::Credit => return (self.owner(handle), Answer::Nothing),
+            Kind::Limiters { .. } | Kind::Flows => return (NOBODY, Answer::Nothing),
+        };
         let packet = &mut packets[handle];
         let owed = &mut self.ways[way as usize].owed;
         owed.bytes += packet.bytes;
@@ -422,14 +496,53 @@ impl Ways {
     /// What is to be reported of a way.
     pub(crate) fn take_report(&mut self, way: u32) -> Report {
         let Owed { bytes, marked, .. } = std::mem::take(&mut self.ways[way as usize].owed);
-        Report { way, bytes, marked }
+        let limit = self.ways[way as usize].credit.as_ref().map_or(0, Credit::granted);
+        Report { way, bytes, marked, limit }
+    }
+
+    /// Whether something of a way was not reported yet.
+    pub(crate) fn has_news(&self, way: u32) -> bool {
+        self.ways[way as usize].owed.bytes > 0
+    }
+
+    /// A frame of a way, of so many bytes, has come to its host, which grants credit.
+    pub(crate) fn receive(&mut self, way: u32, bytes: u32) -> Progress {
+        self.credit(way).arrive(bytes)
+    }
+
+    /// A host that grants credit hears that so much of a way was sent.
+    pub(crate) fn hear(&mut self, way: u32, sent: u64) -> Progress {
+        self.credit(way).hear(sent)
+    }
+
+    /// A host grants a way so much, and is to report that.
+    pub(crate) fn grant(&mut self, way: u32, limit: u64) {
+        self.credit(way).grant(limit);
+    }
+
+    /// The time has come at which a way wanted to look whether it waits for credit.
+    pub(crate) fn look(&mut self, now: Time, way: u32) -> Look {
+        self.credit(way).look(now)
+    }
+
+    /// The host that a way leads to.
+    pub(crate) fn receiver(&self, way: u32) -> u32 {
+        self.ways[way as usize].key.host
+    }
+
+    fn credit(&mut self, way: u32) -> &mut Credit {
+        self.ways[way as usize].credit.as_mut().expect("credit is granted")
     }
 
     /// A report has come back.
     pub(crate) fn handle_report(&mut self, now: Time, report: Report) {
-        let Report { way, bytes, marked } = report;
-        if let Control::Window(window) = &mut self.ways[way as usize].control {
+        let Report { way, bytes, marked, limit } = report;
+        let it = &mut self.ways[way as usize];
+        if let Control::Window(window) = &mut it.control {
             window.report(now, bytes.into(), marked.into());
+        }
+        if let Some(credit) = &mut it.credit {
+            credit.raise(limit);
         }
     }
 

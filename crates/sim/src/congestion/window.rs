@@ -8,8 +8,8 @@
 //!
 //! Once a round trip, the window shrinks by half of the share of bytes that came marked, as a
 //! moving average has it (DCTCP, RFC 8257), or grows if it held something back and nothing came
-//! marked: by a datagram, and after five such rounds in a row by ever more. A window of less than
-//! [`PACED`] datagrams is spread over the round trip, so that one may be a fraction of a datagram.
+//! marked: by a datagram, and after five such rounds in a row by ever more. A window of less than a
+//! datagram lets one go in several round trips.
 //!
 //! Nothing here knows of packets, events or hosts.
 
@@ -24,8 +24,9 @@ const MOST: u64 = 170;
 /// The smallest window is a datagram by so many.
 const SMALLEST: u64 = 4;
 
-/// Windows of less datagrams are paced.
-const PACED: u64 = 4;
+/// Windows of less datagrams are paced. Larger ones need not: what is acknowledged is what spaces
+/// them, and a round trip that has an incast's own queue in it would hold its last frames back.
+const PACED: u64 = 1;
 
 /// How long a window is kept of which nothing is under way: some ten round trips. What marks said
 /// before is no longer true of queues that drain in less, and a message that begins now is not to
@@ -34,6 +35,12 @@ const IDLE: Time = Time::from_picos(500_000_000);
 
 /// All bytes marked, as `alpha` counts.
 const ALL: u64 = 1 << 16;
+
+/// What is taken for marked of a window that begins. Such windows are messages', mostly, and an
+/// incast's are marked in their first round trip: halved there, as where all were marked before,
+/// they would hold the rest of the message for several. Whoever goes on sending is halved after
+/// some rounds.
+const FIRST_SHARE: u64 = ALL / 4;
 
 /// How much of a round's share goes into the average: one by so many.
 const GAIN: u64 = 16;
@@ -91,7 +98,7 @@ impl Window {
             datagram,
             bytes: FIRST * datagram,
             in_flight: 0,
-            alpha: ALL,
+            alpha: FIRST_SHARE,
             calm: 0,
             was_short: false,
             round_trip: Time::ZERO,
@@ -108,7 +115,7 @@ impl Window {
     /// When a frame of `len` bytes may leave that is next now.
     pub(crate) fn leave(&mut self, now: Time, len: u32) -> Leave {
         if self.in_flight == 0 && now > self.busy_at + IDLE {
-            (self.bytes, self.alpha, self.calm) = (FIRST * self.datagram, ALL, 0);
+            (self.bytes, self.alpha, self.calm) = (FIRST * self.datagram, FIRST_SHARE, 0);
         }
         let has_room = if self.is_paced() {
             self.in_flight < self.bytes.max(self.datagram)
@@ -227,9 +234,15 @@ mod tests {
     }
 
     #[test]
-    fn it_halves_where_everything_comes_marked() {
+    fn it_shrinks_ever_faster_where_everything_comes_marked() {
         let mut window = Window::new(DATAGRAM);
-        assert_eq!([0, 1].map(|it| round(&mut window, it, true)), [10, 5]);
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|it| round(&mut window, it, true)), [10, 8, 7, 5, 4, 3]);
+        (6..60).for_each(|it| {
+            window.bytes = 10 * DATAGRAM;
+            round(&mut window, it, true);
+        });
+        // In the end by half.
+        assert!(window.bytes < 51 * DATAGRAM / 10, "{}", window.bytes);
     }
 
     #[test]
@@ -270,7 +283,7 @@ mod tests {
     #[test]
     fn one_that_was_idle_begins_anew() {
         let mut window = Window::new(DATAGRAM);
-        for number in 0..5 {
+        for number in 0..20 {
             round(&mut window, number, true);
         }
         assert!(window.bytes < DATAGRAM);

@@ -11,7 +11,7 @@ use crate::fabric::{Filter, Sampled};
 use crate::packet::{Handle, Load, Packet, Packets, Queue};
 
 impl Hosts {
-    fn ways(&mut self) -> &mut Ways {
+    pub(super) fn ways(&mut self) -> &mut Ways {
         self.ways.as_mut().expect("congestion is controlled")
     }
 
@@ -58,6 +58,9 @@ impl Hosts {
                 None => return,
                 Some(Turn::Wake { way, at }) => {
                     with.clock.at(at, Maker(number), Event::Allow { way });
+                }
+                Some(Turn::Look { way, at }) => {
+                    with.clock.at(at, Maker(number), Event::Ask { way });
                 }
                 Some(Turn::Send { way, machine, handle, has_room }) => {
                     self.go(with, machine, handle);
@@ -143,7 +146,10 @@ impl Hosts {
         handle: Handle,
     ) -> bool {
         let now = with.clock.now();
-        let Packet { load, lane, .. } = with.packets[handle];
+        let Packet { load, lane, bytes, marked, .. } = with.packets[handle];
+        if let Some(downlinks) = &mut self.downlinks {
+            downlinks.arrived(with.clock.instant(), number, bytes, marked);
+        }
         if let Load::Report { report, .. } = load {
             with.packets.remove(handle);
             self.ways().handle_report(now, report);
@@ -155,15 +161,25 @@ impl Hosts {
             self.ways().handle_notice(now, way, feedback);
             return true;
         }
+        if let Load::Ask { way, sent, .. } = load {
+            with.packets.remove(handle);
+            self.hear_ask(with, number, way, sent);
+            return true;
+        }
         if self.ways().controls(lane) {
             let finds_room = self.hosts[number as usize].waiting & 1 << lane == 0;
             let ways = self.ways.as_mut().expect("congestion is controlled");
-            match ways.arrive(with.packets, now, handle, finds_room) {
-                (way, Answer::Now) => self.report(with, number, way),
-                (way, Answer::By(due)) => {
+            let (way, answer) = ways.arrive(with.packets, now, handle, finds_room);
+            if self.downlinks.is_some() {
+                self.charge(with, number, way, bytes);
+            }
+            match answer {
+                // A grant may have told of it.
+                Answer::Now if self.ways().has_news(way) => self.report(with, number, way),
+                Answer::By(due) => {
                     with.clock.at(due, Maker(number), Event::Report { host: number, way });
                 }
-                (_, Answer::Nothing) => {}
+                Answer::Now | Answer::Nothing => {}
             }
         }
         false
@@ -196,8 +212,8 @@ impl Hosts {
         }
     }
 
-    /// A host tells the sender of a way what has arrived.
-    fn report<L: EventList<Event>>(
+    /// A host tells the sender of a way what has arrived, and how far it may be sent.
+    pub(super) fn report<L: EventList<Event>>(
         &mut self,
         with: &mut Surroundings<'_, L>,
         number: u32,

@@ -17,6 +17,7 @@ mod check;
 mod drawn;
 mod fabric;
 mod fault;
+mod network;
 mod node;
 mod plan;
 mod summary;
@@ -39,6 +40,7 @@ pub(crate) use ::fabric::PFC_FRAME;
 pub use ::fabric::{Link, Pfc, Thresholds};
 pub use fabric::{Buffer, ClassSpec, DEFAULT_CLASS, Fabric, Scheduling};
 pub use fault::{Fault, ScenarioError};
+pub use network::Network;
 pub use node::{LinkName, Node, Tier};
 pub use plan::{Cell, MOST_SEED, Plan};
 pub use summary::{Summary, SwitchCount, WorkloadSummary};
@@ -102,6 +104,9 @@ pub struct Scenario {
     /// The classes by name; one called `default` if the file declares none.
     #[serde(rename = "class", default = "default_classes")]
     pub classes: BTreeMap<String, ClassSpec>,
+    /// Virtual networks that have terms, by name; all other machines are one more, without terms.
+    #[serde(rename = "network", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub networks: BTreeMap<String, Network>,
     /// Distributions that workloads name, besides the published ones.
     #[serde(rename = "distribution", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub distributions: BTreeMap<String, Points>,
@@ -258,7 +263,7 @@ impl Scenario {
 
     /// The scenario as it runs: where congestion is controlled, reports have a class.
     pub(crate) fn with_reports(&self) -> Cow<'_, Self> {
-        if !self.virtual_network.congestion.has_reports() {
+        if !self.virtual_network.has_reports() {
             return Cow::Borrowed(self);
         }
         let mut scenario = self.clone();

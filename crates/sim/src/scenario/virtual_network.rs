@@ -48,6 +48,20 @@ pub struct VirtualNetwork {
     /// What holds machines back that send more than the physical network takes.
     #[serde(skip_serializing_if = "Congestion::is_none")]
     pub congestion: Congestion,
+    /// Whether servers grant credit for their links: what is sent to one waits for it, at whoever
+    /// sends.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub grants: bool,
+    /// By how much hosts may be late together without harm to what is guaranteed by grants.
+    #[serde(skip_serializing_if = "is_default_latency")]
+    pub latency: Span,
+}
+
+/// As an agent's uplink has it.
+const DEFAULT_LATENCY: Span = Span::from_millis(5);
+
+fn is_default_latency(latency: &Span) -> bool {
+    *latency == DEFAULT_LATENCY
 }
 
 /// How congestion is controlled of classes that are lossless in both networks.
@@ -72,11 +86,6 @@ impl Congestion {
     pub fn is_none(&self) -> bool {
         *self == Self::None
     }
-
-    /// Whether hosts or switches send frames of their own class because of it.
-    pub(crate) fn has_reports(self) -> bool {
-        matches!(self, Self::Lanes | Self::Qcn)
-    }
 }
 
 impl Default for VirtualNetwork {
@@ -97,6 +106,8 @@ impl Default for VirtualNetwork {
             stack_jitter: Span::ZERO,
             stall_after: Span::from_secs(10),
             congestion: Congestion::None,
+            grants: false,
+            latency: DEFAULT_LATENCY,
         }
     }
 }
@@ -105,6 +116,11 @@ impl VirtualNetwork {
     /// The rate at which machines send; unlimited if absent.
     pub fn pace(&self) -> Option<Rate> {
         self.rate.filter(|_| self.paced)
+    }
+
+    /// Whether hosts or switches send frames of their own class, to tell each other something.
+    pub(crate) fn has_reports(&self) -> bool {
+        self.grants || matches!(self.congestion, Congestion::Lanes | Congestion::Qcn)
     }
 
     /// How many machines a server has.

@@ -5,6 +5,7 @@ mod common;
 mod congestion;
 mod damage;
 mod engine;
+mod grants;
 mod mistakes;
 mod physical;
 mod scenarios;

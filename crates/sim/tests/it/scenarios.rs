@@ -35,6 +35,7 @@ fn every_shipped_scenario_can_be_simulated() {
         }
     }
     let expected = [
+        ("grants", 12),
         ("incast", 2),
         ("isolation", 6),
         ("lab", 80),
@@ -44,7 +45,7 @@ fn every_shipped_scenario_can_be_simulated() {
         ("zovn-fig12", 36),
         ("zovn-fig12-queues", 30),
         ("isolation-queues", 16),
-        ("isolation-lanes", 12),
+        ("isolation-lanes", 15),
         ("zovn-fig12-lanes", 9),
     ];
     assert_eq!(found, expected.map(|(name, cells)| (name.to_owned(), cells)).into());
@@ -222,6 +223,7 @@ fn every_field_is_documented() {
         "virtual",
         "tcp",
         "class.x",
+        "network.x",
         "output",
     ];
     let kinds = ["star", "ring", "dumbbell", "k-ary", "leaf-spine", "fat-tree"]

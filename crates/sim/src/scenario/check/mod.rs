@@ -42,6 +42,7 @@ impl Scenario {
         if check.found.is_empty() {
             check.fabric();
             check.tcp();
+            check.grants();
             check.workloads();
             check.output();
         }
@@ -76,6 +77,7 @@ impl Check<'_> {
         self.ensure(is_title, "name", "a scenario's name is one line of 1 to 100 characters");
         let sections = [
             ("class", it.classes.keys().collect::<Vec<_>>()),
+            ("network", it.networks.keys().collect()),
             ("distribution", it.distributions.keys().collect()),
             ("workload", it.workloads.keys().collect()),
             ("virtual.vms", it.virtual_network.vms.keys().collect()),

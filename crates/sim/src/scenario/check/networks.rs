@@ -9,6 +9,11 @@ use units::{Bytes, Rate};
 
 /// A virtual switch has so many ports; each class has one of them for its uplink.
 const MOST_PORTS: u64 = 1024;
+/// Networks that have terms.
+const MOST_NETWORKS: usize = 1000;
+/// So much of a link can be promised, in hundredths, as by an agent: the rest is for reports, and
+/// for queues to drain.
+const PROMISED: u128 = 94;
 /// Ways are kept from each switch to each other.
 const MOST_SWITCHES: u64 = 10_000;
 
@@ -41,7 +46,7 @@ impl Check<'_> {
                 &path("ecn"),
                 "every frame would be marked: raise it, or leave it out",
             );
-            if self.scenario.virtual_network.congestion.has_reports() {
+            if self.scenario.virtual_network.has_reports() {
                 self.ensure(
                     class.priority != REPORTS_PRIORITY,
                     &path("priority"),
@@ -223,6 +228,62 @@ impl Check<'_> {
             "virtual.stall_after",
             "every receiver would be stalled at once: raise it",
         );
+    }
+
+    /// Credit, and networks' terms.
+    pub(super) fn grants(&mut self) {
+        let it = self.scenario;
+        let network = &it.virtual_network;
+        self.ensure(
+            !network.grants || matches!(network.congestion, Congestion::None | Congestion::Lanes),
+            "virtual.grants",
+            "credit is granted beside `congestion = \"lanes\"` or \"none\": write one of these",
+        );
+        self.ensure(
+            network.latency <= Span::from_secs(1),
+            "virtual.latency",
+            "hosts are late by at most 1s: lower it",
+        );
+        let what = "terms hold where credit is granted: add `virtual.grants = true`";
+        self.ensure(it.networks.is_empty() || network.grants, "network", what);
+        let what = "at most 1000 networks have terms";
+        self.ensure(it.networks.len() <= MOST_NETWORKS, "network", what);
+        let servers = it.topology.servers() as u32;
+        let mut promised = 0_u64;
+        for (place, (name, own)) in it.networks.iter().enumerate() {
+            let path = |field| format!("network.{name}.{field}");
+            self.vms(&path("machines"), &own.machines);
+            for (field, rate) in [("min", own.min), ("max", own.max)] {
+                let what = "a rate lies in 1kbit to 10tbit";
+                self.ensure(rate.is_none_or(is_rate), &path(field), what);
+            }
+            let is_within = own.min.zip(own.max).is_none_or(|(min, max)| min <= max);
+            self.ensure(is_within, &path("min"), "it is more than `max`: lower it");
+            let what = "a weight lies in 1 to 1000";
+            self.ensure(
+                own.weight.is_none_or(|weight| (1..=1000).contains(&weight)),
+                &path("weight"),
+                what,
+            );
+            let mut before = it.networks.iter().take(place);
+            if let Some((other, _)) =
+                before.find(|(_, other)| other.machines.meets(&own.machines, network, 0..servers))
+            {
+                let what = format!("some of them are in `{other}`: a machine has one network");
+                self.complain(&path("machines"), what);
+            }
+            promised = promised.saturating_add(own.min.map_or(0, Rate::bits_per_sec));
+        }
+        let link = it.topology.access(it.link).rate;
+        let most = u128::from(link.bits_per_sec()) * PROMISED / 100;
+        if u128::from(promised) > most {
+            let sum = Rate::from_bits_per_sec(promised).unwrap_or(link);
+            let what = format!(
+                "`min` of all networks is {sum} together, and at most {PROMISED} % of a server's link of {link} \
+                 can be promised: lower one"
+            );
+            self.complain("network", what);
+        }
     }
 
     pub(super) fn fabric(&mut self) {

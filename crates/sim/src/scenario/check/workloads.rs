@@ -74,7 +74,7 @@ impl Check<'_> {
     }
 
     /// There are such machines.
-    fn vms(&mut self, path: &str, vms: &Vms) {
+    pub(super) fn vms(&mut self, path: &str, vms: &Vms) {
         let network = &self.scenario.virtual_network;
         let roles: Vec<&str> = network.vms.keys().map(String::as_str).chain([ANY]).collect();
         if let Some(role) = vms.role.as_deref().filter(|role| !roles.contains(role)) {

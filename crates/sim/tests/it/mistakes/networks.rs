@@ -87,6 +87,44 @@ fn switches_can_pause_flows() {
 }
 
 #[test]
+fn networks_have_terms_that_can_be_kept() {
+    added(&[
+        (
+            "[network.blue]\nmachines = \"any\"",
+            "line 14, column 2: `network`: terms hold where credit is granted: add `virtual.grants = true`",
+        ),
+        (
+            "[virtual]\ngrants = true\ncongestion = \"qcn\"",
+            "line 15, column 10: `virtual.grants`: credit is granted beside `congestion = \"lanes\"` or \"none\": write one of these",
+        ),
+        (
+            "[virtual]\ngrants = true\nlatency = \"2s\"",
+            "line 16, column 11: `virtual.latency`: hosts are late by at most 1s: lower it",
+        ),
+        (
+            "[virtual]\ngrants = true\n[network.blue]\nmachines = \"any\"\n[network.red]\nmachines = \"vm@1\"",
+            "line 19, column 12: `network.red.machines`: some of them are in `blue`: a machine has one network",
+        ),
+        (
+            "[virtual]\ngrants = true\n[network.blue]\nmachines = \"vm@9\"",
+            "line 17, column 12: `network.blue.machines`: there is no server 9: they count from 0 to 3",
+        ),
+        (
+            "[virtual]\ngrants = true\n[network.blue]\nmachines = \"vm@0\"\nmin = \"2gbit\"\nmax = \"1gbit\"",
+            "line 18, column 7: `network.blue.min`: it is more than `max`: lower it",
+        ),
+        (
+            "[virtual]\ngrants = true\n[network.blue]\nmachines = \"vm@0\"\nweight = 0",
+            "line 18, column 10: `network.blue.weight`: a weight lies in 1 to 1000",
+        ),
+        (
+            "[virtual]\ngrants = true\n[network.blue]\nmachines = \"vm@0\"\nmin = \"5gbit\"\n[network.red]\nmachines = \"vm@1\"\nmin = \"5gbit\"",
+            "line 16, column 2: `network`: `min` of all networks is 10gbit together, and at most 94 % of a server's link of 10gbit can be promised: lower one",
+        ),
+    ]);
+}
+
+#[test]
 fn classes_have_a_name_and_a_priority_of_their_own() {
     added(&[
         (
