@@ -1,6 +1,8 @@
 //! A small world, frames in it, and what becomes of them.
 
 mod cases;
+mod laws;
+mod rows;
 mod services;
 
 use alloc::format;
