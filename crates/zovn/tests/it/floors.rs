@@ -19,6 +19,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("wire", 1),
     ("model", 1),
     ("shares", 1),
+    ("classifier", 1),
     ("demand", 1),
     ("tree", 1),
     ("logical", 2),

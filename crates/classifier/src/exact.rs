@@ -1,0 +1,91 @@
+//! The exact-match cache: what was decided of precisely this key.
+
+use crate::cells::{Cells, Depends};
+use crate::table::{HashKey, Table, same};
+
+/// Values by whole keys, in bounded memory.
+#[derive(Clone, Debug)]
+pub struct Exact<const N: usize, V> {
+    table: Table<Entry<N, V>>,
+    hash_key: HashKey,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<const N: usize, V> {
+    key: [u64; N],
+    depends: Depends,
+    value: V,
+}
+
+impl<const N: usize, V> Exact<N, V> {
+    /// With room for `most` keys or a few more. `hash_key` must be secret where strangers choose
+    /// the keys.
+    pub fn new(most: usize, hash_key: HashKey) -> Self {
+        Self { table: Table::new(most), hash_key }
+    }
+
+    /// What was decided of a key, if that is still true.
+    #[inline]
+    pub fn find(&self, cells: &Cells, key: &[u64; N]) -> Option<&V> {
+        let hash = self.hash_key.hash(key);
+        let (_, entry) = self.table.find(hash, |it| same(&it.key, key))?;
+        cells.hold(&entry.depends).then_some(&entry.value)
+    }
+
+    /// Keeps what was decided of a key. Others may have to make room.
+    pub fn insert(&mut self, cells: &Cells, key: [u64; N], value: V, depends: Depends) {
+        let hash = self.hash_key.hash(&key);
+        let entry = Entry { key, depends, value };
+        let is_dead = |it: &Entry<N, V>| !cells.hold(&it.depends);
+        self.table.insert(hash, entry, |it| same(&it.key, &key), is_dead);
+    }
+
+    /// How many keys are kept, those too of which what was decided is no longer true.
+    pub const fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether none is kept.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.table.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::CellId;
+
+    #[test]
+    fn a_change_forgets_what_depends_on_it_and_nothing_else() {
+        let mut cells = Cells::new(2);
+        let mut exact = Exact::new(16, HashKey([7, 9]));
+        for cell in 0..2 {
+            let mut depends = Depends::now(&cells);
+            depends.on(CellId(cell));
+            exact.insert(&cells, [u64::from(cell), 0, 0], cell, depends);
+        }
+        cells.change(CellId(0));
+        assert_eq!(exact.find(&cells, &[0, 0, 0]), None);
+        assert_eq!(exact.find(&cells, &[1, 0, 0]), Some(&1));
+        assert_eq!(exact.find(&cells, &[1, 0, 1]), None);
+        exact.clear();
+        assert!(exact.is_empty());
+    }
+
+    #[test]
+    fn memory_is_bounded_whatever_comes() {
+        let cells = Cells::default();
+        let mut exact = Exact::new(1000, HashKey([7, 9]));
+        for key in 0..100_000 {
+            exact.insert(&cells, [key, 0], key, Depends::NOTHING);
+            assert_eq!(exact.find(&cells, &[key, 0]), Some(&key));
+        }
+        assert!(exact.len() <= 1024);
+    }
+}

@@ -1,0 +1,242 @@
+//! A table of bounded size: places by hash, eight in a set, the clock says who makes room.
+//!
+//! Whoever chooses what is looked up can have others' entries make room, and nothing more: no
+//! search looks at more than one set.
+
+use alloc::vec::Vec;
+
+/// Secret numbers that hashes depend on, so that nobody outside can say what meets in a table.
+#[derive(Clone, Copy, Debug)]
+pub struct HashKey(pub [u64; 2]);
+
+impl HashKey {
+    /// A number that depends on every bit of words: folded products of 64 by 64 bits, as in wyhash.
+    #[inline]
+    pub(crate) fn hash<const N: usize>(self, words: &[u64; N]) -> u64 {
+        let (pairs, rest) = words.as_chunks::<2>();
+        let mut hash = self.0[0];
+        for [one, other] in pairs {
+            hash = fold(hash ^ one, self.0[1] ^ other);
+        }
+        for one in rest {
+            hash = fold(hash ^ one, self.0[1]);
+        }
+        // The last product's halves are added to each other; once more, for the low bits.
+        fold(hash ^ self.0[0], 0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+#[inline]
+fn fold(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Whether two keys are the same, without a jump for each word.
+#[inline]
+pub(crate) fn same<const N: usize>(one: &[u64; N], other: &[u64; N]) -> bool {
+    one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
+}
+
+/// How many entries a set has.
+const WAYS: usize = 8;
+
+/// Entries by hash.
+#[derive(Clone, Debug)]
+pub(crate) struct Table<E> {
+    /// Of each set: a part of the hash of each entry. 0: there is none.
+    tags: Vec<[u32; WAYS]>,
+    entries: Vec<Option<Hashed<E>>>,
+    clocks: Vec<Clock>,
+    len: usize,
+    most_sets: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Hashed<E> {
+    hash: u64,
+    entry: E,
+}
+
+/// Who of a set makes room next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    /// A bit for each entry that was used since the hand passed.
+    used: u8,
+    hand: u8,
+}
+
+/// What was done with an entry.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Inserted<E> {
+    /// It has a place that was free.
+    New,
+    /// It has the place of this one.
+    Instead(E),
+}
+
+impl<E> Table<E> {
+    /// With room for `most` entries or a few more. It takes memory as it is filled.
+    pub(crate) fn new(most: usize) -> Self {
+        let most_sets = most.div_ceil(WAYS).next_power_of_two();
+        Self { tags: Vec::new(), entries: Vec::new(), clocks: Vec::new(), len: 0, most_sets }
+    }
+
+    /// How many entries there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The entry with a hash that is the right one, and its place.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<(u32, &E)> {
+        let set = hash as usize & self.tags.len().wrapping_sub(1);
+        let tags = self.tags.get(set)?;
+        let wanted = tag(hash);
+        let mut alike =
+            (0..WAYS).fold(0_u32, |all, way| all | u32::from(tags[way] == wanted) << way);
+        while alike != 0 {
+            let place = set * WAYS + alike.trailing_zeros() as usize;
+            if let Some(Some(found)) = self.entries.get(place)
+                && is_it(&found.entry)
+            {
+                return Some((place as u32, &found.entry));
+            }
+            alike &= alike - 1;
+        }
+        None
+    }
+
+    /// Has an entry keep its place when others want it.
+    #[inline]
+    pub(crate) fn touch(&mut self, place: u32) {
+        let (set, way) = (place as usize / WAYS, place as usize % WAYS);
+        if let Some(clock) = self.clocks.get_mut(set) {
+            clock.used |= 1 << way;
+        }
+    }
+
+    /// Gives an entry a place: that of the same one, a free one, that of one that is dead, or that
+    /// of one that was not used of late.
+    pub(crate) fn insert(
+        &mut self,
+        hash: u64,
+        entry: E,
+        is_same: impl Fn(&E) -> bool,
+        is_dead: impl Fn(&E) -> bool,
+    ) -> Inserted<E> {
+        if self.len >= self.tags.len() * WAYS * 3 / 4 && self.tags.len() < self.most_sets {
+            self.grow();
+        }
+        let set = hash as usize & (self.tags.len() - 1);
+        let ways = &self.entries[set * WAYS..][..WAYS];
+        let the_first = |is: &dyn Fn(&E) -> bool| {
+            ways.iter().position(|it| it.as_ref().is_some_and(|it| is(&it.entry)))
+        };
+        let way = the_first(&is_same)
+            .or_else(|| ways.iter().position(Option::is_none))
+            .or_else(|| the_first(&is_dead))
+            .unwrap_or_else(|| self.clocks[set].next());
+        self.put(set, way, Hashed { hash, entry })
+    }
+
+    fn put(&mut self, set: usize, way: usize, it: Hashed<E>) -> Inserted<E> {
+        self.tags[set][way] = tag(it.hash);
+        self.clocks[set].used &= !(1 << way);
+        match self.entries[set * WAYS + way].replace(it) {
+            Some(old) => Inserted::Instead(old.entry),
+            None => {
+                self.len += 1;
+                Inserted::New
+            }
+        }
+    }
+
+    /// Twice as many sets. Each set's entries go to two, so all find a place.
+    fn grow(&mut self) {
+        let sets = (2 * self.tags.len()).max(1);
+        let old = core::mem::take(&mut self.entries);
+        self.tags = alloc::vec![[0; WAYS]; sets];
+        self.clocks = alloc::vec![Clock::default(); sets];
+        self.entries.resize_with(sets * WAYS, || None);
+        self.len = 0;
+        for it in old.into_iter().flatten() {
+            let set = it.hash as usize & (sets - 1);
+            if let Some(way) = self.entries[set * WAYS..][..WAYS].iter().position(Option::is_none) {
+                self.put(set, way, it);
+            }
+        }
+    }
+
+    /// Forgets all entries.
+    pub(crate) fn clear(&mut self) {
+        (self.tags, self.entries, self.clocks) = (Vec::new(), Vec::new(), Vec::new());
+        self.len = 0;
+    }
+}
+
+impl Clock {
+    fn next(&mut self) -> usize {
+        loop {
+            let way = usize::from(self.hand) % WAYS;
+            self.hand = (self.hand + 1) % WAYS as u8;
+            if self.used & 1 << way == 0 {
+                return way;
+            }
+            self.used &= !(1 << way);
+        }
+    }
+}
+
+#[inline]
+const fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32 | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_found_was_put_there_last(
+            most in 1_usize..40,
+            steps in prop::collection::vec((0_u64..60, any::<u16>()), 1..200),
+            is_bad_hash: bool,
+        ) {
+            let hash = |key: u64| match is_bad_hash {
+                true => key % 2,
+                false => HashKey([1, 2]).hash(&[key]),
+            };
+            let mut table = Table::new(most);
+            let mut last = alloc::collections::BTreeMap::new();
+            for (key, value) in steps {
+                let inserted = table.insert(hash(key), (key, value), |it| it.0 == key, |_| false);
+                if let Inserted::Instead((old, value)) = inserted {
+                    prop_assert_eq!(last.remove(&old), Some(value));
+                }
+                last.insert(key, value);
+                prop_assert!(table.len() <= most.div_ceil(WAYS).next_power_of_two() * WAYS);
+                prop_assert_eq!(table.len(), last.len());
+                for key in 0..60 {
+                    let found = table.find(hash(key), |it| it.0 == key).map(|(_, it)| it.1);
+                    prop_assert_eq!(found, last.get(&key).copied());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_used_stays() {
+        let mut table = Table::new(8);
+        for key in 0..100_u64 {
+            table.insert(0, key, |_| false, |_| false);
+            let (place, _) = table.find(0, |it| *it == 0).expect("it is used each time");
+            table.touch(place);
+        }
+        assert!(table.find(0, |it| *it == 99).is_some());
+        assert_eq!(table.len(), 8);
+    }
+}
