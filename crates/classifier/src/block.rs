@@ -116,13 +116,8 @@ impl<K: Key> Block<K> {
     }
 
     /// How many leading bits its keys have in common.
-    pub const fn len(self) -> u8 {
+    pub const fn bits(self) -> u8 {
         self.len
-    }
-
-    /// Whether it has all keys.
-    pub const fn is_all(self) -> bool {
-        self.len == 0
     }
 
     /// Whether a key is one of its keys.
@@ -150,7 +145,7 @@ mod tests {
             if covered == 1 {
                 let block = Block::within(key, first, last);
                 prop_assert!(block.contains(key));
-                prop_assert!(first <= block.first() && block.first().last(block.len()) <= last);
+                prop_assert!(first <= block.first() && block.first().last(block.bits()) <= last);
             }
         }
     }

@@ -297,7 +297,7 @@ impl Decisions {
         while from < self.len {
             let word = from / 64;
             let mut possible = u64::MAX << (from % 64) & bits::used(word, self.len);
-            for at in 0..self.layers.len() {
+            for (at, map) in maps.iter_mut().enumerate() {
                 let layer = &self.layers[at];
                 let certain = possible & !layer.rest.word(word);
                 // Rules behind one that nothing more is asked of do not matter.
@@ -306,13 +306,10 @@ impl Decisions {
                 if possible & layer.asks.word(word) == 0 {
                     continue;
                 }
-                if maps[at].is_none() {
+                if map.is_none() {
                     read = read.and(layer.reads(facts));
-                    maps[at] = Some(self.satisfied(at, facts));
                 }
-                if let Some(map) = &maps[at] {
-                    possible &= map.word(word);
-                }
+                possible &= map.get_or_insert_with(|| self.satisfied(at, facts)).word(word);
                 if possible == 0 {
                     break;
                 }

@@ -157,7 +157,7 @@ impl Services {
 
 impl Piece {
     fn bits(&self, port: u16) -> u8 {
-        Block::within(port, self.first, self.last).len()
+        Block::within(port, self.first, self.last).bits()
     }
 }
 

@@ -81,10 +81,10 @@ impl<K: Key, V> Prefixes<K, V> {
         let mut bits = 0;
         while let Some(node) = self.nodes.get(at as usize) {
             let common = node.block.first().common(key);
-            if common < node.block.len() {
+            if common < node.block.bits() {
                 return common + 1;
             }
-            let len = node.block.len();
+            let len = node.block.bits();
             if let Some(value) = &node.value {
                 each(len, value);
             }
@@ -114,11 +114,11 @@ impl<K: Key, V> Prefixes<K, V> {
         let mut above = None;
         let mut at = self.root;
         while let Some(node) = self.nodes.get(at as usize) {
-            if node.block.len() >= block.len() || !node.block.contains(block.first()) {
+            if node.block.bits() >= block.bits() || !node.block.contains(block.first()) {
                 break;
             }
             above = node.value.as_ref().or(above);
-            at = node.children[block.first().bit(node.block.len())];
+            at = node.children[block.first().bit(node.block.bits())];
         }
         above
     }
@@ -129,9 +129,9 @@ impl<K: Key, V> Prefixes<K, V> {
         let mut at = self.root;
         while let Some(node) = self.nodes.get_mut(at as usize) {
             let old = node.block;
-            let common = old.first().common(block.first()).min(old.len()).min(block.len());
-            if common == old.len() {
-                if common == block.len() {
+            let common = old.first().common(block.first()).min(old.bits()).min(block.bits());
+            if common == old.bits() {
+                if common == block.bits() {
                     let old = node.value.replace(value);
                     self.len += usize::from(old.is_none());
                     return old;
@@ -144,7 +144,7 @@ impl<K: Key, V> Prefixes<K, V> {
             self.len += 1;
             let mut children = [NONE; 2];
             children[old.first().bit(common)] = at;
-            let made = if common == block.len() {
+            let made = if common == block.bits() {
                 self.make(block, children, Some(value))
             } else {
                 children[block.first().bit(common)] = self.make(block, [NONE; 2], Some(value));
@@ -169,10 +169,10 @@ impl<K: Key, V> Prefixes<K, V> {
             if node.block == block {
                 break;
             }
-            if node.block.len() >= block.len() || !node.block.contains(block.first()) {
+            if node.block.bits() >= block.bits() || !node.block.contains(block.first()) {
                 return None;
             }
-            let side = block.first().bit(node.block.len());
+            let side = block.first().bit(node.block.bits());
             above = link;
             link = Some((at, side));
             at = node.children[side];
@@ -208,7 +208,7 @@ impl<K: Key, V> Prefixes<K, V> {
     pub fn update(&mut self, block: Block<K>, mut each: impl FnMut(&mut V) -> bool) {
         let mut at = self.root;
         while let Some(node) = self.nodes.get(at as usize) {
-            if node.block.len() >= block.len() {
+            if node.block.bits() >= block.bits() {
                 if block.contains(node.block.first()) {
                     break;
                 }
@@ -217,7 +217,7 @@ impl<K: Key, V> Prefixes<K, V> {
             if !node.block.contains(block.first()) {
                 return;
             }
-            at = node.children[block.first().bit(node.block.len())];
+            at = node.children[block.first().bit(node.block.bits())];
         }
         let mut next = Vec::from([at]);
         while let Some(at) = next.pop() {
@@ -236,10 +236,10 @@ impl<K: Key, V> Prefixes<K, V> {
             if node.block == block {
                 return Some(at);
             }
-            if node.block.len() >= block.len() {
+            if node.block.bits() >= block.bits() {
                 return None;
             }
-            at = node.children[block.first().bit(node.block.len())];
+            at = node.children[block.first().bit(node.block.bits())];
         }
     }
 
@@ -287,7 +287,7 @@ mod tests {
     /// Of the reference: the longest prefix.
     fn linear(all: &BTreeMap<Block<u32>, u16>, key: u32) -> Option<(u8, u16)> {
         let mine = all.iter().filter(|(block, _)| block.contains(key));
-        mine.map(|(block, value)| (block.len(), *value)).max()
+        mine.map(|(block, value)| (block.bits(), *value)).max()
     }
 
     proptest! {
@@ -310,8 +310,8 @@ mod tests {
                 prop_assert_eq!(trie.len(), all.len());
                 prop_assert!(trie.nodes() <= (2 * all.len()).saturating_sub(1).max(all.len()));
                 prop_assert_eq!(trie.get(block), all.get(&block));
-                let above = all.iter().filter(|(it, _)| it.len() < len && it.contains(key));
-                let above = above.max_by_key(|(it, _)| it.len()).map(|(_, value)| value);
+                let above = all.iter().filter(|(it, _)| it.bits() < len && it.contains(key));
+                let above = above.max_by_key(|(it, _)| it.bits()).map(|(_, value)| value);
                 prop_assert_eq!(trie.above(block), above);
             }
             for key in keys {
@@ -342,7 +342,7 @@ mod tests {
             let block = Block::new(key, len).unwrap();
             trie.update(block, |value| { *value += 1; true });
             for (other, value) in &mut all {
-                *value += u16::from(other.len() >= len && block.contains(other.first()));
+                *value += u16::from(other.bits() >= len && block.contains(other.first()));
                 prop_assert_eq!(trie.get(*other), Some(&*value));
             }
         }

@@ -65,13 +65,15 @@ fn levels() -> impl Strategy<Value = Vec<Vec<Rule>>> {
     })
 }
 
+/// Groups of a port if it is known, and sets of the address; none if it is no IP packet.
+type EndSets = Option<(Option<Vec<SetId>>, Vec<SetId>)>;
+
 /// Facts in sets.
 #[derive(Clone, Debug)]
 struct Packet {
     ethertype: u16,
     is_control: bool,
-    /// Groups of a port if it is known, and sets of the address; none if it is no IP packet.
-    ends: [Option<(Option<Vec<SetId>>, Vec<SetId>)>; 2],
+    ends: [EndSets; 2],
     macs: [Vec<SetId>; 2],
     service: Vec<SetId>,
 }

@@ -101,7 +101,7 @@ impl World {
             })
             .collect();
         let memory = Memory { bitmaps: 16, decisions: 16 };
-        self.policies[port as usize] = Decisions::new(&[rules.clone()], memory, KEY);
+        self.policies[port as usize] = Decisions::new(std::slice::from_ref(&rules), memory, KEY);
         self.rules[port as usize] = rules;
         self.cells.change(CellId(port as u32));
     }
