@@ -19,14 +19,14 @@ use classifier::tracked::{Field, Tracked};
 use units::Rng;
 
 const CASES: [callgrind::Case<'_>; 8] = [
-    ("exact 1", 60.0),
-    ("mega 1", 100.0),
-    ("mega 8", 500.0),
-    ("mega 32", 2000.0),
-    ("first 10", 3000.0),
-    ("first 1000", 3000.0),
-    ("first 10000", 10000.0),
-    ("member 100000", 3000.0),
+    ("exact 1", 89.3),
+    ("mega 1", 152.0),
+    ("mega 8", 873.0),
+    ("mega 32", 3345.0),
+    ("first 10", 3260.0),
+    ("first 1000", 3940.0),
+    ("first 10000", 10320.0),
+    ("member 100000", 3673.0),
 ];
 
 const KEY: HashKey = HashKey([0x1234_5678_9abc_def1, 0x0fed_cba9_8765_4321]);
