@@ -19,13 +19,13 @@ use classifier::tracked::{Field, Tracked};
 use units::Rng;
 
 const CASES: [callgrind::Case<'_>; 8] = [
-    ("exact 1", 89.3),
-    ("mega 1", 152.0),
-    ("mega 8", 873.0),
-    ("mega 32", 3345.0),
-    ("first 10", 3260.0),
-    ("first 1000", 3940.0),
-    ("first 10000", 10320.0),
+    ("exact 1", 65.5),
+    ("mega 1", 123.0),
+    ("mega 8", 620.0),
+    ("mega 32", 2324.0),
+    ("first 10", 3212.0),
+    ("first 1000", 3964.0),
+    ("first 10000", 11016.0),
     ("member 100000", 3673.0),
 ];
 

@@ -21,8 +21,7 @@ impl HashKey {
         for one in rest {
             hash = fold(hash ^ one, self.0[1]);
         }
-        // The last product's halves are added to each other; once more, for the low bits.
-        fold(hash ^ self.0[0], 0x9e37_79b9_7f4a_7c15)
+        hash
     }
 }
 
@@ -41,11 +40,14 @@ pub(crate) fn same<const N: usize>(one: &[u64; N], other: &[u64; N]) -> bool {
 /// How many entries a set has.
 const WAYS: usize = 8;
 
+/// A one in each byte.
+const EACH: u64 = u64::MAX / 0xff;
+
 /// Entries by hash.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<E> {
-    /// Of each set: a part of the hash of each entry. 0: there is none.
-    tags: Vec<[u32; WAYS]>,
+    /// Of each set: a byte of the hash of each entry, the first entry's last. 0: there is none.
+    tags: Vec<u64>,
     entries: Vec<Option<Hashed<E>>>,
     clocks: Vec<Clock>,
     len: usize,
@@ -91,12 +93,12 @@ impl<E> Table<E> {
     #[inline]
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<(u32, &E)> {
         let set = hash as usize & self.tags.len().wrapping_sub(1);
-        let tags = self.tags.get(set)?;
-        let wanted = tag(hash);
-        let mut alike =
-            (0..WAYS).fold(0_u32, |all, way| all | u32::from(tags[way] == wanted) << way);
+        let differ = self.tags.get(set)? ^ tag(hash) * EACH;
+        // The bytes that are zero, by the borrow that they cause. One beside such a byte may be
+        // taken for zero, too: the entry says.
+        let mut alike = differ.wrapping_sub(EACH) & !differ & EACH << 7;
         while alike != 0 {
-            let place = set * WAYS + alike.trailing_zeros() as usize;
+            let place = set * WAYS + alike.trailing_zeros() as usize / 8;
             if let Some(Some(found)) = self.entries.get(place)
                 && is_it(&found.entry)
             {
@@ -141,7 +143,8 @@ impl<E> Table<E> {
     }
 
     fn put(&mut self, set: usize, way: usize, it: Hashed<E>) -> Inserted<E> {
-        self.tags[set][way] = tag(it.hash);
+        let tags = &mut self.tags[set];
+        *tags = *tags & !(0xff << (8 * way)) | tag(it.hash) << (8 * way);
         self.clocks[set].used &= !(1 << way);
         match self.entries[set * WAYS + way].replace(it) {
             Some(old) => Inserted::Instead(old.entry),
@@ -156,7 +159,7 @@ impl<E> Table<E> {
     fn grow(&mut self) {
         let sets = (2 * self.tags.len()).max(1);
         let old = core::mem::take(&mut self.entries);
-        self.tags = alloc::vec![[0; WAYS]; sets];
+        self.tags = alloc::vec![0; sets];
         self.clocks = alloc::vec![Clock::default(); sets];
         self.entries.resize_with(sets * WAYS, || None);
         self.len = 0;
@@ -189,8 +192,8 @@ impl Clock {
 }
 
 #[inline]
-const fn tag(hash: u64) -> u32 {
-    (hash >> 32) as u32 | 1
+const fn tag(hash: u64) -> u64 {
+    hash >> 57 | 0x80
 }
 
 #[cfg(test)]
