@@ -1,8 +1,8 @@
 //! The first rule of an ordered list that all holds of, by the classes of a packet.
 //!
-//! What rules ask is kept by what they ask about, an *aspect* each: the source, the destination, the
-//! service and so on. A class of an aspect has a bitmap of the rules that it satisfies, a bit each
-//! in the rules' order. The first rule is the first bit that all aspects' bitmaps have:
+//! What rules ask is kept by what they ask about, an *aspect* each: the source, the destination,
+//! the service and so on. A class of an aspect has a bitmap of the rules that it satisfies, a bit
+//! each in the rules' order. The first rule is the first bit that all aspects' bitmaps have:
 //!
 //! ```text
 //!                 rule 0 1 2 3 4 5

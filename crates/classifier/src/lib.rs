@@ -14,12 +14,12 @@
 //!
 //! Each can be used alone. All that is found says by which bits it was found, so that whoever
 //! remembers it remembers it for all packets that have these bits, and for no other. The laws that
-//! tests hold: each structure answers as a list would that is searched from its beginning; a packet
-//! that agrees with another in the bits that decided is decided the same; what is still held to be
-//! true is what would be decided anew.
+//! tests hold: each structure answers as a list would that is searched from its beginning; a
+//! packet that agrees with another in the bits that decided is decided the same; what is still
+//! held to be true is what would be decided anew.
 //!
-//! There is no clock here, no randomness, and no packet: keys are words, and what they mean is their
-//! owner's.
+//! There is no clock here, no randomness, and no packet: keys are words, and what they mean is
+//! their owner's.
 //!
 //! # Example
 //!

@@ -4,11 +4,11 @@
 //! so a search costs one look for each mask, and masks are few.
 //!
 //! A stranger who sends packets that are decided by ever other bits makes masks (the tuple-space
-//! explosion of Csikor, Divakaran, Kang, Kőrösi, Sonkoly, Haja, Pezaros, Schmid and Rétvári, CoNEXT
-//! 2019). Here this has three bounds. There are at most as many masks as the constructor says, which
-//! is what a search can cost. Masks are in the order of their hits, so what many packets use is
-//! found first. And a new mask takes the place of the least used only after it was refused as often
-//! as that was hit of late. Give each network a cache of its own, and no stranger reaches another's.
+//! explosion of Csikor et al., CoNEXT 2019). Here this has three bounds. There are at most as many
+//! masks as the constructor says, which is what a search can cost. Masks are in the order of their
+//! hits, so what many packets use is found first. And a new mask takes the place of the least used
+//! only after it was refused as often as that was hit of late. Give each network a cache of its
+//! own, and no stranger reaches another's.
 
 use alloc::vec::Vec;
 
