@@ -93,7 +93,7 @@ impl<E> Table<E> {
     #[inline]
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<(u32, &E)> {
         let set = hash as usize & self.tags.len().wrapping_sub(1);
-        let differ = self.tags.get(set)? ^ tag(hash) * EACH;
+        let differ = self.tags.get(set)? ^ (tag(hash) * EACH);
         // The bytes that are zero, by the borrow that they cause. One beside such a byte may be
         // taken for zero, too: the entry says.
         let mut alike = differ.wrapping_sub(EACH) & !differ & EACH << 7;
