@@ -399,6 +399,9 @@ impl Walk<'_> {
             }
             self.step(&own.id, "destination", None, &topology[port].id.to_string());
             return match topology[port].attachment {
+                Attachment::Router(_) if !topology[port].enabled => {
+                    Err(Self::stop(Reason::Disabled, &topology[port].id))
+                }
                 Attachment::Router(router) => self.enter(router, under),
                 _ => self.leave(port, under),
             };

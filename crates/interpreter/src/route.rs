@@ -45,7 +45,9 @@ pub fn find(
             RouteDecision::Allow => {}
             RouteDecision::Drop => return (Way::Drop, by),
             RouteDecision::Reroute(hops) => {
-                return (choose(router, hops.clone(), tuple).map_or(Way::None, Way::To), by);
+                let is_up = |hop: &&Hop| topology[hop.out].enabled;
+                let hops = hops.iter().filter(is_up).copied().collect();
+                return (choose(router, hops, tuple).map_or(Way::None, Way::To), by);
             }
         }
     }

@@ -48,7 +48,8 @@ impl Net {
                 RouteDecision::Reroute(hops) => {
                     let hops = hops
                         .iter()
-                        .filter_map(|(address, out)| Some((*address, self.router_port(out)?)));
+                        .filter_map(|(address, out)| Some((*address, self.router_port(out)?)))
+                        .filter(|(_, out)| self.router_ports[out.at()].row.enabled);
                     return (choose(router, hops.collect(), tuple), by);
                 }
             }

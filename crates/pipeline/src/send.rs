@@ -228,6 +228,9 @@ impl Walk<'_> {
             let port = &net.ports[at.at()];
             self.step(&own.id, "destination", None, &port.id.to_string());
             return match port.role {
+                Role::Router(_) if !port.station.enabled => {
+                    Err(Net::stop(Reason::Disabled, &port.id))
+                }
                 Role::Router(router) => self.enter(router, under),
                 _ => {
                     self.onward(at, &under);

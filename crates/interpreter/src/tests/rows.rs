@@ -68,3 +68,25 @@ fn routers_behind_routers_each_take_a_hop() {
     let answer = net.refuses("a", &there, Reason::TimeToLive).unwrap();
     assert_eq!(ip(&answer).tuple.source.0, v4("10.8.0.2"));
 }
+
+#[test]
+fn nothing_enters_or_leaves_by_what_is_switched_off() {
+    let mut net = Net::new("");
+    let off = |from: &str, to: &str| WORLD.replace(from, to);
+    let port = "{switch: lan, router: {routerPort: r-lan}}";
+    let text = off(port, "{switch: lan, enabled: false, router: {routerPort: r-lan}}");
+    assert_ne!(text, WORLD);
+    net.topology = logical::load(&text).unwrap_or_else(|it| panic!("{it:#?}"));
+    net.silently_refuses("a", &udp_of([A, LAN], AC, [1, 2]), Reason::Disabled);
+    // A way by a port that is down is none, though a policy of routes wants it.
+    let policies = "{name: r, tenant: t}, spec: {policies: [{name: p, priority: 1, \
+                    action: {reroute: {nextHops: [{nextHop: 10.2.0.3}]}}}]}";
+    let text = off("{name: r, tenant: t}, spec: {}", policies);
+    assert_ne!(text, WORLD);
+    let text = text.replace(
+        "spec: {router: r, mac: '02:00:00:00:00:fd'",
+        "spec: {router: r, enabled: false, mac: '02:00:00:00:00:fd'",
+    );
+    net.topology = logical::load(&text).unwrap_or_else(|it| panic!("{it:#?}"));
+    net.refuses("a", &udp_of([A, LAN], AC, [1, 2]), Reason::NoRoute);
+}
