@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use logical::objects::{Broadcast, Direction, Identity, UnknownUnicast};
 use logical::topology::{
-    Attachment, Balancer, Link, NodeIndex, Port, PortIndex, RouterPortIndex, SwitchIndex, Topology,
+    Attachment, Link, NodeIndex, Port, PortIndex, RouterPortIndex, SwitchIndex, Topology,
 };
 use packet::answer::{self, Error};
 use packet::relay::Back;
@@ -348,20 +348,6 @@ impl Walk<'_> {
         nats.any(|nat| port.reaches(nat.external.first()))
     }
 
-    /// The Ethernet address at which a router's port has an external address, if it has it.
-    fn external_mac(&self, port: RouterPortIndex, address: IpAddr) -> Option<Mac> {
-        let port = &self.topology[port];
-        if !port.reaches(address) {
-            return None;
-        }
-        let mut nats = self.topology[port.router].nats.iter().map(|nat| &self.topology[*nat]);
-        let mut balancers = self.topology.balancers().map(|(_, it)| it);
-        let nat = nats.find(|nat| nat.external.contains(address));
-        let is_its = |it: &Balancer| it.vip == address && it.routers.contains(&port.router);
-        nat.map(|nat| nat.external_mac.unwrap_or(port.mac))
-            .or_else(|| balancers.any(is_its).then_some(port.mac))
-    }
-
     /// Whether a port can get frames here: a `local` one only on the sender's host.
     fn is_here(&self, port: PortIndex) -> bool {
         let is_local = |port: PortIndex| self.topology[port].attachment == Attachment::Local;
@@ -387,6 +373,11 @@ impl Walk<'_> {
             return Err(Self::stop(Reason::Reserved, &own.id));
         }
         if !to.is_multicast() {
+            if let Some(frame) = from.and_then(|port| self.own_server(port, &under)) {
+                self.step(&own.id, "neighbour answer", None, "the network's own server");
+                self.answer(Some(frame));
+                return Err(Self::stop(Reason::Answered, &own.id));
+            }
             let port = match self.owner(switch, to) {
                 Some(port) => port,
                 None => match self.learned(switch, to) {
@@ -551,7 +542,8 @@ impl Walk<'_> {
         asked: IpAddr,
         under: &Underway,
     ) -> Answer {
-        let own = &self.topology[switch];
+        let topology = self.topology;
+        let own = &topology[switch];
         let answer = |mac: Mac, is_router: bool| match asked {
             IpAddr::V4(_) => {
                 arp::Request::parse(&under.frame).map(|it| it.answer(mac).as_bytes().to_vec())
@@ -567,7 +559,7 @@ impl Walk<'_> {
                 let is_up = router.enabled && self.topology[router.router].enabled && it.enabled;
                 let is_v6_own = asked == IpAddr::V6(neighbor::link_local(router.mac));
                 let own = (router.has(asked) || is_v6_own).then_some(router.mac);
-                if let Some(mac) = own.or_else(|| self.external_mac(index, asked)) {
+                if let Some(mac) = own.or_else(|| route::external_mac(topology, index, asked)) {
                     return if is_up { made(answer(mac, true)) } else { Answer::Router };
                 }
             } else if it.addresses.contains(&asked)
@@ -585,6 +577,17 @@ impl Walk<'_> {
             return made(answer(profile.server_mac, false));
         }
         Answer::None
+    }
+
+    /// What the network's own DHCP server says when it alone is asked for its address: whoever
+    /// knows it asks again so (RFC 1122 §2.3.2.1).
+    fn own_server(&self, port: PortIndex, under: &Underway) -> Option<Vec<u8>> {
+        let profile = self.topology[self.topology[port].dhcp4?].v4.as_ref()?;
+        let asked = arp::Request::parse(&under.frame)?;
+        let is_it = under.fields.destination == profile.server_mac
+            && asked.target == profile.server_id
+            && asked.sender.1 != asked.target;
+        is_it.then(|| asked.answer(profile.server_mac).as_bytes().to_vec())
     }
 
     /// From a switch to a port: what it may be sent, and what its rules say.
@@ -710,9 +713,10 @@ impl Walk<'_> {
         asked: IpAddr,
         under: &Underway,
     ) -> Result<(), Stop> {
-        let own = &self.topology[port];
+        let topology = self.topology;
+        let own = &topology[port];
         let is_own = own.has(asked) || asked == IpAddr::V6(neighbor::link_local(own.mac));
-        let mac = is_own.then_some(own.mac).or_else(|| self.external_mac(port, asked));
+        let mac = is_own.then_some(own.mac).or_else(|| route::external_mac(topology, port, asked));
         let mac = mac.ok_or_else(|| Self::stop(Reason::NotForRouter, &own.id))?;
         let frame = match asked {
             IpAddr::V4(_) => {
@@ -792,7 +796,8 @@ impl Walk<'_> {
                 self.step(&router.id, "source translation", by, &what);
                 // Whoever sees it from here on cannot tell whose it was.
                 under.subject.origin = None;
-                own_mac = self.external_mac(hop.out, behind.source.0).unwrap_or(own_mac);
+                own_mac =
+                    route::external_mac(topology, hop.out, behind.source.0).unwrap_or(own_mac);
             }
             if behind != before {
                 rewrite::set_tuple(&mut under.frame, &ip, behind);

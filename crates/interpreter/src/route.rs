@@ -9,7 +9,7 @@ use core::net::IpAddr;
 
 use logical::objects::{AddressRange, EcmpHash};
 use logical::topology::{
-    Hop, Link, RouteDecision, Router, RouterPortIndex, Switch, Target, Topology,
+    Balancer, Hop, Link, RouteDecision, Router, RouterPortIndex, Switch, Target, Topology,
 };
 use packet::{Tuple, flow_hash};
 use units::Mac;
@@ -127,15 +127,30 @@ fn choose(router: &Router, mut hops: Vec<Hop>, tuple: Tuple) -> Option<Hop> {
     hops.get(usize::try_from(place).ok()?).copied()
 }
 
-/// The Ethernet address of a neighbour on a switch, if somebody declares it.
+/// The Ethernet address at which a router's port has an external address, if it has it.
+pub fn external_mac(topology: &Topology, port: RouterPortIndex, address: IpAddr) -> Option<Mac> {
+    let port = &topology[port];
+    if !port.reaches(address) {
+        return None;
+    }
+    let mut nats = topology[port.router].nats.iter().map(|nat| &topology[*nat]);
+    let mut balancers = topology.balancers().map(|(_, it)| it);
+    let nat = nats.find(|nat| nat.external.contains(address));
+    let is_its = |it: &Balancer| it.vip == address && it.routers.contains(&port.router);
+    nat.map(|nat| nat.external_mac.unwrap_or(port.mac))
+        .or_else(|| balancers.any(is_its).then_some(port.mac))
+}
+
+/// The Ethernet address of a neighbour on a switch, if somebody declares it: a machine, a router,
+/// or a router that translates the address.
 pub fn neighbour(topology: &Topology, switch: &Switch, address: IpAddr) -> Option<Mac> {
     let ports = switch.ports.iter().map(|it| &topology[*it]);
     let machine = ports.clone().find(|it| it.addresses.contains(&address)).map(|it| it.mac);
     let router = || {
         ports.clone().find_map(|it| match it.attachment {
             logical::topology::Attachment::Router(port) => {
-                let port = &topology[port];
-                port.has(address).then_some(port.mac)
+                let own = topology[port].has(address).then_some(topology[port].mac);
+                own.or_else(|| external_mac(topology, port, address))
             }
             _ => None,
         })

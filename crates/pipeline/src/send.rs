@@ -219,6 +219,11 @@ impl Walk<'_> {
             return Err(Net::stop(Reason::Reserved, &own.id));
         }
         if !to.is_multicast() {
+            if let Some(frame) = from.and_then(|at| self.own_server(at, &under)) {
+                self.step(&own.id, "neighbour answer", None, "the network's own server");
+                self.answer(Some(frame));
+                return Err(Net::stop(Reason::Answered, &own.id));
+            }
             let Some(at) = net.owner(switch, to).or_else(|| self.learned(switch, to)) else {
                 return self.flood_unknown(switch, from, under);
             };
@@ -418,6 +423,17 @@ impl Walk<'_> {
             Some(profile) => made(profile.server_mac, false),
             None => Answer::None,
         }
+    }
+
+    /// What the network's own DHCP server says when it alone is asked for its address.
+    fn own_server(&self, at: PortAt, under: &Underway) -> Option<Vec<u8>> {
+        let own = self.net.ports[at.at()].own.as_ref()?;
+        let profile = own.dhcp4.as_ref()?.v4.as_ref()?;
+        let asked = arp::Request::parse(&under.frame)?;
+        let is_it = under.fields.destination == profile.server_mac
+            && asked.target == profile.server_id
+            && asked.sender.1 != asked.target;
+        is_it.then(|| asked.answer(profile.server_mac).as_bytes().to_vec())
     }
 
     /// Into a router.

@@ -90,3 +90,20 @@ fn nothing_enters_or_leaves_by_what_is_switched_off() {
     net.topology = logical::load(&text).unwrap_or_else(|it| panic!("{it:#?}"));
     net.refuses("a", &udp_of([A, LAN], AC, [1, 2]), Reason::NoRoute);
 }
+
+#[test]
+fn routers_find_what_another_router_translates_on_their_switch() {
+    let other = "\
+- {kind: LogicalSwitch, metadata: {name: far, tenant: t}, spec: {subnets: [10.7.0.0/24]}}
+- {kind: LogicalPort, metadata: {name: d, tenant: t}, spec: {switch: far, vif: {}, mac: '02:00:00:00:00:04', addresses: [10.7.0.4]}}
+- {kind: LogicalRouter, metadata: {name: q, tenant: t}, spec: {}}
+- {kind: RouterPort, metadata: {name: q-far, tenant: t}, spec: {router: q, mac: '02:00:00:00:01:01', addresses: [10.7.0.254/24]}}
+- {kind: RouterPort, metadata: {name: q-wan, tenant: t}, spec: {router: q, mac: '02:00:00:00:01:02', addresses: [10.2.0.253/24]}}
+- {kind: LogicalPort, metadata: {name: far-q, tenant: t}, spec: {switch: far, router: {routerPort: q-far}}}
+- {kind: LogicalPort, metadata: {name: wan-q, tenant: t}, spec: {switch: wan, router: {routerPort: q-wan}}}
+";
+    let mut net = Net::new(&[other, FLOATING].concat());
+    let macs = [Mac([2, 0, 0, 0, 0, 4]), Mac([2, 0, 0, 0, 1, 1])];
+    let got = net.gets("d", &udp_of(macs, ["10.7.0.4", "10.2.0.101"], [1, 2]), "a");
+    assert_eq!(ip(&got).tuple.destination.0, v4("10.1.0.1"));
+}

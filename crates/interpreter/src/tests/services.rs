@@ -475,3 +475,17 @@ fn a_relay_hands_ipv6_questions_on_inside_its_own() {
     let got = net.gets("c", &frame, "a");
     assert_eq!(emit::payload(&got, &ip(&got)), Some(&answer[..]));
 }
+
+#[test]
+fn the_networks_own_server_answers_for_its_address_when_it_alone_is_asked() {
+    let mut net = net("");
+    let server = Mac([2, 0, 0, 0, 0, 0x53]);
+    let mut request =
+        arp::Frame::request((A, v4("10.1.0.1")), v4("10.1.0.253")).as_bytes().to_vec();
+    request[..6].copy_from_slice(&server.0);
+    let answer = net.refuses("a", &request, Reason::Answered).unwrap();
+    assert_eq!(answer[..12], [A.0, server.0].concat());
+    // Not for others, and for nobody else's address.
+    request[41] = 252;
+    net.silently_refuses("a", &request, Reason::Unknown);
+}
