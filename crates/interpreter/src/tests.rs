@@ -4,6 +4,7 @@ mod cases;
 mod laws;
 mod rows;
 mod services;
+mod worlds;
 
 use alloc::format;
 use alloc::string::{String, ToString};
