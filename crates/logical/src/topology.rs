@@ -30,6 +30,13 @@ macro_rules! indexes {
             #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
             pub struct $index(pub(crate) u32);
 
+            impl $index {
+                /// Its place among those of its kind, from 0.
+                pub const fn place(self) -> usize {
+                    self.0 as usize
+                }
+            }
+
             impl Index<$index> for Topology {
                 type Output = $item;
 

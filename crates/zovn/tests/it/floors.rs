@@ -40,6 +40,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("compiler", 4),
     ("pipeline", 4),
     ("cases", 5),
+    ("reach", 5),
     ("kernel", 6),
     ("port", 6),
     ("api", 6),

@@ -1,0 +1,42 @@
+//! Who reaches whom in logical networks, for all packets, and by which rule.
+//!
+//! ```text
+//! topology ─▶ atoms of services ─┐
+//!          ─▶ classes of addresses ─▶ what rules say of a class ─┐
+//!          ─▶ classes of ports ─▶ walks of classes to ports ─────┴─▶ a cell for each pair
+//! ```
+//!
+//! [`matrix`] looks at no packet alone. It cuts all that packets can be into classes that every
+//! rule and every route treats alike, and decides each class once, as the interpreter decides a
+//! packet. Together the classes are all packets that can be the first of a connection, whole and
+//! not too long, from any machine and from outside, but for what makes networks work: ARP,
+//! neighbour discovery, group membership and machines' questions for addresses. Nothing is known of
+//! packets before.
+//!
+//! Where the hash of a packet chooses among several, the class is followed to each of them.
+//! Networks that translate addresses or balance load are refused ([`Unable`]).
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod addresses;
+mod area;
+mod atoms;
+mod bits;
+mod ends;
+mod field;
+mod frame;
+mod matrix;
+mod routes;
+mod security;
+mod space;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use addresses::Family;
+pub use area::{Area, Services};
+pub use frame::{Content, Packet};
+pub use matrix::{Entry, Matrix, Outcome, Path, Ports, Row, Unable, Whose, matrix};

@@ -1,0 +1,105 @@
+//! The interpreter is asked of random packets in random networks: it must agree with the class that
+//! each packet falls into.
+
+mod random;
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use interpreter::{Arrival, Decision, State, decide};
+use logical::topology::{PortIndex, Topology};
+use proptest::prelude::*;
+use units::Instant;
+
+use crate::field::Fate;
+use crate::matrix::{Matrix, matrix};
+use random::{Net, Sent};
+
+fn ask(topology: &Topology, port: PortIndex, frame: &[u8]) -> Decision {
+    decide(topology, &State::default(), Instant::ZERO, Arrival { port, node: None, frame })
+}
+
+/// What the interpreter says of a packet between two ports, in the words of fates.
+fn told(
+    decision: &Decision,
+    topology: &Topology,
+    from: PortIndex,
+    to: PortIndex,
+) -> Option<String> {
+    let by = |stage: &str, at: PortIndex| {
+        let id = &topology[at].id;
+        let mut steps = decision.trace.iter().rev();
+        let last = steps.find(|it| it.stage == stage && it.at == *id);
+        last.map(|it| it.by.clone().unwrap_or("default".into()))
+    };
+    if decision.delivered.iter().any(|it| it.port == to) {
+        let first = by("from-port rules", from).unwrap_or_default();
+        let second = by("to-port rules", to).unwrap_or_default();
+        return Some(format!("reached, by {first} and {second}"));
+    }
+    None
+}
+
+#[track_caller]
+fn agree(matrix: &Matrix, net: &Net, sent: &Sent) -> Result<(), TestCaseError> {
+    let topology = &net.topology;
+    let frame = sent.packet.frame();
+    let decision = ask(topology, sent.port, &frame);
+    let trace: String = decision.trace.iter().map(|it| format!("{it}\n")).collect();
+    if matrix.field.atoms.find(sent.packet.asks()).is_none() {
+        return Ok(());
+    }
+    for (to, port) in topology.ports() {
+        if to == sent.port || matrix.class(to).is_none() {
+            continue;
+        }
+        let found = matrix.field.fares(topology, [sent.port, to], &sent.packet);
+        let context = || format!("{}\n{sent:?}\nto {}\n{trace}\n{found:#?}", net.text, port.id);
+        let reached: Vec<_> =
+            found.iter().filter(|(_, it)| matches!(it, Fate::Arrive(..))).collect();
+        match told(&decision, topology, sent.port, to) {
+            Some(said) => {
+                prop_assert!(!reached.is_empty(), "it arrives: {}", context());
+                let is_some = |it: &&Fate| matrix.outcome(it).to_string() == said;
+                prop_assert!(found.iter().any(|(_, it)| is_some(it)), "{said}: {}", context());
+                for (_, fate) in found.iter().filter(|(line, _)| !line.is_chosen) {
+                    prop_assert_eq!(
+                        matrix.outcome(fate).to_string(),
+                        said.clone(),
+                        "{}",
+                        context()
+                    );
+                }
+            }
+            None => {
+                let certain = reached.iter().all(|(line, _)| !line.is_chosen);
+                prop_assert!(reached.is_empty() || !certain, "it does not arrive: {}", context());
+                for (_, fate) in found.iter().filter(|(line, _)| !line.is_chosen) {
+                    let (reason, by) = match fate {
+                        Fate::AtSender(reason, by) | Fate::AtReceiver(reason, by) => (*reason, *by),
+                        _ => continue,
+                    };
+                    let rule = by.map(|it| matrix.field.names[it as usize].clone());
+                    let is_told =
+                        decision.refused.iter().any(|it| it.reason == reason && it.by == rule);
+                    prop_assert!(is_told, "{reason:?} {rule:?}: {}", context());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn every_packet_fares_as_its_class_does(seed in any::<u64>()) {
+        let net = Net::new(seed);
+        let matrix = matrix(&net.topology).unwrap();
+        let mut rng = units::Rng::new(seed ^ 1);
+        for _ in 0..150 {
+            agree(&matrix, &net, &net.packet(&mut rng))?;
+        }
+    }
+}
