@@ -146,8 +146,8 @@ pub struct Sent {
     pub refused: Vec<Refusal>,
     /// How it came to that.
     pub trace: Vec<Step>,
-    /// What [`State::commit`](crate::State::commit) makes of it, if somebody got it: of a frame that
-    /// nobody got only what [grants](Change::grants) nothing.
+    /// What [`State::commit`](crate::State::commit) makes of it, if somebody got it: of a frame
+    /// that nobody got only what [grants](Change::grants) nothing.
     pub changes: Vec<Change>,
 }
 
