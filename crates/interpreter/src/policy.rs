@@ -15,7 +15,7 @@ use core::net::IpAddr;
 
 use logical::objects::{AllowDrop, Direction, Ethertype, Identity};
 use logical::topology::{Match, Peer, Policy, PortIndex, Rule, Service, Topology, Verdict};
-use packet::{Fields, Ip};
+use packet::{Fields, Ip, Tuple};
 use units::{Instant, Mac};
 use wire::ip::protocol;
 
@@ -176,7 +176,13 @@ impl Gate<'_> {
         if ip.is_error() {
             return self.error(&ip, ruling);
         }
-        let known = self.state.connection(self.id(), tuple, self.now);
+        // Who asks is answered, and does not answer.
+        let answers = ip.icmp.and_then(|icmp| match icmp.kind {
+            8 | 128 => Some(false),
+            0 | 129 => Some(true),
+            _ => None,
+        });
+        let known = self.state.connection(self.id(), tuple, answers, self.now);
         let known = known.filter(|(it, _)| !(it.phase == Phase::Closed && ip.begins()));
         match known {
             Some((connection, false)) => self.request(connection, &ip, ruling),
@@ -219,12 +225,12 @@ impl Gate<'_> {
     /// An error about a packet of a connection is allowed as the connection is.
     fn error(&self, ip: &Ip, ruling: Ruling) -> Passage {
         let quoted = ip.icmp.and_then(|icmp| icmp.quoted);
-        let known = quoted.and_then(|it| self.state.connection(self.id(), it, self.now));
-        // An answer to an echo request is of the other way.
-        let is_echo =
-            quoted.is_some_and(|it| [protocol::ICMP, protocol::ICMPV6].contains(&it.protocol));
-        let answers = ip.icmp.is_some_and(|it| it.quotes_answer);
-        let known = known.filter(|(_, is_reply)| !is_echo || answers == *is_reply);
+        let answers = |it: Tuple| {
+            let is_echo = [protocol::ICMP, protocol::ICMPV6].contains(&it.protocol);
+            is_echo.then(|| ip.icmp.is_some_and(|it| it.quotes_answer))
+        };
+        let known =
+            quoted.and_then(|it| self.state.connection(self.id(), it, answers(it), self.now));
         if let Some((connection, is_reply)) = known {
             // The error goes back to who sent what it quotes.
             let sent = if is_reply { opposite(connection.opened) } else { connection.opened };

@@ -99,11 +99,6 @@ impl Connection {
 
     /// Whether a packet can be of it now. `is_reply`: it comes from who answers.
     pub fn takes(&self, ip: &Ip, is_reply: bool) -> bool {
-        // Who asks is answered, and does not answer.
-        let is_echo = |kind: u8| matches!(kind, 0 | 8 | 128 | 129);
-        if let Some(icmp) = ip.icmp.filter(|it| is_echo(it.kind)) {
-            return matches!(icmp.kind, 0 | 129) == is_reply;
-        }
         let Some(header) = ip.tcp else { return true };
         let [own, other] = self.sides(is_reply);
         let sets = |flag| header.flags.contains(flag);
@@ -283,18 +278,25 @@ impl State {
         own.map(|((_, tuple), it)| (*tuple, it)).filter(move |(_, it)| it.until > now)
     }
 
-    /// A port's connection of a flow, and whether the flow goes the other way.
+    /// A port's connection of a flow, and whether the flow goes the other way. Of an echo only one
+    /// of the two can be, by what the packet is: `Some(true)`, an answer.
     pub(crate) fn connection(
         &self,
         port: &Identity,
         tuple: Tuple,
+        answers: Option<bool>,
         now: Instant,
     ) -> Option<(&Connection, bool)> {
         let find = |tuple| {
             self.connections.get(&(port.clone(), tuple)).filter(|it: &&Connection| it.until > now)
         };
-        let own = find(tuple).map(|it| (it, false));
-        own.or_else(|| find(tuple.reversed()).map(|it| (it, true)))
+        let own = || find(tuple).map(|it| (it, false));
+        let others = || find(tuple.reversed()).map(|it| (it, true));
+        match answers {
+            None => own().or_else(others),
+            Some(false) => own(),
+            Some(true) => others(),
+        }
     }
 
     pub(crate) fn translations(
