@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::body::{Body, Bytes, Frame};
-use kernel::clock;
+use kernel::{clock, heap};
 use pcap_file::DataLink;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -41,6 +41,17 @@ pub(crate) struct File {
     /// The last written counts of frames that found no room, by interface.
     dropped: Vec<u64>,
     end: Option<Pin<Box<Sleep>>>,
+    /// The last field: when it is dropped, what the others had is freed.
+    _memory: Memory,
+}
+
+/// Memory for frames that wait to be read, which a capture takes much of.
+struct Memory;
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        heap::return_freed();
+    }
 }
 
 impl File {
@@ -53,7 +64,7 @@ impl File {
         let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = today.saturating_sub(since_boot(clock::now()));
         let end = duration.map(|duration| Box::pin(sleep(duration.into())));
-        Self { reader, writer, epoch, dropped: Vec::new(), end }
+        Self { reader, writer, epoch, dropped: Vec::new(), end, _memory: Memory }
     }
 
     fn put(&mut self, chunk: Chunk) {
