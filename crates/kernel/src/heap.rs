@@ -20,7 +20,8 @@ pub fn return_large_blocks() {
 }
 
 /// Gives the kernel what the heap keeps of blocks that were freed (malloc_trim(3)): of smaller ones
-/// whole pages stay, wherever others are in use between them. It takes milliseconds.
+/// whole pages stay, wherever others are in use between them. It takes milliseconds, for which
+/// other threads may wait that allocate meanwhile.
 pub fn return_freed() {
     #[cfg(target_env = "gnu")]
     {

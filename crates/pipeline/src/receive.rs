@@ -18,42 +18,24 @@ use crate::state::State;
 impl Net {
     /// Decides whether a frame arrives at its port. Nothing changes by that.
     pub fn receive(&self, state: &State, now: Instant, onward: &Onward) -> Received {
-        let mut received = Received {
-            fate: Err(Refusal {
-                reason: Reason::Unknown,
-                at: onward.to.clone(),
-                by: None,
-                to: Some(onward.to.clone()),
-            }),
-            trace: Vec::new(),
-            changes: Vec::new(),
+        let (mut trace, mut changes) = (Vec::new(), Vec::new());
+        let fate = self.arrive(state, now, onward, &mut trace, &mut changes);
+        let (what, by) = match &fate {
+            Ok(_) => ("delivered".to_string(), None),
+            Err((reason, by)) => (alloc::format!("refused: {}", reason.name()), by.as_ref()),
         };
-        let fate = self.arrive(state, now, onward, &mut received);
+        let by = by.map(RuleName::to_string);
+        trace.push(Step { at: onward.to.clone(), stage: "verdict", by, what });
         if fate.is_err() {
-            received.changes.retain(|change| !change.grants());
+            changes.retain(|change| !change.grants());
         }
-        let mut step = |what: &str, by: Option<&RuleName>| {
-            received.trace.push(Step {
-                at: onward.to.clone(),
-                stage: "verdict",
-                by: by.map(RuleName::to_string),
-                what: what.to_string(),
-            });
-        };
-        received.fate = fate.map_err(|(reason, by)| {
-            step(&alloc::format!("refused: {}", reason.name()), by.as_ref());
-            Refusal { reason, at: onward.to.clone(), by, to: Some(onward.to.clone()) }
+        let fate = fate.map_err(|(reason, by)| Refusal {
+            reason,
+            at: onward.to.clone(),
+            by,
+            to: Some(onward.to.clone()),
         });
-        if received.fate.is_ok() {
-            let delivered = Step {
-                at: onward.to.clone(),
-                stage: "verdict",
-                by: None,
-                what: "delivered".to_string(),
-            };
-            received.trace.push(delivered);
-        }
-        received
+        Received { fate, trace, changes }
     }
 
     /// An address that nobody declared is behind the port of another host that it comes from.
@@ -72,7 +54,8 @@ impl Net {
         state: &State,
         now: Instant,
         onward: &Onward,
-        received: &mut Received,
+        trace: &mut Vec<Step>,
+        changes: &mut Vec<Change>,
     ) -> Result<Copy, (Reason, Option<RuleName>)> {
         let at = self.port(&onward.to).ok_or((Reason::Unknown, None))?;
         let port = &self.ports[at.at()];
@@ -81,7 +64,7 @@ impl Net {
         let fields = Fields::of(&onward.frame).ok_or((Reason::Malformed, None))?;
         let gate = Gate { net: self, state, now, port, own, way: Direction::ToPort };
         let (tuple, change) = gate.ends(&fields).map_err(|reason| (reason, None))?;
-        received.changes.extend(change);
+        changes.extend(change);
         let origin = onward.origin.as_ref().map(|name| self.groups_of(name));
         let subject = Subject {
             ethertype: fields.ethertype,
@@ -95,21 +78,21 @@ impl Net {
             is_control: fields.is_control() || onward.is_networks,
         };
         match gate.pass(&fields, &onward.frame, &subject) {
-            Ok(Passed { by, what, changes }) => {
-                received.changes.extend(changes);
+            Ok(Passed { by, what, changes: made }) => {
+                changes.extend(made);
                 let by = by.map(|it| it.to_string());
                 let (at, what) = (port.id.clone(), what.to_string());
-                received.trace.push(Step { at, stage: "to-port rules", by, what });
+                trace.push(Step { at, stage: "to-port rules", by, what });
             }
-            Err(Refused { reason, by, changes }) => {
-                received.changes.extend(changes);
+            Err(Refused { reason, by, changes: made }) => {
+                changes.extend(made);
                 return Err((reason, by));
             }
         }
         if let Some(guard) = Guard::new(&own.row, &port.station).filter(|_| port.is_machine()) {
             guard.check_received(&fields).map_err(|reason| (reason, None))?;
         }
-        received.changes.extend(self.seen_from(onward, fields.source, at));
+        changes.extend(self.seen_from(onward, fields.source, at));
         Ok(self.wrap(at, onward.frame.clone()))
     }
 }

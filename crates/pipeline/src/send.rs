@@ -2,7 +2,6 @@
 //! port that it is for.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
@@ -184,7 +183,7 @@ impl Walk<'_> {
 
     /// The rules and connections of the sender's port.
     fn gate(&mut self, gate: &Gate<'_>, under: &Underway) -> Result<(), Stop> {
-        let subject = self.net.subject(under, None);
+        let subject = self.net.subject(under);
         let id = &gate.port.id;
         match gate.pass(&under.fields, &under.frame, &subject) {
             Ok(Passed { by, what, changes }) => {
@@ -531,7 +530,7 @@ impl Walk<'_> {
             self.tell(Error::TimeToLive, from);
             return Err(stop(Reason::TimeToLive));
         }
-        let (way, by) = net.route(router, ends, &net.subject(&under, None));
+        let (way, by) = net.route(router, ends, &net.subject(&under));
         let (address, out) = match way {
             Way::To(address, out) => (address, out),
             Way::Discard { reject } => {
@@ -595,7 +594,8 @@ impl Walk<'_> {
 }
 
 impl Net {
-    fn subject<'a>(&'a self, under: &Underway, target: Option<&'a BTreeSet<u32>>) -> Subject<'a> {
+    /// What rules ask of a frame whose port is not decided yet.
+    fn subject(&self, under: &Underway) -> Subject<'_> {
         let fields = &under.fields;
         Subject {
             ethertype: fields.ethertype,
@@ -605,7 +605,7 @@ impl Net {
             icmp: fields.ip.and_then(|ip| ip.icmp).map(|icmp| (icmp.kind, icmp.code)),
             sender: under.origin.map(|at| &self.ports[at.at()].id),
             origin: under.origin.map(|at| &self.ports[at.at()].groups),
-            target,
+            target: None,
             is_control: fields.is_control(),
         }
     }
