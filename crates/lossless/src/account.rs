@@ -46,6 +46,9 @@ pub enum Reason {
     /// A port is not in its VLAN: the one that it came by, or the one where its destination was
     /// pinned (802.1Q §8.6.2, §8.6.4).
     NotInVlan,
+    /// The logical network that its port is in has nowhere for it to go, or forbids it. The network
+    /// says why.
+    LogicalNetwork,
 }
 
 impl Reason {
@@ -53,7 +56,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Full,
         Self::StalledReceiver,
         Self::Detached,
@@ -72,6 +75,7 @@ impl Reason {
         Self::UnknownLimit,
         Self::Spoofed,
         Self::NotInVlan,
+        Self::LogicalNetwork,
     ];
 
     /// The reason in metrics and tables.
@@ -95,6 +99,7 @@ impl Reason {
             Self::UnknownLimit => "unknown_limit",
             Self::Spoofed => "spoofed",
             Self::NotInVlan => "not_in_vlan",
+            Self::LogicalNetwork => "logical_network",
         }
     }
 }
@@ -153,6 +158,8 @@ impl Refusal {
     pub const SPOOFED: Self = Self(Reason::Spoofed);
     /// A port is not in its VLAN.
     pub const NOT_IN_VLAN: Self = Self(Reason::NotInVlan);
+    /// Its logical network does not let it pass.
+    pub const LOGICAL_NETWORK: Self = Self(Reason::LogicalNetwork);
 
     /// The receiver's device will never take this frame.
     pub const UNFIT: Self = Self(Reason::Unfit);

@@ -325,6 +325,17 @@ impl Net {
         self.by_name.get(name).copied()
     }
 
+    /// A port of this host by its name.
+    pub fn own_port(&self, name: &Identity) -> Option<PortAt> {
+        self.port(name).filter(|at| self.ports[at.at()].own.is_some())
+    }
+
+    /// The ports of this host whose frames are a port's with tags.
+    pub fn children(&self, port: PortAt) -> impl Iterator<Item = PortAt> + '_ {
+        let own = self.ports[port.at()].own.as_ref();
+        own.into_iter().flat_map(|own| own.children.values().copied())
+    }
+
     /// Who declares an Ethernet address in a switch.
     pub(crate) fn owner(&self, switch: SwitchAt, mac: Mac) -> Option<PortAt> {
         self.switches[switch.at()].by_mac.get(&mac).copied()

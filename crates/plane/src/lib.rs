@@ -17,6 +17,7 @@
 
 mod audit;
 mod booking;
+mod bound;
 mod captures;
 mod divert;
 mod filter;

@@ -15,6 +15,7 @@
 //! A port that has nothing to receive leaves the `rx_ready` set, and enters it again by an event. A
 //! device without events of its own is asked for one first ([`Plane::arm`]).
 
+use binding::Networks;
 use datapath::{Datapath, Network};
 use lossless::{
     Defect, Limits, PortConfig, PortId, PortSet, Reason, Settings, Shaping, Switch, TooManyPorts,
@@ -38,6 +39,9 @@ pub const BURST: u32 = port::BURST as u32;
 /// How much of a lossless class a port without a rate has [switched
 /// ahead](lossless::PortConfig::permits): what it is handed in one visit.
 pub const PERMITS: Limits = Limits::frames(BURST);
+
+/// How many connections of logical networks a tick forgets at most.
+const EXPIRED_AT_ONCE: u32 = 4096;
 
 /// What a visit to a sender relies on.
 pub const HAS_ROOM: &str = "no more is received than there is room for";
@@ -94,6 +98,11 @@ pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate, T = NoTicks> {
     pub(crate) booking: Booking<T>,
     /// Whose turn it is, where networks share the thread on terms.
     pub(crate) sharing: Option<Box<Sharing>>,
+    /// The host's logical networks, if it has any, and the ports that are theirs.
+    pub(crate) logical: Option<Box<Networks>>,
+    pub(crate) logical_ports: PortSet,
+    /// The frame of one of those that is looked at, if it does not lie in one piece.
+    pub(crate) gathered: Vec<u8>,
 }
 
 impl<P: Port> Plane<P> {
@@ -135,6 +144,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             taps: None,
             booking: Booking::default(),
             sharing: None,
+            logical: None,
+            logical_ports: PortSet::default(),
+            gathered: Vec::new(),
         }
     }
 
@@ -191,6 +203,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         // Its number may soon be another port's: nothing of it may stay.
         self.diversions.forget(id);
         self.sharing.iter_mut().for_each(|sharing| sharing.close(id));
+        self.unbind(id);
         let Self { rx_ready, unarmed, armed, doubtful, needs_flush, paced, tx_blocked, .. } = self;
         let [armed, doubtful] =
             [armed, doubtful].map(|Armed { ingress, egress }| [ingress, egress]);
@@ -518,6 +531,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// ports.
     pub fn tick(&mut self, now: Instant) {
         self.datapath.tick(now);
+        if let Some(logical) = &mut self.logical {
+            logical.expire(now, EXPIRED_AT_ONCE);
+        }
         self.ask_again(now);
         let mut gone = Vec::new();
         self.switch.tick(now, |released| gone.push(released));

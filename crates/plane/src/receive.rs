@@ -10,6 +10,7 @@ use wire::ethernet::Peek;
 
 use crate::captures::show_refused;
 use crate::line::{End, Line};
+use crate::bound::place;
 use crate::peers::Peers;
 use crate::plane::{BURST, HAS_ROOM, Plane};
 use crate::stages::{Gate, Intercepted, Responder};
@@ -24,10 +25,23 @@ const MOST_COPIES: u32 = 64;
 
 impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// Receives what a device has, as far as the switch has room for it.
+    #[inline(always)]
+    pub(crate) fn receive<const WATCHED: bool>(&mut self, now: Instant, id: PortId) -> bool {
+        match self.logical_ports.contains(id) {
+            false => self.receive_by::<WATCHED, false>(now, id),
+            true => self.receive_by::<true, true>(now, id),
+        }
+    }
+
+    /// The same: of a device whose frames the datapath decides about, or a logical network.
     // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the
     // processor's registers.
     #[inline(never)]
-    pub(crate) fn receive<const WATCHED: bool>(&mut self, now: Instant, id: PortId) -> bool {
+    fn receive_by<const WATCHED: bool, const LOGICAL: bool>(
+        &mut self,
+        now: Instant,
+        id: PortId,
+    ) -> bool {
         let Self {
             datapath,
             switch,
@@ -43,6 +57,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             diversions,
             taps,
             booking,
+            logical,
+            gathered,
             ..
         } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
@@ -89,6 +105,18 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 taps.pass(now, id, Direction::In, view);
             }
             let is_report = wire::room::may_be(header.destination()) && gate.intercept(id, view);
+            if LOGICAL && !is_report {
+                let sent = (slot, Size { bytes: bytes as u32, frames: frames as u16 }, view);
+                let class = decisions.class_of(&header);
+                let logical = logical.as_deref_mut().expect("a port of theirs is attached");
+                if let Some(refusal) = place(now, id, logical, &mut visit, class, sent, gathered) {
+                    refused.push(slot);
+                    if let (Some(refusal), Some(taps)) = (refusal, taps) {
+                        taps.refuse(now, id, None, refusal.reason(), view);
+                    }
+                }
+                return;
+            }
             let is_question = network != Network::default() && responder.may_answer(id, view);
             let intercepted = match is_question {
                 true => responder.intercept(id, view),

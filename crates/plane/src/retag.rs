@@ -68,7 +68,7 @@ impl Retagged {
 }
 
 /// Moves what is left to do with a frame's headers.
-fn shift(note: &mut Offload, by: impl Fn(u16) -> u16) {
+pub fn shift(note: &mut Offload, by: impl Fn(u16) -> u16) {
     note.checksum.iter_mut().for_each(|checksum| checksum.start = by(checksum.start));
     note.segment.iter_mut().for_each(|segment| segment.header_len = by(segment.header_len));
 }

@@ -1,11 +1,13 @@
 //! Transmitting to a device: what waits for it, as far as it takes it.
 
+use binding::Leaves;
 use datapath::Datapath;
 use lossless::{Flow, Head, PortId, Reason, Refusal, Released};
 use port::{FrameView, Like, Port, Slot, Taken};
 use units::{Instant, Ticks};
 
 use crate::line::{End, Line, release};
+use crate::bound::{gather, rewritten};
 use crate::peers::Peers;
 use crate::plane::{BURST, Plane};
 use crate::retag::Retagged;
@@ -21,16 +23,29 @@ const MOST_ASKED: usize = 16;
 impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// Transmits what waits for a receiver, as far as it takes it: first parked flows that may go
     /// now.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn transmit<const WATCHED: bool>(&mut self, now: Instant, id: PortId) -> bool {
+        match self.logical_ports.contains(id) {
+            false => self.transmit_by::<WATCHED, false>(now, id),
+            true => self.transmit_by::<true, true>(now, id),
+        }
+    }
+
+    /// The same: to a device whose frames the datapath has decided about, or a logical network.
+    #[inline(never)]
+    fn transmit_by<const WATCHED: bool, const LOGICAL: bool>(
+        &mut self,
+        now: Instant,
+        id: PortId,
+    ) -> bool {
         // For the visit, the receiver's line leaves its place: so every sender's can be borrowed
         // beside it.
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         let mut moved = false;
         if self.switch.flows(id).len() > 0 {
-            moved |= self.transmit_aside::<WATCHED>(now, id, &mut line);
+            moved |= self.transmit_aside::<WATCHED, LOGICAL>(now, id, &mut line);
         }
-        moved |= self.transmit_to_device::<WATCHED>(now, id, &mut line, None);
+        moved |= self.transmit_to_device::<WATCHED, LOGICAL>(now, id, &mut line, None);
         // Before anybody's flush, and before a peer acknowledges: the sender of a frame may forget
         // it then.
         if moved
@@ -48,7 +63,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// behind them: thousands of sockets that nobody reads are not to cost each visit as many
     /// questions.
     #[inline(never)]
-    fn transmit_aside<const WATCHED: bool>(
+    fn transmit_aside<const WATCHED: bool, const LOGICAL: bool>(
         &mut self,
         now: Instant,
         id: PortId,
@@ -63,7 +78,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         flows.iter_mut().zip(next).for_each(|(place, flow)| *place = flow);
         let mut moved = false;
         for flow in &flows[..count.min(MOST_ASKED)] {
-            moved |= self.transmit_to_device::<WATCHED>(now, id, line, Some(*flow));
+            moved |= self.transmit_to_device::<WATCHED, LOGICAL>(now, id, line, Some(*flow));
             line.round.next = Flow(flow.0.wrapping_add(1));
             line.round.left = line.round.left.saturating_sub(1);
             if WATCHED && self.booking.is_over() {
@@ -76,7 +91,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
 
     /// Transmits the frames of one parked flow, or those of the queue.
     #[inline(always)]
-    fn transmit_to_device<const WATCHED: bool>(
+    fn transmit_to_device<const WATCHED: bool, const LOGICAL: bool>(
         &mut self,
         now: Instant,
         id: PortId,
@@ -94,9 +109,11 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             taps,
             retagged,
             booking,
+            logical,
+            gathered,
             ..
         } = self;
-        let retags = datapath.retags();
+        let retags = !LOGICAL && datapath.retags();
         if line.failed.is_some() {
             return false;
         }
@@ -131,6 +148,23 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 *if is_copy { &mut copies } else { &mut done } += cost;
                 continue;
             }
+            let mut offload = frame.offload();
+            if LOGICAL {
+                let logical = logical.as_deref_mut().expect("a port of theirs is attached");
+                match logical.leave(now, ingress, id, gather(&frame, gathered)) {
+                    Leaves::As(bytes) => frame = rewritten(&frame, bytes, &mut offload),
+                    Leaves::Refused(refusal) => {
+                        if let Some(taps) = taps {
+                            taps.refuse(now, ingress, Some(id), refusal.reason(), &frame);
+                        }
+                        if let Some(released) = head.refuse(refusal) {
+                            release(lines, needs_flush, released);
+                        }
+                        *if is_copy { &mut copies } else { &mut done } += cost;
+                        continue;
+                    }
+                }
+            }
             let clearance = gate.ask(id, &frame);
             note(&mut head, clearance);
             match clearance {
@@ -161,6 +195,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                             gate.passed();
                             if let Some(taps) = taps {
                                 taps.pass(now, id, Direction::Out, &frame);
+                            }
+                            if LOGICAL {
+                                logical.iter_mut().for_each(|logical| logical.left(now));
                             }
                             head.delivered()
                         }
@@ -210,7 +247,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
 
     /// Transmits what the responder and the gate have pending.
     pub(crate) fn transmit_own(&mut self, now: Instant) {
-        let Self { lines, needs_flush, tx_blocked, responder, gate, taps, .. } = self;
+        let Self { lines, needs_flush, tx_blocked, responder, gate, taps, logical, .. } = self;
         let mut transmit = |id: PortId, frame: FrameView<'_>| {
             let line = lines[id.index()].as_mut().expect("the port is attached");
             if line.failed.is_some() {
@@ -232,7 +269,10 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             true
         };
         gate.poll_transmit(&mut transmit);
-        responder.poll_transmit(transmit);
+        responder.poll_transmit(&mut transmit);
+        if let Some(logical) = logical {
+            logical.poll_transmit(|id, answer| transmit(id, FrameView::plain(answer)));
+        }
         gate.each_late(|id| {
             lines[id.index()].as_mut().expect("the port is attached").device().keep(KEPT);
             needs_flush.insert(id);
@@ -259,7 +299,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// Asks about flows that are about to be refused: their sockets may have been read and still
     /// have no room.
     pub(crate) fn ask_again(&mut self, now: Instant) {
-        let Self { switch, lines, gate, uplink, .. } = self;
+        let Self { switch, lines, gate, uplink, logical, logical_ports, gathered, .. } = self;
         for id in switch.pending().iter().filter(|id| Some(*id) != *uplink) {
             if switch.flows(id).len() == 0 {
                 continue;
@@ -269,7 +309,17 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 let Some(mut head) = visit.parked_head(flow) else { continue };
                 let source = lines[head.ingress().index()].as_deref();
                 let source = source.expect("a port with held frames is attached");
-                let clearance = gate.ask(id, &source.end.frame(head.frame()));
+                let mut frame = source.end.frame(head.frame());
+                let mut offload = frame.offload();
+                if logical_ports.contains(id)
+                    && let Some(logical) = logical
+                {
+                    match logical.leave(now, head.ingress(), id, gather(&frame, gathered)) {
+                        Leaves::As(bytes) => frame = rewritten(&frame, bytes, &mut offload),
+                        Leaves::Refused(_) => continue,
+                    }
+                }
+                let clearance = gate.ask(id, &frame);
                 note(&mut head, clearance);
             }
         }

@@ -39,6 +39,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("interpreter", 4),
     ("compiler", 4),
     ("pipeline", 4),
+    ("binding", 5),
     ("cases", 5),
     ("reach", 5),
     ("kernel", 6),

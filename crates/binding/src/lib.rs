@@ -1,0 +1,30 @@
+//! A host's logical networks: which of the switch's ports is which of theirs, and what becomes of
+//! the frames of these.
+//!
+//! ```text
+//! device ─▶ Networks::send ─▶ queues ─▶ Networks::leave ─▶ device      Networks::left
+//!           to whom, or why            the same once more,             it has it: what the
+//!           to nobody                  as things are now               frame changes is changed
+//! ```
+//!
+//! Rows name logical ports, and where one is is looked up last: a port that comes, goes or moves
+//! changes one entry here, and no row.
+//!
+//! A frame may wait for its receiver for long. So what is decided when it comes only says in which
+//! queue it waits. When its turn has come it is decided again, by the generation and the
+//! connections of then; what it changes is changed when the receiver has it. A frame that is
+//! decided ten times counts once, and none is delivered by a generation that is over.
+//!
+//! The crate knows no devices, queues or clocks.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod answers;
+mod decide;
+mod networks;
+
+pub use decide::{Leaves, Verdict};
+pub use networks::{Networks, Settings};

@@ -1,0 +1,164 @@
+//! Which networks a host has, and which of its ports is which of theirs.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::mem;
+
+use logical::objects::Identity;
+use lossless::{Audience, PortId};
+use pipeline::{Change, Net, PortAt, Reason, State};
+use units::Instant;
+
+use crate::answers::Answers;
+
+/// What a host has for its networks.
+pub type Settings = conntrack::Settings;
+
+/// A port of the switch that is a port of a logical network.
+#[derive(Debug)]
+pub struct Bound {
+    pub name: Identity,
+    /// The network's rows, and its place in them. `None`: there are none that have it, and nothing
+    /// goes to it or comes by it.
+    pub at: Option<(Arc<Net>, PortAt)>,
+    /// How many of its frames, and of those for it, were refused, by why.
+    pub refused: BTreeMap<Reason, u64>,
+}
+
+/// A host's logical networks.
+pub struct Networks {
+    /// By the number of the switch's port.
+    pub(crate) bound: Vec<Option<Bound>>,
+    /// Where logical ports are that are bound here, or children of those.
+    pub(crate) places: BTreeMap<Identity, PortId>,
+    pub(crate) state: State,
+    pub(crate) answers: Answers,
+    /// What becomes of the frame that was decided last at its egress: its bytes there, and what
+    /// it changes.
+    pub(crate) leaving: Vec<u8>,
+    pub(crate) changes: Vec<Change>,
+    /// Who is to have the frame that was decided last.
+    pub(crate) audience: Audience,
+    nets: Vec<Arc<Net>>,
+    generation: u64,
+}
+
+impl fmt::Debug for Networks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Networks")
+            .field("generation", &self.generation)
+            .field("bound", &self.bound)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Networks {
+    /// Without networks and ports.
+    pub fn new(settings: &Settings, now: Instant) -> Self {
+        Self {
+            bound: Vec::new(),
+            places: BTreeMap::new(),
+            state: State::new(settings, now),
+            answers: Answers::default(),
+            leaving: Vec::new(),
+            changes: Vec::new(),
+            audience: Audience::default(),
+            nets: Vec::new(),
+            generation: 0,
+        }
+    }
+
+    /// The generation that frames are decided by; 0 before there is one.
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Puts a generation in the place of the one before, at once: no frame is decided by both. What
+    /// has not changed is to be the same [`Arc`]. Connections of ports that stay are kept, those of
+    /// others forgotten. Returns what was there before, so that it is freed where nobody waits.
+    pub fn realize(&mut self, generation: u64, nets: Vec<Arc<Net>>) -> Vec<Arc<Net>> {
+        self.state.retain(|port| nets.iter().any(|net| net.own_port(port).is_some()));
+        nets.iter().for_each(|net| self.state.adopt(net));
+        self.generation = generation;
+        let before = mem::replace(&mut self.nets, nets);
+        for bound in self.bound.iter_mut().flatten() {
+            bound.at = place(&self.nets, &bound.name);
+        }
+        self.place_all();
+        before
+    }
+
+    /// A port of the switch is a port of a logical network from now on, as soon as a generation has
+    /// that. Until then nothing goes to it or comes by it.
+    pub fn bind(&mut self, port: PortId, name: Identity) {
+        if self.bound.len() <= port.index() {
+            self.bound.resize_with(port.index() + 1, || None);
+        }
+        let at = place(&self.nets, &name);
+        self.bound[port.index()] = Some(Bound { name, at, refused: BTreeMap::new() });
+        self.place_all();
+    }
+
+    /// A port of the switch is about to be detached.
+    pub fn unbind(&mut self, port: PortId) {
+        if let Some(place) = self.bound.get_mut(port.index()) {
+            *place = None;
+        }
+        self.answers.forget(port);
+        self.place_all();
+    }
+
+    /// Whether a port is one of a logical network.
+    pub fn has(&self, port: PortId) -> bool {
+        self.bound.get(port.index()).is_some_and(Option::is_some)
+    }
+
+    /// Which port of a logical network a port is, and whether a generation has it.
+    pub fn name(&self, port: PortId) -> Option<(&Identity, bool)> {
+        let bound = self.bound.get(port.index())?.as_ref()?;
+        Some((&bound.name, bound.at.is_some()))
+    }
+
+    /// How many frames of a port, and for it, were refused, by why.
+    pub fn refused(&self, port: PortId) -> impl Iterator<Item = (Reason, u64)> + '_ {
+        let bound = self.bound.get(port.index()).and_then(Option::as_ref);
+        bound.into_iter().flat_map(|it| it.refused.iter().map(|(reason, count)| (*reason, *count)))
+    }
+
+    /// How many answers machines were given, and how many they were not as their ports asked too
+    /// much.
+    pub const fn answered(&self) -> (u64, u64) {
+        (self.answers.given, self.answers.rate_limited)
+    }
+
+    /// Forgets what nobody has needed for long: at most so many connections. Whether all that is
+    /// due is done.
+    pub fn expire(&mut self, now: Instant, budget: u32) -> bool {
+        self.state.expire(now, budget)
+    }
+
+    /// Hands out what networks answer to machines: see [`Answers::poll_transmit`].
+    pub fn poll_transmit(&mut self, transmit: impl FnMut(PortId, &[u8]) -> bool) {
+        self.answers.poll_transmit(transmit);
+    }
+
+    fn place_all(&mut self) {
+        let Self { bound, places, .. } = self;
+        places.clear();
+        for (number, bound) in (0..).zip(bound) {
+            let (Some(bound), Some(port)) = (bound, PortId::new(number)) else { continue };
+            places.insert(bound.name.clone(), port);
+            if let Some((net, at)) = &bound.at {
+                let children = net.children(*at).map(|child| net.name(child).clone());
+                places.extend(children.map(|child| (child, port)));
+            }
+        }
+    }
+}
+
+/// The rows that have a port as one of this host, and its place in them.
+fn place(nets: &[Arc<Net>], name: &Identity) -> Option<(Arc<Net>, PortAt)> {
+    nets.iter().find_map(|net| Some((net.clone(), net.own_port(name)?)))
+}

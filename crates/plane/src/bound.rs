@@ -1,0 +1,105 @@
+//! Ports of logical networks: what their networks decide, in place of the datapath.
+//!
+//! ```text
+//! receive ─▶ Networks::send ─▶ queues ─▶ Networks::leave ─▶ Gate ─▶ transmit ─▶ Networks::left
+//! ```
+
+use binding::{Networks, Verdict};
+use lossless::{Arrivals, Offered, PortId, Refusal, Size};
+use port::{FrameView, Port, Slot};
+use units::{Class, Instant, Ticks};
+use wire::Offload;
+
+use crate::peers::Peers;
+use crate::plane::{HAS_ROOM, Plane};
+use crate::retag::shift;
+use crate::stages::{Gate, Responder};
+
+/// Room for a frame that does not lie in one piece.
+const LARGE: usize = 66 << 10;
+
+impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
+    /// Has the host's logical networks decide for the ports that are [bound](Self::bind).
+    pub fn set_logical(&mut self, networks: Networks) {
+        self.logical = Some(Box::new(networks));
+    }
+
+    /// The host's logical networks, if it has any.
+    pub fn logical(&self) -> Option<&Networks> {
+        self.logical.as_deref()
+    }
+
+    /// The host's logical networks, to be changed.
+    pub fn logical_mut(&mut self) -> Option<&mut Networks> {
+        self.logical.as_deref_mut()
+    }
+
+    /// A port is one of a logical network from now on: that decides about its frames, and the
+    /// datapath no more.
+    ///
+    /// # Panics
+    ///
+    /// If the host has no [logical networks](Self::set_logical).
+    pub fn bind(&mut self, id: PortId, name: logical::objects::Identity) {
+        let logical = self.logical.as_deref_mut().expect("the host has logical networks");
+        logical.bind(id, name);
+        self.logical_ports.insert(id);
+    }
+
+    /// A port is no longer one of a logical network.
+    pub(crate) fn unbind(&mut self, id: PortId) {
+        if let Some(logical) = self.logical.as_deref_mut().filter(|it| it.has(id)) {
+            logical.unbind(id);
+        }
+        self.logical_ports.remove(id);
+    }
+}
+
+/// Places a frame that a port has sent into the queue that it is to wait in. If it is in none, it
+/// is to be released: refused for a reason, or `None` if its network itself has answered it.
+pub fn place(
+    now: Instant,
+    id: PortId,
+    logical: &mut Networks,
+    visit: &mut Arrivals<'_, Slot>,
+    class: Class,
+    (slot, size, view): (Slot, Size, &FrameView<'_>),
+    gathered: &mut Vec<u8>,
+) -> Option<Option<Refusal>> {
+    match logical.send(now, id, gather(view, gathered)) {
+        Verdict::Forward(to) => match visit.offer(to, class, slot, size) {
+            Offered::Held => None,
+            // The switch lists it for the captures.
+            Offered::Refused(..) => Some(None),
+            Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
+        },
+        Verdict::Taken => Some(None),
+        Verdict::Refuse(refusal) => {
+            visit.refuse(class, size.bytes, refusal);
+            Some(Some(refusal))
+        }
+    }
+}
+
+/// A frame in one piece.
+pub fn gather<'a>(frame: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    if !frame.rest.is_empty() {
+        scratch.resize(LARGE, 0);
+    }
+    frame.first(scratch)
+}
+
+/// A frame with other bytes, of which the last are the same as before: what is left to do with its
+/// headers moves with them.
+pub fn rewritten<'a>(
+    frame: &FrameView<'_>,
+    bytes: &'a [u8],
+    offload: &'a mut Offload,
+) -> FrameView<'a> {
+    if frame.note.is_none() {
+        return FrameView::plain(bytes);
+    }
+    let (new, old) = (bytes.len() as u16, frame.len() as u16);
+    shift(offload, |at| at.wrapping_add(new).wrapping_sub(old));
+    FrameView::noted(bytes, offload)
+}
