@@ -1,4 +1,5 @@
-//! What networks themselves answer to machines.
+//! What networks themselves hand to machines: answers, and copies of what is for several of those
+//! that are behind one port.
 //!
 //! Each port has a token bucket (RFC 4443 §2.4 (f)): who asks too much, or does not take its
 //! answers, gets none, and delays nobody else's. Whoever needs an answer asks again.
@@ -37,12 +38,21 @@ pub struct Answers {
 impl Answers {
     /// A port gets an answer, unless it has had as many as it may for now.
     pub fn push(&mut self, now: Instant, port: PortId, frame: Vec<u8>) {
+        self.add(port, frame, |bucket| bucket.try_take(now));
+    }
+
+    /// A port gets a copy of a frame that is for many, unless too much waits for it.
+    pub fn push_copy(&mut self, port: PortId, frame: Vec<u8>) {
+        self.add(port, frame, |_| true);
+    }
+
+    fn add(&mut self, port: PortId, frame: Vec<u8>, may: impl FnOnce(&mut Gcra) -> bool) {
         if self.askers.len() <= port.index() {
             self.askers.resize_with(port.index() + 1, || None);
         }
         let new = || Asker { bucket: Gcra::of_units(EACH, BURST), waiting: VecDeque::new() };
         let asker = self.askers[port.index()].get_or_insert_with(new);
-        if asker.waiting.len() >= BURST as usize || !asker.bucket.try_take(now) {
+        if asker.waiting.len() >= BURST as usize || !may(&mut asker.bucket) {
             self.rate_limited += 1;
             return;
         }

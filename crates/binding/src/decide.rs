@@ -1,12 +1,13 @@
 //! What becomes of a frame: when it comes, and when its turn has come.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
-use lossless::{Destination, PortId, Refusal};
-use pipeline::{Net, Onward, PortAt, Reason, Sent};
+use lossless::{Audience, Destination, PortId, Refusal};
+use pipeline::{Change, Net, Onward, PortAt, Reason};
 use units::Instant;
 
-use crate::networks::{Bound, Networks};
+use crate::networks::{Bound, Leaving, Networks};
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug)]
@@ -52,34 +53,44 @@ impl Networks {
             self.note_refused(from, Reason::Disabled);
             return Verdict::Refuse(Refusal::LOGICAL_NETWORK);
         };
-        let Sent { onward, answers, refused, changes, .. } = net.send(&self.state, now, at, frame);
-        for answer in answers {
-            self.answers.push(now, from, answer.frame);
-        }
-        let is_heard = refused.iter().any(|it| it.reason == Reason::Answered);
-        for refusal in refused.iter().filter(|it| it.reason != Reason::Answered) {
+        let sent = net.send(&self.state, now, at, frame);
+        let is_heard = sent.refused.iter().any(|it| it.reason == Reason::Answered);
+        for refusal in sent.refused.iter().filter(|it| it.reason != Reason::Answered) {
             self.note_refused(from, refusal.reason);
         }
-        self.audience.ports = Default::default();
-        self.audience.flows.clear();
-        for onward in &onward {
-            match self.places.get(&onward.to) {
-                Some(port) if *port != from => self.audience.ports.insert(*port),
-                _ => self.note_refused(from, Reason::Unknown),
+        for answer in sent.answers {
+            self.answers.push(now, from, answer.frame);
+        }
+        self.audience = Audience::default();
+        let mut has_returned = false;
+        for onward in &sent.onward {
+            match self.places.get(&onward.to).copied() {
+                Some(port) if port != from => self.audience.ports.insert(port),
+                Some(_) => {
+                    // No queue leads from a port to itself.
+                    let copy = self.arrive(now, (&net, at), [from, from], onward, frame);
+                    has_returned |= copy.is_some();
+                    if let Some((copy, changes)) = copy {
+                        self.state.commit(&changes, now);
+                        self.answers.push_copy(from, copy);
+                    }
+                }
+                None => self.note_refused(from, Reason::Unknown),
             }
         }
-        let is_one = onward.len() == 1;
-        let first = self.audience.ports.iter().next();
-        match first {
-            Some(port) if is_one => Verdict::Forward(Destination::One(port)),
+        match self.audience.ports.iter().next() {
+            Some(port) if self.audience.ports.len() == 1 => {
+                Verdict::Forward(Destination::One(port))
+            }
             Some(_) => {
                 self.audience.bystanders = self.audience.ports;
                 Verdict::Forward(Destination::Many(&self.audience))
             }
             None => {
-                let changes = changes.into_iter().filter(|change| !change.grants());
-                self.state.commit(&changes.collect::<alloc::vec::Vec<_>>(), now);
-                match is_heard {
+                let mut changes = sent.changes;
+                changes.retain(|change| has_returned || !change.grants());
+                self.state.commit(&changes, now);
+                match is_heard || has_returned {
                     true => Verdict::Taken,
                     false => Verdict::Refuse(Refusal::LOGICAL_NETWORK),
                 }
@@ -98,35 +109,60 @@ impl Networks {
         };
         let sent = net.send(&self.state, now, at, frame);
         let is_here = |it: &&Onward| self.places.get(&it.to) == Some(&to);
-        let Some(onward) = sent.onward.iter().find(is_here) else {
+        let here: Vec<_> = sent.onward.iter().filter(is_here).collect();
+        if here.is_empty() {
             let reason = sent.refused.first().map_or(Reason::Unknown, |it| it.reason);
             self.note_refused(from, reason);
-            return refused;
-        };
+        }
+        let mut leaving = Leaving { changes: sent.changes, ..Leaving::default() };
+        let mut leaves = false;
+        for onward in here {
+            let Some((copy, changes)) = self.arrive(now, (&net, at), [from, to], onward, frame)
+            else {
+                continue;
+            };
+            leaving.changes.extend(changes);
+            match leaves {
+                false => leaving.frame = copy,
+                true => leaving.copies.push((to, copy)),
+            }
+            leaves = true;
+        }
+        self.leaving = leaving;
+        if leaves { Leaves::As(&self.leaving.frame) } else { refused }
+    }
+
+    /// A copy of a frame as its receiver gets it, and what that changes; `None` if it does not get
+    /// it: then the sender is told of it if a rule rejects the frame.
+    fn arrive(
+        &mut self,
+        now: Instant,
+        (net, at): (&Net, PortAt),
+        [from, to]: [PortId; 2],
+        onward: &Onward,
+        sent: &[u8],
+    ) -> Option<(Vec<u8>, Vec<Change>)> {
         let received = net.receive(&self.state, now, onward);
         match received.fate {
-            Ok(copy) => {
-                self.leaving = copy.frame;
-                self.changes = sent.changes;
-                self.changes.extend(received.changes);
-                Leaves::As(&self.leaving)
-            }
+            Ok(copy) => Some((copy.frame, received.changes)),
             Err(refusal) => {
                 self.note_refused(to, refusal.reason);
                 self.state.commit(&received.changes, now);
                 if refusal.reason == Reason::Rejected
-                    && let Some(told) = net.rejected(at, frame)
+                    && let Some(told) = net.rejected(at, sent)
                 {
                     self.answers.push(now, from, told.frame);
                 }
-                refused
+                None
             }
         }
     }
 
     /// The receiver has the frame that was decided last: what it changes is changed.
     pub fn left(&mut self, now: Instant) {
-        self.state.commit(&self.changes, now);
-        self.changes.clear();
+        let Leaving { copies, changes, .. } = &mut self.leaving;
+        self.state.commit(changes, now);
+        changes.clear();
+        copies.drain(..).for_each(|(port, frame)| self.answers.push_copy(port, frame));
     }
 }

@@ -27,6 +27,17 @@ pub struct Bound {
     pub refused: BTreeMap<Reason, u64>,
 }
 
+/// A frame whose turn has come.
+#[derive(Default)]
+pub struct Leaving {
+    /// Its bytes, as its receiver gets them.
+    pub frame: Vec<u8>,
+    /// Copies for others behind the same port.
+    pub copies: Vec<(PortId, Vec<u8>)>,
+    /// What changes when it has left.
+    pub changes: Vec<Change>,
+}
+
 /// A host's logical networks.
 pub struct Networks {
     /// By the number of the switch's port.
@@ -35,10 +46,8 @@ pub struct Networks {
     pub(crate) places: BTreeMap<Identity, PortId>,
     pub(crate) state: State,
     pub(crate) answers: Answers,
-    /// What becomes of the frame that was decided last at its egress: its bytes there, and what
-    /// it changes.
-    pub(crate) leaving: Vec<u8>,
-    pub(crate) changes: Vec<Change>,
+    /// What becomes of the frame that was decided last at its egress.
+    pub(crate) leaving: Leaving,
     /// Who is to have the frame that was decided last.
     pub(crate) audience: Audience,
     nets: Vec<Arc<Net>>,
@@ -62,8 +71,7 @@ impl Networks {
             places: BTreeMap::new(),
             state: State::new(settings, now),
             answers: Answers::default(),
-            leaving: Vec::new(),
-            changes: Vec::new(),
+            leaving: Leaving::default(),
             audience: Audience::default(),
             nets: Vec::new(),
             generation: 0,

@@ -8,9 +8,9 @@ use port::{FrameView, Left, Port, Slot};
 use units::{Instant, Ticks};
 use wire::ethernet::Peek;
 
+use crate::bound::place;
 use crate::captures::show_refused;
 use crate::line::{End, Line};
-use crate::bound::place;
 use crate::peers::Peers;
 use crate::plane::{BURST, HAS_ROOM, Plane};
 use crate::stages::{Gate, Intercepted, Responder};

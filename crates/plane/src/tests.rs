@@ -12,6 +12,7 @@ use units::{Instant, Mac, Rate, Span};
 use wire::ethernet::{self, Peek};
 use zerocopy::IntoBytes;
 
+mod bound;
 mod sharing;
 
 use crate::plane::BURST;

@@ -6,8 +6,8 @@ use lossless::{Flow, Head, PortId, Reason, Refusal, Released};
 use port::{FrameView, Like, Port, Slot, Taken};
 use units::{Instant, Ticks};
 
-use crate::line::{End, Line, release};
 use crate::bound::{gather, rewritten};
+use crate::line::{End, Line, release};
 use crate::peers::Peers;
 use crate::plane::{BURST, Plane};
 use crate::retag::Retagged;
