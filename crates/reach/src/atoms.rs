@@ -13,6 +13,7 @@
 //! atoms, not their product.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use wire::ethernet::ethertype as kinds;
@@ -224,11 +225,44 @@ impl Atoms {
         &self.servers
     }
 
+    /// The boxes of some atoms.
+    pub fn areas(&self, atoms: &Bits) -> Vec<Area> {
+        joined(atoms.iter().flat_map(|it| self.areas[it].iter().copied()).collect())
+    }
+
+    /// The boxes of one.
+    pub fn areas_of(&self, atom: usize) -> &[Area] {
+        &self.areas[atom]
+    }
+
+    /// The atoms that have something of some boxes.
+    pub fn meeting(&self, areas: &[Area]) -> Bits {
+        let mut found = Bits::none(self.len());
+        for (atom, own) in self.areas.iter().enumerate() {
+            if own.iter().any(|it| areas.iter().any(|other| it.and(other).is_some())) {
+                found.insert(atom);
+            }
+        }
+        found
+    }
+
     /// Some atoms of a family as people read them.
     pub fn services(&self, family: Option<Family>, atoms: &Bits) -> Services {
-        let areas = joined(atoms.iter().flat_map(|it| self.areas[it].iter().copied()).collect());
+        self.of_areas(family, self.areas(atoms))
+    }
+
+    /// Boxes of a family as people read them.
+    pub fn of_areas(&self, family: Option<Family>, areas: Vec<Area>) -> Services {
+        let areas = joined(areas);
         let all = &self.everything[family.map_or(2, |it| it as usize)];
         Services { others: minus(all, &areas), areas }
+    }
+
+    /// What machines ask for, in words: that they may not answer as servers of addresses goes
+    /// without saying.
+    pub fn words(&self, family: Family, mut services: Services) -> String {
+        services.others = minus(&services.others, &[server(family)]);
+        services.to_string()
     }
 
     /// The atom of a packet: ethertype, protocol, and two numbers. `None` if it is not looked at.

@@ -100,7 +100,7 @@ pub struct Field {
     /// Ethernet addresses that senders have; `None`: the port's own.
     pub macs: Vec<Option<Mac>>,
     /// Lists of Ethernet addresses that rules have.
-    lists: Vec<Vec<Mac>>,
+    pub lists: Vec<Vec<Mac>>,
     pub fates: Vec<Fates>,
     pub cells: Vec<Vec<Line>>,
     /// Of each pair of classes, its cell, by row.
@@ -152,8 +152,14 @@ impl Field {
     }
 
     /// What is known of packets from a class to another.
-    fn cell(&self, from: usize, to: usize) -> &[Line] {
+    pub fn cell(&self, from: usize, to: usize) -> &[Line] {
         &self.cells[self.table[from * self.classes.len() + to] as usize]
+    }
+
+    /// What is known of packets from a port to another. Nothing, if one of them is a router's.
+    pub fn lines(&self, from: PortIndex, to: PortIndex) -> &[Line] {
+        let class = |port: PortIndex| self.of[port.place()].map(|it| it as usize);
+        class(from).zip(class(to)).map_or(&[], |(from, to)| self.cell(from, to))
     }
 
     /// Whether every rule treats an Ethernet address as this one; `None`: as one that none names.
@@ -170,10 +176,8 @@ impl Field {
         [from, to]: [PortIndex; 2],
         packet: &Packet,
     ) -> Vec<(&Line, &Fate)> {
-        let class = |port: PortIndex| self.of[port.place()].map(|it| it as usize);
-        let (Some(a), Some(b)) = (class(from), class(to)) else { return Vec::new() };
         let Some(atom) = self.atoms.find(packet.asks()) else { return Vec::new() };
-        let lines = self.cell(a, b).iter();
+        let lines = self.lines(from, to).iter();
         let lines = lines.filter(|it| self.speaks_of(topology, [from, to], it, packet));
         let fated = lines.filter_map(|line| {
             let mut fates = self.fates[line.fates as usize].iter();
@@ -183,7 +187,8 @@ impl Field {
         fated.collect()
     }
 
-    fn speaks_of(
+    /// Whether a line is of a packet, but for what it asks for.
+    pub fn speaks_of(
         &self,
         topology: &Topology,
         [from, to]: [PortIndex; 2],
@@ -204,8 +209,13 @@ impl Field {
         };
         let own = mac_of(sender, self.macs[line.mac as usize]);
         // Of an open port's Ethernet addresses one stands for all that rules treat alike.
-        let is_mac =
-            own == packet.from_mac || is_open(sender) && self.is_like(packet.from_mac, Some(own));
+        // Where addresses are learned, none that is declared is learned anew.
+        let is_anothers = || {
+            let mut others = switch.ports.iter().map(|it| topology[*it].mac);
+            switch.mac_learning && sender.unknown && others.any(|it| it == packet.from_mac)
+        };
+        let is_mac = own == packet.from_mac
+            || is_open(sender) && self.is_like(packet.from_mac, Some(own)) && !is_anothers();
         let has =
             |port, place, address: Option<IpAddr>| match (self.addresses(port, place), address) {
                 (Some(all), Some(address)) => all.contains(address),
@@ -221,7 +231,7 @@ impl Field {
     }
 
     /// The addresses of a place at a port.
-    fn addresses(&self, port: PortIndex, place: Place) -> Option<&Addresses> {
+    pub fn addresses(&self, port: PortIndex, place: Place) -> Option<&Addresses> {
         match place {
             Place::Own(group) => self.own[port.place()].get(group as usize),
             Place::Set(number) => self.sets.get(number as usize),
@@ -807,13 +817,14 @@ fn topology_name(topology: &Topology, port: &Port) -> String {
 }
 
 /// Whether what is for a group's Ethernet address goes to everybody on a switch.
-fn is_for_many(switch: &Switch, mac: Mac) -> bool {
+pub fn is_for_many(switch: &Switch, mac: Mac) -> bool {
     let is_reserved = mac.0[..5] == [0x01, 0x80, 0xc2, 0, 0] && mac.0[5] <= 0x0f;
     let is_suppressed = mac == Mac::BROADCAST && switch.broadcast == Broadcast::Suppressed;
     !is_reserved && !is_suppressed
 }
 
-const fn mac_of(port: &Port, name: Option<Mac>) -> Mac {
+/// The Ethernet address that a sender has by a name.
+pub const fn mac_of(port: &Port, name: Option<Mac>) -> Mac {
     match name {
         Some(mac) => mac,
         None => port.mac,

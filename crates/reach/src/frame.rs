@@ -4,10 +4,8 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use units::Mac;
-use wire::checksum::{Sum, pseudo_header};
-use wire::ethernet;
 use wire::ip::protocol;
-use wire::{ipv4, ipv6, tcp, udp};
+use wire::{ethernet, tcp, udp, whole};
 use zerocopy::IntoBytes;
 
 use crate::addresses::Family;
@@ -63,51 +61,35 @@ impl Packet {
 
     /// The frame: the first of a connection, with four bytes behind the headers.
     pub fn frame(&self) -> Vec<u8> {
-        let ethernet = |kind| ethernet::Header::new(self.to_mac, self.from_mac, kind);
+        self.frame_of(1, 4).unwrap_or_default()
+    }
+
+    /// The frame, with so many bytes behind the headers; `echo`: the number of an echo. `None`: it
+    /// is too long, or its ends are of two families.
+    pub fn frame_of(&self, echo: u16, size: usize) -> Option<Vec<u8>> {
         let Content::Ip { from, to, protocol: carried, numbers: [a, b] } = self.content else {
             let [kind, ..] = self.asks();
-            return [ethernet(kind).as_bytes(), &[0; 46]].concat();
+            let header = ethernet::Header::new(self.to_mac, self.from_mac, kind);
+            return Some([header.as_bytes(), &[0; 46]].concat());
         };
-        let family = Family::of(from);
-        let (mut body, sum_at) = match carried {
+        let data = alloc::vec![0; size];
+        let body = match carried {
             protocol::TCP => {
-                (tcp::Header::new(a, b, 1, tcp::Flags::SYN).as_bytes().to_vec(), Some(16))
+                let header = tcp::Header::new(a, b, 0, tcp::Flags::SYN);
+                [header.as_bytes(), &data].concat()
             }
-            protocol::UDP => {
-                let header = udp::Header::new(a, b, 4);
-                (header.map(|it| it.as_bytes().to_vec()).unwrap_or_default(), Some(6))
+            protocol::UDP => [udp::Header::new(a, b, size)?.as_bytes(), &data].concat(),
+            SCTP => [&a.to_be_bytes()[..], &b.to_be_bytes(), &[0; 8], &data].concat(),
+            _ if is_icmp(Family::of(from), carried) => {
+                let [high, low] = echo.to_be_bytes();
+                let header = [a.to_be_bytes()[1], b.to_be_bytes()[1], 0, 0, high, low, 0, 1];
+                [&header[..], &data].concat()
             }
-            132 => ([a.to_be_bytes(), b.to_be_bytes()].concat(), None),
-            _ if is_icmp(family, carried) => {
-                (alloc::vec![a.to_be_bytes()[1], b.to_be_bytes()[1], 0, 0, 0, 1, 0, 1], Some(2))
-            }
-            _ => (Vec::new(), None),
+            _ => data,
         };
-        body.extend([0; 4]);
-        let octets = |address: IpAddr| match address {
-            IpAddr::V4(it) => it.octets().to_vec(),
-            IpAddr::V6(it) => it.octets().to_vec(),
-        };
-        if let Some(at) = sum_at {
-            let pseudo = match (carried, family) {
-                (protocol::ICMP, Family::V4) => Sum::default(),
-                _ => pseudo_header(&[octets(from), octets(to)].concat(), carried, body.len()),
-            };
-            let sum = match carried {
-                protocol::UDP => (pseudo + Sum::of(&body)).transport_checksum(),
-                _ => (pseudo + Sum::of(&body)).checksum(),
-            };
-            body[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-        }
-        let header = match (from, to) {
-            (IpAddr::V4(from), IpAddr::V4(to)) => {
-                ipv4::Header::new(from, to, carried, body.len()).map(|it| it.as_bytes().to_vec())
-            }
-            (IpAddr::V6(from), IpAddr::V6(to)) => {
-                ipv6::Header::new(from, to, carried, body.len()).map(|it| it.as_bytes().to_vec())
-            }
-            _ => None,
-        };
-        [ethernet(ethertype(family)).as_bytes(), &header.unwrap_or_default(), &body].concat()
+        whole::packet((self.from_mac, self.to_mac), (from, to), carried, &body)
     }
 }
+
+/// SCTP's number.
+const SCTP: u8 = 132;

@@ -25,12 +25,17 @@ mod addresses;
 mod area;
 mod atoms;
 mod bits;
+mod changes;
 mod ends;
 mod field;
 mod frame;
+mod hop;
 mod matrix;
+mod proof;
+mod region;
 mod routes;
 mod security;
+mod sentence;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -38,5 +43,9 @@ mod walk;
 
 pub use addresses::Family;
 pub use area::{Area, Services};
+pub use changes::{Change, Reached, in_words};
 pub use frame::{Content, Packet};
-pub use matrix::{Entry, Matrix, Outcome, Path, Ports, Row, Unable, Whose, matrix};
+pub use hop::next_hop;
+pub use matrix::{Entry, Matrix, Outcome, Path, Ports, Row, Unable, Whose, matrix, name};
+pub use proof::{Counterexample, Looked, Proof};
+pub use sentence::{NoSentence, Sentence, port};

@@ -1,117 +1,181 @@
-//! The first packet of a connection, as a machine would send it.
+//! The first packet of a connection, as a machine would send it, or as it is told to.
 
+use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use logical::Topology;
-use logical::objects::AddressRange;
-use logical::topology::{Attachment, Port, PortIndex};
+use logical::objects::{Ethertype, Protocol};
+use logical::topology::{Port, PortIndex};
+use reach::{Content, Counterexample, Packet, next_hop};
 use units::Mac;
 use wire::ip::protocol;
-use wire::{tcp, udp, whole};
-use zerocopy::IntoBytes;
 
-/// What a packet asks for.
+use crate::number::within;
+
+/// An ICMP type and code, as `8` or `3/1`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Asks {
-    /// An echo.
-    Echo,
-    /// A TCP port.
-    Tcp(u16),
-    /// A UDP port.
-    Udp(u16),
+pub struct Icmp(u8, u8);
+
+impl FromStr for Icmp {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let (kind, code) = word.split_once('/').unwrap_or((word, "0"));
+        let both = kind.parse().ok().zip(code.parse().ok());
+        both.map(|(kind, code)| Self(kind, code)).ok_or("write a type as 8, or with a code as 3/1")
+    }
 }
 
-/// The port of a name, as `web-1` or `shop/web-1`.
-pub fn port(topology: &Topology, name: &str) -> Result<PortIndex, String> {
-    let (tenant, short) = name.split_once('/').map_or((None, name), |(a, b)| (Some(a), b));
-    let is_it = |port: &Port| {
-        port.id.name.as_str() == short
-            && tenant.is_none_or(|it| port.id.tenant.as_ref().is_some_and(|own| own.as_str() == it))
-    };
-    let mut found = topology.ports().filter(|(_, port)| is_it(port)).map(|(index, _)| index);
-    match (found.next(), found.next()) {
-        (Some(port), None) => Ok(port),
-        (Some(_), Some(_)) => {
-            Err(format!("several tenants have a port `{name}`: write it as tenant/{short}"))
+/// What is sent.
+#[derive(clap::Args)]
+pub struct Words {
+    /// The port whose machine sends it, as `web-1` or `shop/web-1`.
+    #[arg(long, value_name = "PORT")]
+    from: String,
+    /// Whom it is for: an IP address, or a port, whose first address is meant.
+    #[arg(long, value_name = "IP|PORT")]
+    to: String,
+    /// It opens a connection to this TCP port.
+    #[arg(long, value_name = "PORT", group = "asks")]
+    tcp: Option<u16>,
+    /// It is a datagram for this UDP port. Without any of these, it is an echo.
+    #[arg(long, value_name = "PORT", group = "asks")]
+    udp: Option<u16>,
+    /// It opens an association to this SCTP port.
+    #[arg(long, value_name = "PORT", group = "asks")]
+    sctp: Option<u16>,
+    /// It is ICMP of this type and code.
+    #[arg(long, value_name = "TYPE[/CODE]", group = "asks")]
+    icmp: Option<Icmp>,
+    /// It is of this protocol.
+    #[arg(long, value_name = "PROTOCOL", group = "asks")]
+    protocol: Option<Protocol>,
+    /// It is no IP, but this.
+    #[arg(long, value_name = "ETHERTYPE", group = "asks")]
+    ethertype: Option<Ethertype>,
+    /// The port that it comes from; of an echo, its number.
+    #[arg(long, value_name = "PORT", default_value = "40000")]
+    source_port: u16,
+    /// The address that it comes from: without, the port's own.
+    #[arg(long, value_name = "IP")]
+    source: Option<IpAddr>,
+    /// The Ethernet address that it comes from: without, the port's own.
+    #[arg(long, value_name = "MAC")]
+    from_mac: Option<Mac>,
+    /// The Ethernet address that it is for: without, that of whoever the machine hands it to.
+    #[arg(long, value_name = "MAC")]
+    to_mac: Option<Mac>,
+    /// How many bytes it carries behind its headers.
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = within(0..=9000u16))]
+    size: u16,
+}
+
+impl Words {
+    /// The port, and the frame that its machine sends.
+    pub fn frame(&self, topology: &Topology) -> Result<(PortIndex, Vec<u8>), String> {
+        let from = reach::port(topology, &self.from)?;
+        let packet = self.packet(topology, from)?;
+        let frame = packet.frame_of(self.source_port, usize::from(self.size));
+        Ok((from, frame.ok_or("it is too long, or its two addresses are of two families")?))
+    }
+
+    fn packet(&self, topology: &Topology, from: PortIndex) -> Result<Packet, String> {
+        let port = &topology[from];
+        let from_mac = self.from_mac.unwrap_or(port.mac);
+        if let Some(Ethertype(kind)) = self.ethertype {
+            let own = || reach::port(topology, &self.to).map(|it| topology[it].mac);
+            let to_mac = self.to_mac.map_or_else(own, Ok)?;
+            return Ok(Packet { from_mac, to_mac, content: Content::Other(kind) });
         }
-        (None, _) => {
-            let all = topology.ports().map(|(_, port)| port.id.name.to_string());
-            let all: Vec<_> = all.take(20).collect();
-            Err(format!("no port is called `{name}`: there are {}", all.join(", ")))
-        }
+        let to = address(topology, &self.to, port)?;
+        let own = || port.addresses.iter().find(|it| it.is_ipv4() == to.is_ipv4()).copied();
+        let source = self.source.or_else(own);
+        let source =
+            source.ok_or_else(|| format!("{} has no address of {to}'s family", port.id))?;
+        let switch = &topology[port.switch];
+        let hop = self.to_mac.or_else(|| next_hop(topology, switch, to));
+        let to_mac = hop.ok_or_else(|| {
+            format!("nobody on {} has {to}, so ARP and ND would not answer", switch.id)
+        })?;
+        let of_ports = [(protocol::TCP, self.tcp), (protocol::UDP, self.udp), (132, self.sctp)];
+        let of_ports = of_ports.into_iter().find_map(|(kind, port)| Some((kind, port?)));
+        let (protocol, numbers) = match (of_ports, self.protocol) {
+            (Some((kind, port)), _) => (kind, [self.source_port, port]),
+            (None, Some(Protocol(kind))) => (kind, [0, 0]),
+            (None, None) => {
+                let (kind, echo) = match to.is_ipv4() {
+                    true => (protocol::ICMP, 8),
+                    false => (protocol::ICMPV6, 128),
+                };
+                let Icmp(number, code) = self.icmp.unwrap_or(Icmp(echo, 0));
+                (kind, [number.into(), code.into()])
+            }
+        };
+        let content = Content::Ip { from: source, to, protocol, numbers };
+        Ok(Packet { from_mac, to_mac, content })
     }
 }
 
 /// The address that a word is: itself, or the first of a port of that name.
-pub fn address(topology: &Topology, word: &str, like: &Port) -> Result<IpAddr, String> {
+fn address(topology: &Topology, word: &str, like: &Port) -> Result<IpAddr, String> {
     if let Ok(address) = word.parse() {
         return Ok(address);
     }
-    let port = &topology[port(topology, word)?];
+    let port = &topology[reach::port(topology, word)?];
     let is_of_family =
         |it: &&IpAddr| like.addresses.iter().any(|own| own.is_ipv4() == it.is_ipv4());
     let found = port.addresses.iter().find(is_of_family).or_else(|| port.addresses.first());
     found.copied().ok_or_else(|| format!("{} has no address: write one", port.id))
 }
 
-/// Whom a port's machine hands a packet for an address to: whoever has it on the switch, or the
-/// switch's first router.
-fn next_hop(topology: &Topology, port: &Port, to: IpAddr) -> Option<Mac> {
-    let switch = &topology[port.switch];
-    let legs = || {
-        switch.ports.iter().filter_map(|it| match topology[*it].attachment {
-            Attachment::Router(leg) => Some(&topology[leg]),
-            _ => None,
-        })
-    };
-    let own = switch.ports.iter().map(|it| &topology[*it]);
-    let is_on_link = switch.subnets.iter().any(|it| AddressRange::from(*it).contains(to))
-        || legs().any(|leg| leg.reaches(to))
-        || legs().next().is_none();
-    let there = own
-        .filter(|it| it.addresses.contains(&to))
-        .map(|it| it.mac)
-        .chain(legs().filter(|leg| leg.has(to)).map(|leg| leg.mac))
-        .next();
-    match (there, is_on_link) {
-        (Some(mac), _) => Some(mac),
-        (None, true) => None,
-        (None, false) => legs().next().map(|leg| leg.mac),
-    }
-}
+/// The words that have [`Words`] make a packet.
+pub struct Command<'a>(pub &'a Topology, pub &'a Counterexample);
 
-/// The frame.
-pub fn first(
-    topology: &Topology,
-    from: PortIndex,
-    to: IpAddr,
-    asks: Asks,
-    source_port: u16,
-    size: usize,
-) -> Result<Vec<u8>, String> {
-    let port = &topology[from];
-    let own = port.addresses.iter().find(|it| it.is_ipv4() == to.is_ipv4()).copied();
-    let own = own.ok_or_else(|| format!("{} has no address of {to}'s family", port.id))?;
-    let mac = next_hop(topology, port, to).ok_or_else(|| {
-        format!("nobody on {} has {to}, so ARP and ND would not answer", topology[port.switch].id)
-    })?;
-    let data = vec![0; size];
-    let (carried, body) = match asks {
-        Asks::Tcp(to) => {
-            let header = tcp::Header::new(source_port, to, 0, tcp::Flags::SYN);
-            (protocol::TCP, [header.as_bytes(), &data].concat())
+impl fmt::Display for Command<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(topology, Counterexample { from, to, packet }) = self;
+        let port = &topology[*from];
+        write!(f, "--from {}", reach::name(&port.id))?;
+        let mut hop = None;
+        match packet.content {
+            Content::Other(kind) => {
+                let to = to.map(|it| &topology[it]);
+                hop = to.map(|it| it.mac);
+                let to = to.map_or_else(String::new, |it| reach::name(&it.id));
+                write!(f, " --to {to} --ethertype {}", Ethertype(kind))?;
+            }
+            Content::Ip { from: source, to, protocol: carried, numbers: [a, b] } => {
+                write!(f, " --to {to}")?;
+                let is_echo =
+                    |kind| carried == kind && (a, b) == (if kind == 1 { 8 } else { 128 }, 0);
+                match (carried, to) {
+                    (protocol::TCP, _) => write!(f, " --tcp {b}")?,
+                    (protocol::UDP, _) => write!(f, " --udp {b}")?,
+                    (132, _) => write!(f, " --sctp {b}")?,
+                    (protocol::ICMP, IpAddr::V4(_)) | (protocol::ICMPV6, IpAddr::V6(_)) => {
+                        if !is_echo(carried) {
+                            write!(f, " --icmp {a}/{b}")?;
+                        }
+                    }
+                    (other, _) => write!(f, " --protocol {other}")?,
+                }
+                if Protocol(carried).has_ports() && a != 40000 {
+                    write!(f, " --source-port {a}")?;
+                }
+                let own = port.addresses.iter().find(|it| it.is_ipv4() == to.is_ipv4());
+                if own != Some(&source) {
+                    write!(f, " --source {source}")?;
+                }
+                hop = hop.or_else(|| next_hop(topology, &topology[port.switch], to));
+            }
         }
-        Asks::Udp(to) => {
-            let header = udp::Header::new(source_port, to, data.len()).ok_or("it is too long")?;
-            (protocol::UDP, [header.as_bytes(), &data].concat())
+        if packet.from_mac != port.mac {
+            write!(f, " --from-mac {}", packet.from_mac)?;
         }
-        Asks::Echo => {
-            let (carried, kind) =
-                if to.is_ipv4() { (protocol::ICMP, 8) } else { (protocol::ICMPV6, 128) };
-            let [high, low] = source_port.to_be_bytes();
-            (carried, [&[kind, 0, 0, 0, high, low, 0, 1][..], &data].concat())
+        if hop != Some(packet.to_mac) {
+            write!(f, " --to-mac {}", packet.to_mac)?;
         }
-    };
-    let frame = whole::packet((port.mac, mac), (own, to), carried, &body);
-    frame.ok_or_else(|| "it is too long".to_owned())
+        Ok(())
+    }
 }

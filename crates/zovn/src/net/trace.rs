@@ -10,9 +10,8 @@ use serde::Serialize;
 use units::Instant;
 
 use super::files::{complain, load};
-use super::packet::{self, Asks};
+use super::packet::Words;
 use crate::ending::{Outcome, USAGE, print_json};
-use crate::number::within;
 use crate::table::{bare, text};
 
 /// The exit code if the packet would be refused.
@@ -28,24 +27,8 @@ pub struct Args {
     /// The network's files (YAML or JSON); `-` is stdin.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The port whose machine sends it, as `web-1` or `shop/web-1`.
-    #[arg(long, value_name = "PORT")]
-    from: String,
-    /// Whom it is for: an IP address, or a port, whose first address is meant.
-    #[arg(long, value_name = "IP|PORT")]
-    to: String,
-    /// It opens a connection to this TCP port.
-    #[arg(long, value_name = "PORT", value_parser = within(1..=65535u16), conflicts_with = "udp")]
-    tcp: Option<u16>,
-    /// It is a datagram for this UDP port. Without either, it is an echo.
-    #[arg(long, value_name = "PORT", value_parser = within(1..=65535u16))]
-    udp: Option<u16>,
-    /// The port that it comes from; of an echo, its number.
-    #[arg(long, value_name = "PORT", default_value = "40000", value_parser = within(1..=65535u16))]
-    source_port: u16,
-    /// How many bytes it carries behind its headers.
-    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = within(0..=9000u16))]
-    size: u16,
+    #[command(flatten)]
+    packet: Words,
     /// Tell it as JSON.
     #[arg(long)]
     json: bool,
@@ -144,14 +127,7 @@ pub fn run(args: &Args) -> Outcome {
             return Ok(ExitCode::from(USAGE));
         }
     };
-    let from = packet::port(&topology, &args.from)?;
-    let to = packet::address(&topology, &args.to, &topology[from])?;
-    let asks = match (args.tcp, args.udp) {
-        (Some(port), _) => Asks::Tcp(port),
-        (None, Some(port)) => Asks::Udp(port),
-        (None, None) => Asks::Echo,
-    };
-    let frame = packet::first(&topology, from, to, asks, args.source_port, usize::from(args.size))?;
+    let (from, frame) = args.packet.frame(&topology)?;
     let node = topology[from].node;
     let arrival = Arrival { port: from, node, frame: &frame };
     let decision = decide(&topology, &State::default(), Instant::ZERO, arrival);

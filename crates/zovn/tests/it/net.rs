@@ -75,3 +75,107 @@ fn cases_fail_by_the_step_that_is_not_as_expected() {
     assert!(error.contains("seen: result silent"), "{error}");
     assert!(error.contains("failed on the interpreter step 2"), "{error}");
 }
+
+#[test]
+fn a_matrix_tells_who_reaches_whom_by_which_rule_and_what_changed() {
+    let (code, out, _) = told(&net(&["matrix", "examples/shop.yaml"]));
+    assert_eq!(code, Some(0));
+    let line = |from: &str, to: &str| {
+        let is_it = |line: &&str| line.starts_with(from) && line.contains(&format!("  {to}  "));
+        out.lines().find(is_it).unwrap_or_else(|| panic!("{from} to {to}:\n{out}"))
+    };
+    let asks = line("shop/web-1, shop/web-2", "shop/db-1");
+    assert!(asks.contains("tcp 5432"), "{asks}");
+    assert!(asks.ends_with("Policy/shop/db-in/from-web"), "{asks}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let changed = folder.path().join("new.yaml");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("examples/shop.yaml")).unwrap();
+    std::fs::write(&changed, text.replacen("ports: [5432]", "ports: [5432, 22]", 1)).unwrap();
+    let page = folder.path().join("reach.html");
+    let [name, html] = [&changed, &page].map(|it| it.to_str().unwrap());
+    let base = ["--base", "examples/shop.yaml"];
+    let (code, out, _) = told(&net(&["matrix", name, base[0], base[1]]));
+    assert_eq!(code, Some(0));
+    assert!(out.contains("now reached") && out.contains("tcp 22"), "{out}");
+    assert!(!out.contains("no longer") && !out.contains("5432"), "{out}");
+    let (_, out, _) = told(&net(&["matrix", "examples/shop.yaml", base[0], name]));
+    assert!(out.contains("no longer") && !out.contains("now reached"), "{out}");
+    let (_, out, _) = told(&net(&["matrix", name, base[0], name]));
+    assert_eq!(out, "what is reached is the same\n");
+
+    let (code, out, _) = told(&net(&["matrix", name, base[0], base[1], "--html", html]));
+    assert_eq!((code, out.as_str()), (Some(0), ""));
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("Changes against examples/shop.yaml") && page.contains("tcp 22"));
+    assert!(page.contains("default-src 'none'") && page.contains("prefers-color-scheme: dark"));
+
+    let (code, out, _) = told(&net(&["matrix", name, base[0], base[1], "--json"]));
+    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let ports = out["matrix"]["ports"].as_array().unwrap().len();
+    assert_eq!((code, out["matrix"]["table"].as_array().unwrap().len()), (Some(0), ports));
+    assert_eq!(out["changes"][0]["by"]["reached"]["to"], "Policy/shop/db-in/from-web");
+    let (_, out, _) = told(&net(&["matrix", "examples/shop.yaml", "--all"]));
+    assert!(out.contains("Rejected at receiver, by Policy/shop/db-in/nothing-else"), "{out}");
+    let (code, _, error) = told(&net(&["matrix", "/nowhere.yaml"]));
+    assert_eq!(code, Some(1));
+    assert!(error.starts_with("zovn: cannot read /nowhere.yaml"), "{error}");
+}
+
+#[test]
+fn what_is_refuted_is_shown_by_the_trace_that_is_named() {
+    let shop = "examples/shop.yaml";
+    let prove = |sentence: &str| told(&net(&["prove", shop, sentence]));
+    for holds in [
+        "group web-servers reaches port db-1 by tcp 5432",
+        "switch web never reaches port db-1 by udp or tcp 1-5431 or icmp",
+        "switch db reaches switch web",
+        "port web-1 reaches address 10.0.2.1 by tcp 5432",
+    ] {
+        let (code, out, error) = prove(holds);
+        assert_eq!(code, Some(0), "{holds}: {out}{error}");
+        assert!(out.starts_with("proven for all packets: "), "{out}");
+    }
+    for (fails, ends) in [
+        ("switch web never reaches port db-1", Some(0)),
+        ("tenant shop never reaches address 10.0.1.0/24 by udp", Some(0)),
+        ("port web-1 reaches port db-1 by tcp", Some(3)),
+        ("switch web reaches switch db by icmp", Some(3)),
+    ] {
+        let (code, out, error) = prove(fails);
+        assert_eq!(code, Some(1), "{fails}: {out}{error}");
+        let command = out.lines().find_map(|it| it.strip_prefix("shown by: zovn net "));
+        let words: Vec<&str> = command.unwrap().split(' ').collect();
+        let (code, shown, error) = told(&net(&words));
+        assert_eq!(code, ends, "{words:?}: {shown}{error}");
+    }
+    let (code, out, _) = told(&net(&["prove", shop, "port web-1 reaches anyone", "--json"]));
+    let out: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &out["outcome"]), (Some(1), &"refuted".into()));
+    let (code, _, error) = prove("port web-1 likes port db-1");
+    assert_eq!(code, Some(2));
+    assert!(error.ends_with("at `likes`: write `reaches` or `never reaches`\n"), "{error}");
+}
+
+#[test]
+fn a_trace_sends_whatever_it_is_told_to() {
+    let trace = |more: &[&str]| {
+        let first = ["trace", "examples/shop.yaml", "--from", "web-1", "--to"];
+        told(&net(&[&first, more].concat()))
+    };
+    for (words, ends) in [
+        (&["web-2", "--sctp", "80"][..], 0),
+        (&["web-2", "--protocol", "47"], 0),
+        (&["web-2", "--icmp", "3/1"], 0),
+        (&["web-2", "--ethertype", "0x88b5"], 0),
+        (&["web-2", "--source", "10.0.1.2"], 3),
+        (&["web-2", "--from-mac", "02:00:00:00:01:77"], 3),
+        (&["10.0.1.2", "--to-mac", "02:00:00:00:01:fe"], 0),
+        (&["web-2", "--tcp", "80", "--udp", "80"], 2),
+        (&["web-2", "--icmp", "echo"], 2),
+    ] {
+        let (code, out, error) = trace(words);
+        assert_eq!(code, Some(ends), "{words:?}: {out}{error}");
+    }
+}

@@ -1,0 +1,105 @@
+//! How long it takes to tell who reaches whom among 1,000 ports with 5,000 rules, to prove a
+//! sentence of them, and to tell what changed.
+//!
+//! `cargo bench -p reach --bench thousand`. `plain`: 50 groups of ports, each with the same rules.
+//! `mixed`: each port is in three of 100 groups, so that nearly every port is a class by itself.
+
+use std::fmt::Write as _;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use logical::{Topology, load};
+use reach::{Sentence, matrix};
+use units::Rng;
+
+const PORTS: u64 = 1_000;
+const SWITCHES: u64 = 20;
+const RULES: u64 = 5_000;
+
+/// A tenant's network of a seed: `groups` of ports, each port in so many of them.
+fn declare(seed: u64, groups: u64, memberships: u64) -> String {
+    let mut rng = Rng::new(seed);
+    let mut text = String::from("- {kind: Tenant, metadata: {name: t}, spec: {}}\n");
+    let mut say = |kind: &str, name: &str, spec: &str| {
+        let _ = writeln!(
+            text,
+            "- {{kind: {kind}, metadata: {{name: {name}, tenant: t}}, spec: {{{spec}}}}}"
+        );
+    };
+    say("LogicalRouter", "r", "");
+    for n in 0..SWITCHES {
+        let own = "defaultAction: {toPort: drop}";
+        say("LogicalSwitch", &format!("s{n}"), &format!("subnets: [10.{n}.0.0/16], {own}"));
+        let address = format!("router: r, addresses: [10.{n}.255.254/16]");
+        say("RouterPort", &format!("r{n}"), &address);
+        let spec = format!("switch: s{n}, router: {{routerPort: r{n}}}");
+        say("LogicalPort", &format!("s{n}-r"), &spec);
+    }
+    let mut members: Vec<Vec<String>> = vec![Vec::new(); groups as usize];
+    for n in 0..PORTS {
+        let (switch, host) = (n % SWITCHES, n / SWITCHES + 1);
+        let spec = format!("switch: s{switch}, vif: {{}}, addresses: [10.{switch}.0.{host}]");
+        say("LogicalPort", &format!("p{n}"), &spec);
+        for time in 0..memberships {
+            let group = if time == 0 { n % groups } else { rng.below(groups) } as usize;
+            let name = format!("p{n}");
+            if !members[group].contains(&name) {
+                members[group].push(name);
+            }
+        }
+    }
+    for (n, ports) in members.iter().enumerate() {
+        say("PortGroup", &format!("g{n}"), &format!("ports: [{}]", ports.join(", ")));
+    }
+    let each = RULES / groups;
+    for n in 0..groups {
+        let rules = (0..each).map(|i| {
+            let peer = match rng.below(4) {
+                0 => format!("prefixes: [10.{}.0.0/{}]", rng.below(SWITCHES), 16 + rng.below(9)),
+                _ => format!("groups: [g{}]", rng.below(groups)),
+            };
+            let first = 1 + rng.below(2_000);
+            let ports = match rng.below(4) {
+                0 => format!("{first}-{}", first + rng.below(1_000)),
+                _ => format!("{first}"),
+            };
+            let protocol = ["tcp", "tcp", "udp"][rng.below(3) as usize];
+            let action = ["allow", "allow", "allow", "drop"][rng.below(4) as usize];
+            format!(
+                "{{name: r{i}, direction: toPort, action: {action}, peer: {{{peer}}}, services: \
+                 [{{protocol: {protocol}, ports: [{ports}]}}]}}"
+            )
+        });
+        let rules: Vec<_> = rules.collect();
+        let spec = format!("appliesTo: {{groups: [g{n}]}}, rules: [{}]", rules.join(", "));
+        say("Policy", &format!("of-g{n}"), &spec);
+    }
+    text
+}
+
+fn network(text: &str) -> Topology {
+    load(text).unwrap_or_else(|faults| panic!("{faults:#?}"))
+}
+
+fn thousand(c: &mut Criterion) {
+    for (name, groups, memberships) in [("plain", 50, 1), ("mixed", 100, 3)] {
+        let text = declare(1, groups, memberships);
+        let topology = network(&text);
+        let changed = network(&text.replacen("action: drop", "action: allow", 10));
+        let all = matrix(&topology).expect("nothing is translated");
+        println!("{name}: {} classes of ports", all.ports().len());
+        let mut group = c.benchmark_group(format!("1000 ports, 5000 rules, {name}"));
+        group.sample_size(10);
+        group.bench_function("matrix", |b| b.iter_with_large_drop(|| matrix(&topology)));
+        group.bench_function("rows", |b| b.iter_with_large_drop(|| all.reached_rows()));
+        for text in ["switch s0 never reaches switch s1 by sctp", "switch s0 reaches switch s1"] {
+            let sentence = Sentence::read(&topology, text).expect("it makes sense");
+            group.bench_function(text, |b| b.iter(|| all.prove(&topology, &sentence)));
+        }
+        let other = matrix(&changed).expect("nothing is translated");
+        group.bench_function("changes", |b| b.iter_with_large_drop(|| other.changes(&all)));
+        group.finish();
+    }
+}
+
+criterion_group!(benches, thousand);
+criterion_main!(benches);
