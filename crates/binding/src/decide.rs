@@ -3,9 +3,11 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use datapath::{Origin, Remote};
+use logical::objects::Identity;
 use lossless::{Audience, Destination, PortId, Refusal};
-use pipeline::{Change, Net, Onward, PortAt, Reason};
-use units::Instant;
+use pipeline::{Change, Net, Onward, PortAt, Reason, Received};
+use units::{Class, Instant};
 
 use crate::networks::{Bound, Leaving, Networks};
 
@@ -20,7 +22,16 @@ pub enum Verdict<'a> {
     Refuse(Refusal),
 }
 
-/// What becomes of a frame whose turn has come.
+/// How a frame has come to the switch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Came {
+    /// By this port.
+    By(PortId),
+    /// From another host, for the port with this label.
+    For(u32, Origin),
+}
+
+/// What becomes of a frame whose turn has come at a port.
 #[derive(Clone, Copy, Debug)]
 pub enum Leaves<'a> {
     /// It leaves as this: the whole frame, as its receiver gets it.
@@ -28,6 +39,17 @@ pub enum Leaves<'a> {
     /// Its receiver does not get it.
     Refused(Refusal),
 }
+
+/// What becomes of a frame whose turn has come on its way to another host.
+#[derive(Clone, Copy, Debug)]
+pub enum Departs<'a> {
+    /// It departs as this: the whole frame, and what its receiver's host has to know of it.
+    As(&'a [u8], Origin),
+    /// It does not.
+    Refused(Refusal),
+}
+
+const REFUSED: Refusal = Refusal::LOGICAL_NETWORK;
 
 impl Bound {
     fn refuse(&mut self, reason: Reason) {
@@ -46,12 +68,12 @@ impl Networks {
         }
     }
 
-    /// Decides where a frame goes that a machine has sent. Of a frame that goes nowhere, whatever
-    /// it changes is changed at once; of others nothing is, until [`left`](Self::left).
-    pub fn send(&mut self, now: Instant, from: PortId, frame: &[u8]) -> Verdict<'_> {
+    /// Decides where a frame of a class goes that a machine has sent. Of a frame that goes nowhere,
+    /// whatever it changes is changed at once; of others nothing is, until [`left`](Self::left).
+    pub fn send(&mut self, now: Instant, from: PortId, class: Class, frame: &[u8]) -> Verdict<'_> {
         let Some((net, at)) = self.bound(from) else {
             self.note_refused(from, Reason::Disabled);
-            return Verdict::Refuse(Refusal::LOGICAL_NETWORK);
+            return Verdict::Refuse(REFUSED);
         };
         let sent = net.send(&self.state, now, at, frame);
         let is_heard = sent.refused.iter().any(|it| it.reason == Reason::Answered);
@@ -64,48 +86,87 @@ impl Networks {
         self.audience = Audience::default();
         let mut has_returned = false;
         for onward in &sent.onward {
-            match self.places.get(&onward.to).copied() {
-                Some(port) if port != from => self.audience.ports.insert(port),
-                Some(_) => {
+            match (self.places.get(&onward.to).copied(), self.far.far(&onward.to)) {
+                (Some(port), _) if port != from => self.audience.ports.insert(port),
+                (Some(_), _) => {
                     // No queue leads from a port to itself.
-                    let copy = self.arrive(now, (&net, at), [from, from], onward, frame);
-                    has_returned |= copy.is_some();
-                    if let Some((copy, changes)) = copy {
-                        self.state.commit(&changes, now);
-                        self.answers.push_copy(from, copy);
+                    let received = net.receive(&self.state, now, onward);
+                    match self.judge(now, from, received) {
+                        Ok((copy, changes)) => {
+                            has_returned = true;
+                            self.state.commit(&changes, now);
+                            self.answers.push_copy(from, copy);
+                        }
+                        Err(Refusal::REJECTED) => self.rejected(now, from, frame),
+                        Err(_) => {}
                     }
                 }
-                None => self.note_refused(from, Reason::Unknown),
+                (None, Some(remote)) => {
+                    let uplink = self.uplink.into_iter();
+                    self.audience.flows.extend(uplink.map(|it| (it, remote.flow(class))));
+                }
+                (None, None) => self.note_refused(from, Reason::Unknown),
             }
         }
-        match self.audience.ports.iter().next() {
-            Some(port) if self.audience.ports.len() == 1 => {
-                Verdict::Forward(Destination::One(port))
-            }
-            Some(_) => {
-                self.audience.bystanders = self.audience.ports;
-                Verdict::Forward(Destination::Many(&self.audience))
-            }
-            None => {
+        let Audience { ports, flows, bystanders } = &mut self.audience;
+        match (ports.iter().next(), &flows[..]) {
+            (Some(port), []) if ports.len() == 1 => Verdict::Forward(Destination::One(port)),
+            (None, [(uplink, flow)]) => Verdict::Forward(Destination::Flow(*uplink, *flow)),
+            (None, []) => {
                 let mut changes = sent.changes;
                 changes.retain(|change| has_returned || !change.grants());
                 self.state.commit(&changes, now);
                 match is_heard || has_returned {
                     true => Verdict::Taken,
-                    false => Verdict::Refuse(Refusal::LOGICAL_NETWORK),
+                    false => Verdict::Refuse(REFUSED),
                 }
+            }
+            _ => {
+                *bystanders = *ports;
+                self.uplink.into_iter().for_each(|uplink| bystanders.insert(uplink));
+                Verdict::Forward(Destination::Many(&self.audience))
             }
         }
     }
 
-    /// Decides again, as things are now, about a frame of one port whose turn it is at another. Of
-    /// what is refused here the sender is told, if a rule rejects it. Nothing else changes, until
+    /// The port of this host that a frame from another host is for; `None` if it is not here.
+    pub fn arrive(&self, label: u32) -> Option<PortId> {
+        self.places.get(self.far.name(label)?).copied()
+    }
+
+    /// Decides again, as things are now, about a frame whose turn it is at a port. Of what is
+    /// refused here the sender is told, if a rule rejects it. Nothing else changes, until
     /// [`left`](Self::left).
-    pub fn leave(&mut self, now: Instant, from: PortId, to: PortId, frame: &[u8]) -> Leaves<'_> {
-        let refused = Leaves::Refused(Refusal::LOGICAL_NETWORK);
+    pub fn leave(&mut self, now: Instant, came: Came, to: PortId, frame: &[u8]) -> Leaves<'_> {
+        let leaves = match came {
+            Came::By(from) => self.leave_here(now, from, to, frame),
+            Came::For(label, origin) => self.leave_from_far(now, (label, origin), to, frame),
+        };
+        match leaves {
+            Ok(()) => Leaves::As(&self.leaving.frame),
+            Err(refusal) => Leaves::Refused(refusal),
+        }
+    }
+
+    /// The far host of a frame has rejected it, which a machine has sent as this: that is told.
+    pub fn rejected(&mut self, now: Instant, from: PortId, frame: &[u8]) {
+        if let Some((net, at)) = self.bound(from)
+            && let Some(told) = net.rejected(at, frame)
+        {
+            self.answers.push(now, from, told.frame);
+        }
+    }
+
+    fn leave_here(
+        &mut self,
+        now: Instant,
+        from: PortId,
+        to: PortId,
+        frame: &[u8],
+    ) -> Result<(), Refusal> {
         let Some((net, at)) = self.bound(from) else {
             self.note_refused(to, Reason::Disabled);
-            return refused;
+            return Err(REFUSED);
         };
         let sent = net.send(&self.state, now, at, frame);
         let is_here = |it: &&Onward| self.places.get(&it.to) == Some(&to);
@@ -115,50 +176,103 @@ impl Networks {
             self.note_refused(from, reason);
         }
         let mut leaving = Leaving { changes: sent.changes, ..Leaving::default() };
-        let mut leaves = false;
+        let mut leaves = Err(REFUSED);
         for onward in here {
-            let Some((copy, changes)) = self.arrive(now, (&net, at), [from, to], onward, frame)
-            else {
-                continue;
-            };
-            leaving.changes.extend(changes);
-            match leaves {
-                false => leaving.frame = copy,
-                true => leaving.copies.push((to, copy)),
+            let received = net.receive(&self.state, now, onward);
+            match self.judge(now, to, received) {
+                Ok((copy, changes)) => {
+                    leaving.changes.extend(changes);
+                    match leaves {
+                        Err(_) => leaving.frame = copy,
+                        Ok(()) => leaving.copies.push((to, copy)),
+                    }
+                    leaves = Ok(());
+                }
+                Err(refusal) => {
+                    if refusal == Refusal::REJECTED {
+                        self.rejected(now, from, frame);
+                    }
+                    leaves = leaves.map_err(|_| refusal);
+                }
             }
-            leaves = true;
         }
         self.leaving = leaving;
-        if leaves { Leaves::As(&self.leaving.frame) } else { refused }
+        leaves
     }
 
-    /// A copy of a frame as its receiver gets it, and what that changes; `None` if it does not get
-    /// it: then the sender is told of it if a rule rejects the frame.
-    fn arrive(
+    fn leave_from_far(
         &mut self,
         now: Instant,
-        (net, at): (&Net, PortAt),
-        [from, to]: [PortId; 2],
-        onward: &Onward,
-        sent: &[u8],
-    ) -> Option<(Vec<u8>, Vec<Change>)> {
-        let received = net.receive(&self.state, now, onward);
-        match received.fate {
-            Ok(copy) => Some((copy.frame, received.changes)),
-            Err(refusal) => {
-                self.note_refused(to, refusal.reason);
-                self.state.commit(&received.changes, now);
-                if refusal.reason == Reason::Rejected
-                    && let Some(told) = net.rejected(at, sent)
-                {
-                    self.answers.push(now, from, told.frame);
-                }
-                None
-            }
-        }
+        (label, origin): (u32, Origin),
+        to: PortId,
+        frame: &[u8],
+    ) -> Result<(), Refusal> {
+        let name = |label| self.far.name(label).cloned();
+        let onward = |to: Identity| Onward {
+            to,
+            origin: name(origin.label),
+            is_networks: origin.is_networks,
+            frame: frame.to_vec(),
+        };
+        let is_here = |name: &Identity| self.places.get(name) == Some(&to);
+        let onward = name(label).filter(is_here).map(onward);
+        let Some((onward, (net, _))) = onward.zip(self.bound(to)) else {
+            self.note_refused(to, Reason::Unknown);
+            return Err(REFUSED);
+        };
+        let received = net.receive(&self.state, now, &onward);
+        let (frame, changes) = self.judge(now, to, received)?;
+        self.leaving = Leaving { frame, changes, ..Leaving::default() };
+        Ok(())
     }
 
-    /// The receiver has the frame that was decided last: what it changes is changed.
+    /// Decides again about a frame of one port whose turn it is on its way to a port of another
+    /// host. Nothing changes, until [`left`](Self::left).
+    pub fn depart(
+        &mut self,
+        now: Instant,
+        from: PortId,
+        remote: Remote,
+        frame: &[u8],
+    ) -> Departs<'_> {
+        let Some((net, at)) = self.bound(from) else {
+            self.note_refused(from, Reason::Disabled);
+            return Departs::Refused(REFUSED);
+        };
+        let sent = net.send(&self.state, now, at, frame);
+        let is_there = |it: &Onward| self.far.far(&it.to) == Some(remote);
+        let Some(onward) = sent.onward.into_iter().find(is_there) else {
+            let reason = sent.refused.first().map_or(Reason::Unknown, |it| it.reason);
+            self.note_refused(from, reason);
+            return Departs::Refused(REFUSED);
+        };
+        let origin = Origin {
+            label: onward.origin.as_ref().map_or(0, |it| self.far.label(it)),
+            is_networks: onward.is_networks,
+            generation: 0,
+        };
+        self.leaving = Leaving { frame: onward.frame, changes: sent.changes, ..Leaving::default() };
+        Departs::As(&self.leaving.frame, origin)
+    }
+
+    /// A copy of a frame as its receiver gets it, and what that changes, or why it does not get it.
+    fn judge(
+        &mut self,
+        now: Instant,
+        to: PortId,
+        received: Received,
+    ) -> Result<(Vec<u8>, Vec<Change>), Refusal> {
+        let refusal = match received.fate {
+            Ok(copy) => return Ok((copy.frame, received.changes)),
+            Err(refusal) => refusal,
+        };
+        self.note_refused(to, refusal.reason);
+        self.state.commit(&received.changes, now);
+        Err(if refusal.reason == Reason::Rejected { Refusal::REJECTED } else { REFUSED })
+    }
+
+    /// The receiver, or the far host, has the frame that was decided last: what it changes is
+    /// changed.
     pub fn left(&mut self, now: Instant) {
         let Leaving { copies, changes, .. } = &mut self.leaving;
         self.state.commit(changes, now);

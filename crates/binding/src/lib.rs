@@ -2,9 +2,10 @@
 //! the frames of these.
 //!
 //! ```text
-//! device ─▶ Networks::send ─▶ queues ─▶ Networks::leave ─▶ device      Networks::left
-//!           to whom, or why            the same once more,             it has it: what the
-//!           to nobody                  as things are now               frame changes is changed
+//! device ─▶ Networks::send ─▶ queues ┬▶ Networks::leave ──▶ device      Networks::left
+//!           to whom, or why          └▶ Networks::depart ─▶ far host    it has it: what the
+//! far host ▶ Networks::arrive ▲         the same once more,             frame changes is changed
+//!           to which port               as things are now
 //! ```
 //!
 //! Rows name logical ports, and where one is is looked up last: a port that comes, goes or moves
@@ -25,6 +26,8 @@ extern crate alloc;
 mod answers;
 mod decide;
 mod networks;
+mod places;
 
-pub use decide::{Leaves, Verdict};
+pub use decide::{Came, Departs, Leaves, Verdict};
 pub use networks::{Networks, Settings};
+pub use places::{Places, SameLabel};

@@ -12,6 +12,7 @@ use pipeline::{Change, Net, PortAt, Reason, State};
 use units::Instant;
 
 use crate::answers::Answers;
+use crate::places::Places;
 
 /// What a host has for its networks.
 pub type Settings = conntrack::Settings;
@@ -50,6 +51,9 @@ pub struct Networks {
     pub(crate) leaving: Leaving,
     /// Who is to have the frame that was decided last.
     pub(crate) audience: Audience,
+    /// Where ports are on other hosts, and the port of the switch that these are behind.
+    pub(crate) far: Arc<Places>,
+    pub(crate) uplink: Option<PortId>,
     nets: Vec<Arc<Net>>,
     generation: u64,
 }
@@ -73,6 +77,8 @@ impl Networks {
             answers: Answers::default(),
             leaving: Leaving::default(),
             audience: Audience::default(),
+            far: Arc::default(),
+            uplink: None,
             nets: Vec::new(),
             generation: 0,
         }
@@ -96,6 +102,17 @@ impl Networks {
         }
         self.place_all();
         before
+    }
+
+    /// Ports are there from now on that are not here. Returns what was said before, so that it is
+    /// freed where nobody waits.
+    pub fn locate(&mut self, places: Arc<Places>) -> Arc<Places> {
+        mem::replace(&mut self.far, places)
+    }
+
+    /// Other hosts are behind this port of the switch.
+    pub const fn set_uplink(&mut self, uplink: PortId) {
+        self.uplink = Some(uplink);
     }
 
     /// A port of the switch is a port of a logical network from now on, as soon as a generation has

@@ -45,7 +45,7 @@ pub use decide::{
 pub use directory::{Directory, Place, VirtualNetwork};
 pub use flaps::Flap;
 pub use network::Network;
-pub use remote::{Declared, Peer, Remote};
+pub use remote::{Declared, Origin, Peer, Remote};
 pub use spoof::{Behind, Sender, is_spoofed};
 pub use storm::StormLimits;
 pub use vlan::{Retag, Vlans};

@@ -74,6 +74,19 @@ impl Remote {
     }
 }
 
+/// What the host of a port has to know of a frame of a logical network that another host sends to
+/// it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Origin {
+    /// The label of the port that it came from; 0 if it came from outside, or its source is
+    /// translated.
+    pub label: u32,
+    /// Whether the network itself sends it.
+    pub is_networks: bool,
+    /// The generation by which it was sent; 0 if its host has no generations in common with others.
+    pub generation: u32,
+}
+
 /// Where the machines of one virtual network are on other hosts. It never changes: who learns of a
 /// change makes a new one, away from the thread that forwards.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -49,6 +49,8 @@ pub enum Reason {
     /// The logical network that its port is in has nowhere for it to go, or forbids it. The network
     /// says why.
     LogicalNetwork,
+    /// A rule of its logical network rejects it: its sender is told.
+    Rejected,
 }
 
 impl Reason {
@@ -56,7 +58,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Full,
         Self::StalledReceiver,
         Self::Detached,
@@ -76,6 +78,7 @@ impl Reason {
         Self::Spoofed,
         Self::NotInVlan,
         Self::LogicalNetwork,
+        Self::Rejected,
     ];
 
     /// The reason in metrics and tables.
@@ -100,6 +103,7 @@ impl Reason {
             Self::Spoofed => "spoofed",
             Self::NotInVlan => "not_in_vlan",
             Self::LogicalNetwork => "logical_network",
+            Self::Rejected => "rejected",
         }
     }
 }
@@ -160,6 +164,8 @@ impl Refusal {
     pub const NOT_IN_VLAN: Self = Self(Reason::NotInVlan);
     /// Its logical network does not let it pass.
     pub const LOGICAL_NETWORK: Self = Self(Reason::LogicalNetwork);
+    /// A rule of its logical network rejects it.
+    pub const REJECTED: Self = Self(Reason::Rejected);
 
     /// The receiver's device will never take this frame.
     pub const UNFIT: Self = Self(Reason::Unfit);

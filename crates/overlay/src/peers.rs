@@ -18,7 +18,7 @@ impl Peers for Overlay {
         table.note_polled();
         let stored = slots.get(slot);
         let network = (!stored.is_orphan).then_some(stored.network);
-        Some((slot, Arrival { network, class: stored.class }))
+        Some((slot, Arrival { network, class: stored.class, logical: None }))
     }
 
     fn has_arrivals(&self) -> bool {

@@ -10,6 +10,7 @@ use port::{FrameView, Port, Slot};
 use units::{Class, Instant, Ticks};
 use wire::Offload;
 
+use crate::line::{Departed, Line};
 use crate::peers::Peers;
 use crate::plane::{HAS_ROOM, Plane};
 use crate::retag::shift;
@@ -20,7 +21,8 @@ const LARGE: usize = 66 << 10;
 
 impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// Has the host's logical networks decide for the ports that are [bound](Self::bind).
-    pub fn set_logical(&mut self, networks: Networks) {
+    pub fn set_logical(&mut self, mut networks: Networks) {
+        self.uplink.into_iter().for_each(|uplink| networks.set_uplink(uplink));
         self.logical = Some(Box::new(networks));
     }
 
@@ -66,7 +68,7 @@ pub fn place(
     (slot, size, view): (Slot, Size, &FrameView<'_>),
     gathered: &mut Vec<u8>,
 ) -> Option<Option<Refusal>> {
-    match logical.send(now, id, gather(view, gathered)) {
+    match logical.send(now, id, class, gather(view, gathered)) {
         Verdict::Forward(to) => match visit.offer(to, class, slot, size) {
             Offered::Held => None,
             // The switch lists it for the captures.
@@ -77,6 +79,46 @@ pub fn place(
         Verdict::Refuse(refusal) => {
             visit.refuse(class, size.bytes, refusal);
             Some(Some(refusal))
+        }
+    }
+}
+
+impl Departed {
+    /// What is other of a frame, of which this is left to do, if it departs as these bytes.
+    pub fn new(sent: &[u8], bytes: &[u8], note: Option<Offload>) -> Self {
+        if sent.len() != bytes.len() {
+            let mut note = note;
+            note.iter_mut().for_each(|note| moved(note, sent.len(), bytes.len()));
+            return Self::Made(bytes.to_vec(), note);
+        }
+        let differs = |at: &usize| sent[*at] != bytes[*at];
+        let at = (0..bytes.len()).find(differs).unwrap_or(0);
+        let end = (at..bytes.len()).rev().find(differs).map_or(at, |last| last + 1);
+        Self::Changed(at, sent[at..end].to_vec())
+    }
+}
+
+impl<P: Port, F: Peers> Line<P, F> {
+    /// Makes a frame in a slot what it is as it departs. Whether its port can.
+    pub fn depart(&mut self, slot: Slot, departed: Departed, bytes: &[u8]) -> bool {
+        self.departed.remove(&slot.0);
+        if let Departed::Changed(at, before) = &departed {
+            let now = &bytes[*at..at + before.len()];
+            if now.is_empty() {
+                return true;
+            }
+            if !self.device().rewrite(slot, *at, now) {
+                return false;
+            }
+        }
+        self.departed.insert(slot.0, departed);
+        true
+    }
+
+    /// Makes a frame in a slot what its sender wrote.
+    pub fn restore(&mut self, slot: Slot) {
+        if let Some(Departed::Changed(at, before)) = self.departed.remove(&slot.0) {
+            self.device().rewrite(slot, at, &before);
         }
     }
 }
@@ -99,7 +141,12 @@ pub fn rewritten<'a>(
     if frame.note.is_none() {
         return FrameView::plain(bytes);
     }
-    let (new, old) = (bytes.len() as u16, frame.len() as u16);
-    shift(offload, |at| at.wrapping_add(new).wrapping_sub(old));
+    moved(offload, frame.len(), bytes.len());
     FrameView::noted(bytes, offload)
+}
+
+/// Has what is left to do with a frame's headers move with them, where the frame grows or shrinks
+/// before them.
+fn moved(offload: &mut Offload, old: usize, new: usize) {
+    shift(offload, |at| at.wrapping_add(new as u16).wrapping_sub(old as u16));
 }

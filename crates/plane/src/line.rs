@@ -1,9 +1,12 @@
 //! What a plane keeps of each port.
 
-use datapath::Network;
+use std::collections::BTreeMap;
+
+use datapath::{Network, Origin};
 use lossless::{Flow, Owner, PortId, PortSet, Reason, Released};
 use port::{FrameView, Like, Port, PortError, Slot};
 use units::Gcra;
+use wire::Offload;
 
 use crate::peers::{Peers, Senders};
 
@@ -21,6 +24,17 @@ pub struct Line<P, F> {
     pub failed: Option<PortError>,
     /// How far the flows that are set aside for its receiver were asked about.
     pub round: Round,
+    /// What is other of frames that are underway to far hosts than their sender wrote it, by slot.
+    /// What is in no slot any more may still be here, until the slot's next frame departs.
+    pub departed: BTreeMap<u32, Departed>,
+}
+
+/// What is other of a frame that is underway to a far host than its sender wrote it.
+pub enum Departed {
+    /// In its slot, the bytes from an offset on. These they were.
+    Changed(usize, Vec<u8>),
+    /// It is of another length: this, of which this is left to do.
+    Made(Vec<u8>, Option<Offload>),
 }
 
 /// A round of questions about flows that are set aside for one receiver.
@@ -62,6 +76,15 @@ impl<P: Port, F: Peers> End<P, F> {
         }
     }
 
+    /// The port that a frame of a logical network is for, if it has come from a far host, and where
+    /// it came from.
+    pub fn logical(&self, slot: Slot) -> Option<(u32, Origin)> {
+        match self {
+            Self::Device(_) => None,
+            Self::Uplink(peers) => peers.logical(slot),
+        }
+    }
+
     /// Has what is like a frame wait apart from all else of its sender: see [`Port::divert`].
     pub fn divert(&mut self, slot: Slot, like: Like) -> bool {
         match self {
@@ -89,6 +112,18 @@ impl<P: Port, F> Line<P, F> {
             End::Uplink(_) => false,
         };
         absent || self.failed.is_some()
+    }
+}
+
+impl<P: Port, F: Peers> Line<P, F> {
+    /// A frame of its slots as it departs.
+    pub fn departing(&self, slot: Slot) -> FrameView<'_> {
+        match self.departed.get(&slot.0) {
+            Some(Departed::Made(bytes, note)) => {
+                FrameView { bytes, rest: &[], note: note.as_ref() }
+            }
+            Some(Departed::Changed(..)) | None => self.end.frame(slot),
+        }
     }
 }
 
@@ -132,7 +167,7 @@ impl<P: Port, F: Peers> Senders for Others<'_, P, F> {
     }
 
     fn frame(&self, port: PortId, slot: Slot) -> FrameView<'_> {
-        self.line(port).end.frame(slot)
+        self.line(port).departing(slot)
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::ops::RangeInclusive;
 
-use datapath::Network;
+use datapath::{Network, Origin};
 use lossless::{Flow, Load, PortId, Reason, Refusal};
 use port::{FrameView, Slot};
 use units::{Class, Instant};
@@ -27,6 +27,8 @@ pub struct Leaving<'a> {
     pub class: Class,
     /// The frame.
     pub view: FrameView<'a>,
+    /// Where it came from, if it is a logical network's.
+    pub origin: Option<Origin>,
 }
 
 /// What became of a frame that was to leave.
@@ -49,6 +51,8 @@ pub struct Arrival {
     pub network: Option<Network>,
     /// Its class, if the far switch says it.
     pub class: Option<Class>,
+    /// The label of the port that it is for, and where it came from, if it is a logical network's.
+    pub logical: Option<(u32, Origin)>,
 }
 
 /// What has happened to frames that leave.
@@ -87,6 +91,11 @@ pub trait Peers {
 
     /// A frame that has arrived.
     fn frame(&self, slot: Slot) -> FrameView<'_>;
+
+    /// What [`Arrival::logical`] said of it.
+    fn logical(&self, _slot: Slot) -> Option<(u32, Origin)> {
+        None
+    }
 
     /// Frees the slot of a frame that its last receiver has, or that was refused for this reason.
     fn release(&mut self, slot: Slot, refused: Option<Reason>);

@@ -15,6 +15,8 @@
 //! A port that has nothing to receive leaves the `rx_ready` set, and enters it again by an event. A
 //! device without events of its own is asked for one first ([`Plane::arm`]).
 
+use std::collections::BTreeMap;
+
 use binding::Networks;
 use datapath::{Datapath, Network};
 use lossless::{
@@ -177,7 +179,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         self.switch.set_owner(id, owner_of(network));
         let round = Round::default();
         let is_far = matches!(end, End::Uplink(_));
-        let line = Line { id, end, network, muted: false, pace: None, failed: None, round };
+        let departed = BTreeMap::new();
+        let line =
+            Line { id, end, network, muted: false, pace: None, failed: None, round, departed };
         self.lines[id.index()] = Some(Box::new(line));
         self.booking.open(id);
         if let Some(sharing) = &mut self.sharing {

@@ -13,6 +13,7 @@ use wire::ethernet::{self, Peek};
 use zerocopy::IntoBytes;
 
 mod bound;
+mod cable;
 mod sharing;
 
 use crate::plane::BURST;

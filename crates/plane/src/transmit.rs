@@ -1,6 +1,6 @@
 //! Transmitting to a device: what waits for it, as far as it takes it.
 
-use binding::Leaves;
+use binding::{Came, Leaves};
 use datapath::Datapath;
 use lossless::{Flow, Head, PortId, Reason, Refusal, Released};
 use port::{FrameView, Like, Port, Slot, Taken};
@@ -151,7 +151,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             let mut offload = frame.offload();
             if LOGICAL {
                 let logical = logical.as_deref_mut().expect("a port of theirs is attached");
-                match logical.leave(now, ingress, id, gather(&frame, gathered)) {
+                let came = source.end.logical(head.frame());
+                let came = came.map_or(Came::By(ingress), |(label, it)| Came::For(label, it));
+                match logical.leave(now, came, id, gather(&frame, gathered)) {
                     Leaves::As(bytes) => frame = rewritten(&frame, bytes, &mut offload),
                     Leaves::Refused(refusal) => {
                         if let Some(taps) = taps {
@@ -314,7 +316,10 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 if logical_ports.contains(id)
                     && let Some(logical) = logical
                 {
-                    match logical.leave(now, head.ingress(), id, gather(&frame, gathered)) {
+                    let came = source.end.logical(head.frame());
+                    let ingress = Came::By(head.ingress());
+                    let came = came.map_or(ingress, |(label, it)| Came::For(label, it));
+                    match logical.leave(now, came, id, gather(&frame, gathered)) {
                         Leaves::As(bytes) => frame = rewritten(&frame, bytes, &mut offload),
                         Leaves::Refused(_) => continue,
                     }

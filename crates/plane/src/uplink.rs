@@ -6,18 +6,20 @@
 //!         ◀── arrived, unblock, abandon ──┘ events
 //! ```
 
-use datapath::{Decision, Verdict};
+use binding::Departs;
+use datapath::{Decision, Remote, Verdict};
 use lossless::{
     Destination, LinkConfig, LinkUse, Offered, PortConfig, PortId, PortUse, Reason, Refusal,
     Released, Size, TooManyPorts,
 };
-use port::Port;
+use port::{Port, Slot};
 use shares::Terms;
 use units::{Class, Instant, Ticks};
 use wire::ethernet::Tag;
 
+use crate::bound::gather;
 use crate::captures::show_refused;
-use crate::line::{End, Line, Others, owner_of};
+use crate::line::{Departed, End, Line, Others, owner_of};
 use crate::peers::{Event, Leaving, Peers, Sent};
 use crate::plane::{BURST, HAS_ROOM, Plane};
 use crate::receive::overhear;
@@ -51,6 +53,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         let id = self.switch.attach(now, config)?;
         self.datapath.set_uplink(id, Class::default());
         self.put_line(id, End::Uplink(peers), datapath::Network::default());
+        self.logical.iter_mut().for_each(|logical| logical.set_uplink(id));
         self.uplink = Some(id);
         Ok(id)
     }
@@ -120,7 +123,16 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// Receives what has arrived from far hosts, as far as the switch has room.
     pub(crate) fn receive_uplink(&mut self, now: Instant, id: PortId) -> bool {
         let Self {
-            datapath, switch, lines, rx_ready, needs_flush, turned_away, taps, booking, ..
+            datapath,
+            switch,
+            lines,
+            rx_ready,
+            needs_flush,
+            turned_away,
+            taps,
+            booking,
+            logical,
+            ..
         } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
         if line.muted {
@@ -162,9 +174,16 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             }
             let (bytes, frames) = view.on_wire();
             let size = Size { bytes: bytes as u32, frames: frames as u16 };
-            let decision = match arrival.network {
-                Some(network) => decisions.decide(&header, network),
-                None => {
+            let decision = match (arrival.logical, arrival.network) {
+                (Some((label, _)), _) => {
+                    let port = logical.as_deref().and_then(|it| it.arrive(label));
+                    let refused = Verdict::Refuse(Refusal::LOGICAL_NETWORK);
+                    let one = |port| Verdict::Forward(Destination::One(port));
+                    let class = arrival.class.unwrap_or(decisions.default_class());
+                    Decision { class, verdict: port.map_or(refused, one) }
+                }
+                (None, Some(network)) => decisions.decide(&header, network),
+                (None, None) => {
                     let class = arrival.class.unwrap_or(decisions.default_class());
                     Decision { class, verdict: Verdict::Refuse(Refusal::NOT_MEMBER) }
                 }
@@ -219,7 +238,17 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     }
 
     fn send_flows(&mut self, now: Instant, id: PortId, line: &mut Line<P, F>) -> bool {
-        let Self { switch, lines, needs_flush, taps, booking, .. } = self;
+        let Self {
+            switch,
+            lines,
+            needs_flush,
+            taps,
+            booking,
+            logical,
+            logical_ports,
+            gathered,
+            ..
+        } = self;
         let peers = line.peers();
         let mut visit = switch.departures(now, id);
         let mut has_sent = false;
@@ -234,10 +263,34 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             let source = lines[port.index()].as_deref_mut();
             let source = source.expect("what came from far hosts goes to none");
             let view = source.end.frame(slot);
-            let leaving = Leaving { port, slot, network: source.network, class, view };
-            let outcome = match view.bytes.is_empty() {
-                true => Sent::Refused(Refusal::WITHDRAWN),
-                false => peers.send(now, flow, &leaving),
+            let network = source.network;
+            let outcome = match logical.as_deref_mut() {
+                _ if view.bytes.is_empty() => Sent::Refused(Refusal::WITHDRAWN),
+                Some(logical) if logical_ports.contains(port) => {
+                    let sent = gather(&view, gathered);
+                    match logical.depart(now, port, Remote::of_flow(flow).0, sent) {
+                        Departs::As(bytes, origin) => {
+                            let departed = Departed::new(sent, bytes, view.note.copied());
+                            let is_made = source.depart(slot, departed, bytes);
+                            let (origin, view) = (Some(origin), source.departing(slot));
+                            let leaving = Leaving { port, slot, network, class, view, origin };
+                            let outcome = match is_made {
+                                true => peers.send(now, flow, &leaving),
+                                false => Sent::Refused(Refusal::UNFIT),
+                            };
+                            match outcome {
+                                Sent::Gone | Sent::Underway => logical.left(now),
+                                Sent::Blocked | Sent::Refused(_) => source.restore(slot),
+                            }
+                            outcome
+                        }
+                        Departs::Refused(refusal) => Sent::Refused(refusal),
+                    }
+                }
+                _ => {
+                    let leaving = Leaving { port, slot, network, class, view, origin: None };
+                    peers.send(now, flow, &leaving)
+                }
             };
             let released = match outcome {
                 Sent::Gone => head.delivered().map(|frame| (frame, None)),
@@ -251,13 +304,14 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 }
                 Sent::Refused(refusal) => {
                     if let Some(taps) = taps {
-                        taps.refuse(now, port, Some(id), refusal.reason(), &leaving.view);
+                        let view = source.end.frame(slot);
+                        taps.refuse(now, port, Some(id), refusal.reason(), &view);
                     }
                     head.refuse(refusal).map(|released| (released.frame, released.refused))
                 }
             };
             has_sent = true;
-            booking.departures.note(leaving.network);
+            booking.departures.note(network);
             if let Some((frame, refused)) = released {
                 source.end.release(frame, refused);
                 needs_flush.insert(port);
@@ -295,6 +349,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                         None => self.switch.arrived(now, id, flow),
                         Some(refusal) => self.switch.missed(now, id, flow, refusal),
                     };
+                    if missed == Some(Refusal::REJECTED) {
+                        released.iter().for_each(|released| self.tell_rejected(now, released));
+                    }
                     self.release_all(now, released);
                 }
                 Event::Resent(sender, load) => self.switch.charge(now, id, sender, load),
@@ -309,6 +366,16 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             }
         }
         moved
+    }
+
+    /// The sender of a frame that a far host has rejected is told.
+    fn tell_rejected(&mut self, now: Instant, released: &Released<Slot>) {
+        let Self { lines, logical, gathered, .. } = self;
+        let (Some(line), Some(logical)) = (&mut lines[released.port.index()], logical) else {
+            return;
+        };
+        line.restore(released.frame);
+        logical.rejected(now, released.port, gather(&line.end.frame(released.frame), gathered));
     }
 
     /// A port is about to be detached: its frames in flight are not to be retransmitted.

@@ -191,6 +191,15 @@ impl Port for MemoryPort {
         }
     }
 
+    fn rewrite(&mut self, slot: Slot, at: usize, bytes: &[u8]) -> bool {
+        let Some(Some(buffer)) = self.held.get_mut(slot.0 as usize) else {
+            panic!("{slot} is not held")
+        };
+        let frame = &mut buffer.bytes[..buffer.len];
+        let place = frame.get_mut(at..at + bytes.len());
+        place.map(|place| place.copy_from_slice(bytes)).is_some()
+    }
+
     #[inline]
     fn release(&mut self, slot: Slot) {
         match self.held.get_mut(slot.0 as usize).and_then(Option::take) {

@@ -73,6 +73,17 @@ pub trait Port {
     /// If the slot is none of this port's.
     fn frame(&self, slot: Slot) -> FrameView<'_>;
 
+    /// Writes over some of a frame's first bytes, which a network changes, from an offset on. Whether
+    /// that can be done: if not, the frame is as it was. What is behind a frame's headers need not
+    /// be in reach.
+    ///
+    /// # Panics
+    ///
+    /// If the slot is none of this port's.
+    fn rewrite(&mut self, _slot: Slot, _at: usize, _bytes: &[u8]) -> bool {
+        false
+    }
+
     /// The last receiver has it: the slot is free again.
     fn release(&mut self, slot: Slot);
 

@@ -348,6 +348,10 @@ impl Port for TapPort {
         self.memory.frame(slot)
     }
 
+    fn rewrite(&mut self, slot: Slot, at: usize, bytes: &[u8]) -> bool {
+        self.memory.rewrite(slot, at, bytes)
+    }
+
     #[inline]
     fn release(&mut self, slot: Slot) {
         let lane = self.memory.lane(slot);

@@ -164,6 +164,17 @@ impl Memory {
         FrameView::noted(&bytes[Offload::LEN..][..*len], offload)
     }
 
+    /// Writes over some of a frame's bytes. Whether it has so many.
+    pub fn rewrite(&mut self, slot: Slot, at: usize, bytes: &[u8]) -> bool {
+        let len = self.frames[slot.0 as usize].len;
+        let all = match slot.0.checked_sub(self.large.slots() as u32) {
+            None => self.large.bytes_mut(slot.0),
+            Some(small) => self.small.bytes_mut(small),
+        };
+        let place = all[Offload::LEN..][..len].get_mut(at..at + bytes.len());
+        place.map(|place| place.copy_from_slice(bytes)).is_some()
+    }
+
     /// How many small frames could be held in place of the one in a slot.
     pub fn weight(&self, slot: Slot) -> u32 {
         let is_small = slot.0 as usize >= self.large.slots();

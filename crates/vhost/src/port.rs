@@ -535,6 +535,11 @@ impl Port for VhostPort {
         self.backend.session().rings().card().frame(slot)
     }
 
+    fn rewrite(&mut self, slot: Slot, at: usize, bytes: &[u8]) -> bool {
+        // An announcement is as its machine is known to its network.
+        slot != ANNOUNCEMENT && self.device().card_mut().rewrite(slot, at, bytes)
+    }
+
     #[inline(always)]
     fn release(&mut self, slot: Slot) {
         if slot == ANNOUNCEMENT {

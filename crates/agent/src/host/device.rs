@@ -140,6 +140,14 @@ impl Port for Device {
         }
     }
 
+    fn rewrite(&mut self, slot: Slot, at: usize, bytes: &[u8]) -> bool {
+        match self {
+            Tap(port) => port.rewrite(slot, at, bytes),
+            Vhost(port) => port.rewrite(slot, at, bytes),
+            Away => unreachable!("of a container that is away nothing is held: {slot}"),
+        }
+    }
+
     #[inline(always)]
     fn release(&mut self, slot: Slot) {
         match self {

@@ -371,7 +371,7 @@ impl Walk<'_> {
         let peers = plane.peers().expect("there is a far host");
         let view = FrameView::plain(&frame.bytes);
         let (port, slot, network) = (self.from.id, Slot(0), self.network);
-        let leaving = Leaving { port, slot, network, class: egress.class, view };
+        let leaving = Leaving { port, slot, network, class: egress.class, view, origin: None };
         let outlook = peers.outlook(self.now, flow, &leaving);
         let refused = |why: &str| Some((TraceOutcome::Refused, why.to_owned()));
         let held = |why: &str| Some((TraceOutcome::Held, why.to_owned()));

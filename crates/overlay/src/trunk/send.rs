@@ -209,7 +209,7 @@ impl Trunk {
                 Some((port, slot)) => {
                     let (network, view) = (senders.network(port), senders.frame(port, slot));
                     let class = stream_of(flow).class;
-                    let leaving = Leaving { port, slot, network, class, view };
+                    let leaving = Leaving { port, slot, network, class, view, origin: None };
                     self.send_from(now, shared, flow, &leaving, sent)
                 }
             };

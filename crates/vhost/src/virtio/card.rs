@@ -268,6 +268,11 @@ impl Card {
         self.held.view(slot.0)
     }
 
+    /// Writes over some of a frame's first bytes. Whether it has so many.
+    pub fn rewrite(&mut self, slot: Slot, at: usize, bytes: &[u8]) -> bool {
+        self.held.rewrite(slot.0, at, bytes)
+    }
+
     /// Gives a frame's buffers back.
     #[inline(always)]
     pub fn release(&mut self, slot: Slot) {

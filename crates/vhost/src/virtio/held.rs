@@ -211,6 +211,34 @@ impl HeldFrames {
         }
     }
 
+    /// Writes over some of a frame's bytes in our copy: its headers', of which more are copied if
+    /// need be. Whether it has so many.
+    pub fn rewrite(&mut self, number: u32, at: usize, bytes: &[u8]) -> bool {
+        let end = at + bytes.len();
+        let place = &mut self.places[number as usize];
+        if place.extra == NO_EXTRA && end > usize::from(place.head_len) {
+            self.copy_headers(number);
+        }
+        let place = &mut self.places[number as usize];
+        let copied = match self.extras.get_mut(place.extra as usize) {
+            None => &mut place.head[..usize::from(place.head_len).min(HEAD)],
+            Some(extra) if extra.kept.is_empty() => &mut extra.headers[..extra.headers_len],
+            Some(extra) => &mut extra.kept,
+        };
+        copied.get_mut(at..end).map(|place| place.copy_from_slice(bytes)).is_some()
+    }
+
+    /// Copies as much of a plain frame as of one with an offload header.
+    fn copy_headers(&mut self, number: u32) {
+        let Place { head, head_len, rest, .. } = self.places[number as usize];
+        let head_len = usize::from(head_len).min(HEAD);
+        let extra = self.extra(number);
+        extra.offload = None;
+        extra.headers[..head_len].copy_from_slice(&head[..head_len]);
+        extra.rest.set([rest].into_iter());
+        extra.headers_len = head_len + extra.rest.consume(&mut extra.headers[head_len..]);
+    }
+
     /// Lets a frame go. The ring and the chain that the guest gets back, if it has not yet.
     #[inline(always)]
     pub fn release(&mut self, number: u32) -> Option<(u8, u16)> {

@@ -324,7 +324,7 @@ impl World {
                 let port = memory[&slot].port;
                 let class = Class::from_low_bits(flow as u8);
                 let view = senders.frame(port, slot);
-                let leaving = Leaving { port, slot, network: NETWORK, class, view };
+                let leaving = Leaving { port, slot, network: NETWORK, class, view, origin: None };
                 match trunk.send(*now, shared, named(flow), &leaving) {
                     Sent::Underway => underway[flow].push_back((number, slot)),
                     Sent::Refused(refusal) => ended.push((flow, number, slot, Some(refusal))),
@@ -601,7 +601,8 @@ impl World {
         for number in 0..frames {
             let view = FrameView::noted(&bytes, &Offload::NONE);
             let (slot, class) = (Slot(number), Class::from_low_bits(0));
-            let leaving = Leaving { port: ports[0], slot, network: NETWORK, class, view };
+            let leaving =
+                Leaving { port: ports[0], slot, network: NETWORK, class, view, origin: None };
             assert_eq!(trunk.send(*now, shared, named(0), &leaving), Sent::Underway);
         }
         // More may have been delivered meanwhile.
