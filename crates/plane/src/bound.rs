@@ -4,13 +4,13 @@
 //! receive ─▶ Networks::send ─▶ queues ─▶ Networks::leave ─▶ Gate ─▶ transmit ─▶ Networks::left
 //! ```
 
-use binding::{Networks, Verdict};
+use binding::{Came, Leaves, Networks, Verdict};
 use lossless::{Arrivals, Offered, PortId, Refusal, Size};
 use port::{FrameView, Port, Slot};
 use units::{Class, Instant, Ticks};
 use wire::Offload;
 
-use crate::line::{Departed, Line};
+use crate::line::{Departed, End, Line};
 use crate::peers::Peers;
 use crate::plane::{HAS_ROOM, Plane};
 use crate::retag::shift;
@@ -131,18 +131,40 @@ pub fn gather<'a>(frame: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     frame.first(scratch)
 }
 
-/// A frame with other bytes, of which the last are the same as before: what is left to do with its
-/// headers moves with them.
-pub fn rewritten<'a>(
-    frame: &FrameView<'_>,
-    bytes: &'a [u8],
-    offload: &'a mut Offload,
-) -> FrameView<'a> {
-    if frame.note.is_none() {
-        return FrameView::plain(bytes);
+/// A frame's turn at a port.
+pub struct Turn {
+    pub now: Instant,
+    /// Whose memory it lies in, and where.
+    pub ingress: PortId,
+    pub slot: Slot,
+    pub egress: PortId,
+}
+
+impl Turn {
+    /// The frame as it leaves, or why its receiver does not get it.
+    #[inline(never)]
+    pub fn leave<'a, P: Port, F: Peers>(
+        &self,
+        logical: &'a mut Networks,
+        source: &End<P, F>,
+        frame: &FrameView<'_>,
+        gathered: &mut Vec<u8>,
+        offload: &'a mut Offload,
+    ) -> Result<FrameView<'a>, Refusal> {
+        let came = match source.logical(self.slot) {
+            None => Came::By(self.ingress),
+            Some((label, origin)) => Came::For(label, origin),
+        };
+        match logical.leave(self.now, came, self.egress, gather(frame, gathered)) {
+            Leaves::As(bytes) if frame.note.is_none() => Ok(FrameView::plain(bytes)),
+            Leaves::As(bytes) => {
+                *offload = frame.offload();
+                moved(offload, frame.len(), bytes.len());
+                Ok(FrameView::noted(bytes, offload))
+            }
+            Leaves::Refused(refusal) => Err(refusal),
+        }
     }
-    moved(offload, frame.len(), bytes.len());
-    FrameView::noted(bytes, offload)
 }
 
 /// Has what is left to do with a frame's headers move with them, where the frame grows or shrinks

@@ -1,12 +1,12 @@
 //! Transmitting to a device: what waits for it, as far as it takes it.
 
-use binding::{Came, Leaves};
 use datapath::Datapath;
 use lossless::{Flow, Head, PortId, Reason, Refusal, Released};
 use port::{FrameView, Like, Port, Slot, Taken};
 use units::{Instant, Ticks};
+use wire::Offload;
 
-use crate::bound::{gather, rewritten};
+use crate::bound::Turn;
 use crate::line::{End, Line, release};
 use crate::peers::Peers;
 use crate::plane::{BURST, Plane};
@@ -25,15 +25,16 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// now.
     #[inline(always)]
     pub(crate) fn transmit<const WATCHED: bool>(&mut self, now: Instant, id: PortId) -> bool {
-        match self.logical_ports.contains(id) {
+        match self.logical_ports.contains(id) || self.datapath.retags() {
             false => self.transmit_by::<WATCHED, false>(now, id),
             true => self.transmit_by::<true, true>(now, id),
         }
     }
 
-    /// The same: to a device whose frames the datapath has decided about, or a logical network.
+    /// The same: to a device that gets frames as their senders wrote them, or one for which they may
+    /// be rewritten.
     #[inline(never)]
-    fn transmit_by<const WATCHED: bool, const LOGICAL: bool>(
+    fn transmit_by<const WATCHED: bool, const REWRITES: bool>(
         &mut self,
         now: Instant,
         id: PortId,
@@ -43,9 +44,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         let mut moved = false;
         if self.switch.flows(id).len() > 0 {
-            moved |= self.transmit_aside::<WATCHED, LOGICAL>(now, id, &mut line);
+            moved |= self.transmit_aside::<WATCHED, REWRITES>(now, id, &mut line);
         }
-        moved |= self.transmit_to_device::<WATCHED, LOGICAL>(now, id, &mut line, None);
+        moved |= self.transmit_to_device::<WATCHED, REWRITES>(now, id, &mut line, None);
         // Before anybody's flush, and before a peer acknowledges: the sender of a frame may forget
         // it then.
         if moved
@@ -63,7 +64,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// behind them: thousands of sockets that nobody reads are not to cost each visit as many
     /// questions.
     #[inline(never)]
-    fn transmit_aside<const WATCHED: bool, const LOGICAL: bool>(
+    fn transmit_aside<const WATCHED: bool, const REWRITES: bool>(
         &mut self,
         now: Instant,
         id: PortId,
@@ -78,7 +79,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         flows.iter_mut().zip(next).for_each(|(place, flow)| *place = flow);
         let mut moved = false;
         for flow in &flows[..count.min(MOST_ASKED)] {
-            moved |= self.transmit_to_device::<WATCHED, LOGICAL>(now, id, line, Some(*flow));
+            moved |= self.transmit_to_device::<WATCHED, REWRITES>(now, id, line, Some(*flow));
             line.round.next = Flow(flow.0.wrapping_add(1));
             line.round.left = line.round.left.saturating_sub(1);
             if WATCHED && self.booking.is_over() {
@@ -91,7 +92,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
 
     /// Transmits the frames of one parked flow, or those of the queue.
     #[inline(always)]
-    fn transmit_to_device<const WATCHED: bool, const LOGICAL: bool>(
+    fn transmit_to_device<const WATCHED: bool, const REWRITES: bool>(
         &mut self,
         now: Instant,
         id: PortId,
@@ -110,10 +111,11 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             retagged,
             booking,
             logical,
+            logical_ports,
             gathered,
             ..
         } = self;
-        let retags = !LOGICAL && datapath.retags();
+        let is_logical = REWRITES && logical_ports.contains(id);
         if line.failed.is_some() {
             return false;
         }
@@ -148,14 +150,13 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 *if is_copy { &mut copies } else { &mut done } += cost;
                 continue;
             }
-            let mut offload = frame.offload();
-            if LOGICAL {
+            let mut offload = Offload::NONE;
+            if is_logical {
                 let logical = logical.as_deref_mut().expect("a port of theirs is attached");
-                let came = source.end.logical(head.frame());
-                let came = came.map_or(Came::By(ingress), |(label, it)| Came::For(label, it));
-                match logical.leave(now, came, id, gather(&frame, gathered)) {
-                    Leaves::As(bytes) => frame = rewritten(&frame, bytes, &mut offload),
-                    Leaves::Refused(refusal) => {
+                let turn = Turn { now, ingress, slot: head.frame(), egress: id };
+                match turn.leave(logical, &source.end, &frame, gathered, &mut offload) {
+                    Ok(as_it_leaves) => frame = as_it_leaves,
+                    Err(refusal) => {
                         if let Some(taps) = taps {
                             taps.refuse(now, ingress, Some(id), refusal.reason(), &frame);
                         }
@@ -189,7 +190,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 }
                 Clearance::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
                 Clearance::Go(_) | Clearance::Free => {
-                    if retags {
+                    if REWRITES && !is_logical {
                         frame = retag(datapath, ingress, id, frame, retagged);
                     }
                     let released = match line.device().transmit(&frame) {
@@ -198,7 +199,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                             if let Some(taps) = taps {
                                 taps.pass(now, id, Direction::Out, &frame);
                             }
-                            if LOGICAL {
+                            if is_logical {
                                 logical.iter_mut().for_each(|logical| logical.left(now));
                             }
                             head.delivered()
@@ -312,16 +313,16 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 let source = lines[head.ingress().index()].as_deref();
                 let source = source.expect("a port with held frames is attached");
                 let mut frame = source.end.frame(head.frame());
-                let mut offload = frame.offload();
+                let mut offload = Offload::NONE;
                 if logical_ports.contains(id)
                     && let Some(logical) = logical
                 {
-                    let came = source.end.logical(head.frame());
-                    let ingress = Came::By(head.ingress());
-                    let came = came.map_or(ingress, |(label, it)| Came::For(label, it));
-                    match logical.leave(now, came, id, gather(&frame, gathered)) {
-                        Leaves::As(bytes) => frame = rewritten(&frame, bytes, &mut offload),
-                        Leaves::Refused(_) => continue,
+                    let (ingress, slot) = (head.ingress(), head.frame());
+                    let turn = Turn { now, ingress, slot, egress: id };
+                    match turn.leave(logical, &source.end, &frame, gathered, &mut offload) {
+                        Ok(as_it_leaves) => frame = as_it_leaves,
+                        // Its own turn will tell.
+                        Err(_) => continue,
                     }
                 }
                 let clearance = gate.ask(id, &frame);
