@@ -164,7 +164,8 @@ impl Networks {
         self.state.expire(now, budget)
     }
 
-    /// Hands out what networks answer to machines: see [`Answers::poll_transmit`].
+    /// Hands out what networks answer to machines. `transmit` returns whether an answer is done
+    /// with; if not, it and what is behind it for the same port go on waiting.
     pub fn poll_transmit(&mut self, transmit: impl FnMut(PortId, &[u8]) -> bool) {
         self.answers.poll_transmit(transmit);
     }
