@@ -29,7 +29,8 @@ fn declare(seed: u64, groups: u64, memberships: u64) -> String {
     for n in 0..SWITCHES {
         let own = "defaultAction: {toPort: drop}";
         say("LogicalSwitch", &format!("s{n}"), &format!("subnets: [10.{n}.0.0/16], {own}"));
-        let address = format!("router: r, addresses: [10.{n}.255.254/16]");
+        let mac = format!("'02:00:00:00:ff:{n:02x}'");
+        let address = format!("router: r, mac: {mac}, addresses: [10.{n}.255.254/16]");
         say("RouterPort", &format!("r{n}"), &address);
         let spec = format!("switch: s{n}, router: {{routerPort: r{n}}}");
         say("LogicalPort", &format!("s{n}-r"), &spec);
@@ -86,8 +87,9 @@ fn thousand(c: &mut Criterion) {
         let topology = network(&text);
         let changed = network(&text.replacen("action: drop", "action: allow", 10));
         let all = matrix(&topology).expect("nothing is translated");
-        println!("{name}: {} classes of ports", all.ports().len());
-        let mut group = c.benchmark_group(format!("1000 ports, 5000 rules, {name}"));
+        let classes = all.ports().len();
+        let name = format!("1000 ports, 5000 rules, {name}: {classes} classes of ports");
+        let mut group = c.benchmark_group(name);
         group.sample_size(10);
         group.bench_function("matrix", |b| b.iter_with_large_drop(|| matrix(&topology)));
         group.bench_function("rows", |b| b.iter_with_large_drop(|| all.reached_rows()));

@@ -151,6 +151,18 @@ impl Addresses {
         self.and(&Self { family: self.family, spans: rest })
     }
 
+    /// They, each so many addresses further. They stay in their family.
+    pub fn shifted(&self, by: u128) -> Self {
+        let place = |it: u128| it.wrapping_add(by);
+        let spans = self.spans.iter().map(|(first, last)| (place(*first), place(*last)));
+        Self::of_spans(self.family, spans.collect())
+    }
+
+    /// A range's first address as a number.
+    pub fn start(range: AddressRange) -> u128 {
+        bits(range.first())
+    }
+
     /// Those in either.
     pub fn or(&self, other: &Self) -> Self {
         let spans = self.spans.iter().chain(&other.spans).copied().collect();

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use logical::objects::AddressRange;
+use logical::objects::{AddressRange, NatKind};
 use logical::topology::{Attachment, PortIndex, Target, Topology};
 
 use crate::addresses::{Addresses, Family, Partition};
@@ -85,7 +85,28 @@ fn places(topology: &Topology) -> Vec<Vec<AddressRange>> {
         }));
     }
     all.extend(hops.into_iter().map(|hop| AddressRange::from(hop.address)));
+    all.extend(translated(topology));
     all.into_iter().map(|range| alloc::vec![range]).collect()
+}
+
+/// Sets of addresses that translations and load balancers tell apart. What is translated one to one
+/// is told apart one by one.
+fn translated(topology: &Topology) -> Vec<AddressRange> {
+    let mut all: Vec<AddressRange> = Vec::new();
+    let owned = || topology.ports().flat_map(|(_, it)| &it.addresses).copied();
+    for (_, nat) in topology.nats() {
+        all.extend([nat.external, nat.logical]);
+        all.extend(topology.addresses_in(&nat.exempt).chain(topology.addresses_in(&nat.only_for)));
+        if nat.kind == NatKind::Floating {
+            let one = owned().filter(|it| nat.logical.contains(*it) || nat.external.contains(*it));
+            all.extend(one.map(AddressRange::from));
+        }
+    }
+    for (_, balancer) in topology.balancers() {
+        all.push(balancer.vip.into());
+        all.extend(balancer.backends.iter().map(|it| AddressRange::from(it.address)));
+    }
+    all
 }
 
 impl Ends {

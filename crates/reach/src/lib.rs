@@ -14,7 +14,7 @@
 //! packets before.
 //!
 //! Where the hash of a packet chooses among several, the class is followed to each of them.
-//! Networks that translate addresses or balance load are refused ([`Unable`]).
+//! Networks whose translations have Ethernet addresses of their own are refused ([`Unable`]).
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -28,17 +28,21 @@ mod bits;
 mod changes;
 mod ends;
 mod field;
+mod flow;
 mod frame;
 mod hop;
+mod maker;
 mod matrix;
 mod proof;
 mod region;
 mod routes;
 mod security;
 mod sentence;
+mod side;
 mod space;
 #[cfg(test)]
 mod tests;
+mod translate;
 mod walk;
 
 pub use addresses::Family;

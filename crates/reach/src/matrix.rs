@@ -11,6 +11,8 @@ use crate::addresses::Family;
 use crate::area::Services;
 use crate::field::{Fate, Field, Line, Place, Way};
 use crate::frame::Packet;
+use crate::maker::field;
+use crate::translate::unable;
 
 /// An object as people name it: `tenant/name`.
 pub fn name(id: &Identity) -> String {
@@ -192,20 +194,19 @@ pub struct Matrix {
 /// Why a topology cannot be looked at.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "{object} changes packets' addresses, which is not followed yet: take it out to ask the rest"
+    "{object} has an Ethernet address of its own, which is not followed yet: take out `at` and \
+     `externalMac` to ask the rest"
 )]
 pub struct Unable {
-    /// The translation or the load balancer.
+    /// The translation.
     pub object: String,
 }
 
 /// Looks at every packet between any two ports of a topology.
 pub fn matrix(topology: &Topology) -> Result<Matrix, Unable> {
-    let mut changing = topology.nats().map(|(_, it)| &it.id);
-    let mut balancing = topology.balancers().map(|(_, it)| &it.id);
-    match changing.next().or_else(|| balancing.next()) {
-        Some(object) => Err(Unable { object: object.to_string() }),
-        None => Ok(Matrix::of(topology, Field::new(topology))),
+    match unable(topology) {
+        Some(object) => Err(Unable { object }),
+        None => Ok(Matrix::of(topology, field(topology))),
     }
 }
 

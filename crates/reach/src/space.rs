@@ -10,12 +10,16 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use interpreter::{Reason, RuleId};
-use logical::objects::{AddressRange, AllowDrop, Direction, Ethertype, Tier};
-use logical::topology::{Match, Peer, PortIndex, Service, Topology, Verdict};
+use logical::objects::{
+    AddressRange, AllowDrop, Direction, Ethertype, NatKind, PortRange, Protocol, Tier,
+};
+use logical::topology::{
+    BalancerIndex, Match, NatIndex, Peer, PortIndex, Service, Topology, Verdict,
+};
 use units::Mac;
 
 use crate::addresses::{Addresses, Family, Partition};
-use crate::area::of_service;
+use crate::area::{Area, PORTS, joined, of_service};
 use crate::atoms::Atoms;
 use crate::bits::Bits;
 use crate::security::{groups, prefix};
@@ -152,6 +156,145 @@ pub struct Space<'a> {
     coarse_first: BTreeMap<u32, u32>,
     /// The conditions of each router's route policies.
     pub policies: Vec<Vec<Condition>>,
+    /// Of each translation, what it asks for.
+    nats: Vec<Asked>,
+    /// Of each load balancer, the atoms that it is meant for.
+    balancers: Vec<Bits>,
+    /// What translations make of atoms: for each atom, another. The first changes none.
+    images: Interned<Vec<u32>>,
+    composed: BTreeMap<(u32, PortMap), u32>,
+}
+
+/// What a translation asks of packets.
+#[derive(Debug)]
+struct Asked {
+    /// The atoms of its protocol. None: any.
+    protocol: Option<Bits>,
+    /// The atoms for its ports outside.
+    external: Bits,
+    /// What else it asks for.
+    condition: Option<Condition>,
+}
+
+/// The number of the map of atoms that changes none.
+pub const SAME_PORTS: u32 = 0;
+
+/// How a translation changes ports.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum PortMap {
+    /// The destination's becomes this.
+    Destination(u16),
+    /// The source's becomes the nearest of these, unless it is none.
+    Source(PortRange),
+}
+
+impl PortMap {
+    /// What is made of two ports.
+    fn of(self, [from, to]: [u16; 2]) -> [u16; 2] {
+        match self {
+            Self::Destination(port) => [from, port],
+            Self::Source(PortRange { first, last }) if from != 0 => [from.clamp(first, last), to],
+            Self::Source(_) => [from, to],
+        }
+    }
+
+    /// The packets that are in a box of a protocol with ports once they are changed.
+    fn before(self, area: &Area) -> Vec<Area> {
+        let [.., a, b] = area.0;
+        match self {
+            Self::Destination(port) if b.0 <= port && port <= b.1 => {
+                alloc::vec![area.with(a, PORTS)]
+            }
+            Self::Destination(_) => Vec::new(),
+            Self::Source(PortRange { first, last }) => {
+                let mut all = Vec::new();
+                if a.0 == 0 {
+                    all.push((0, 0));
+                }
+                let inside = (a.0.max(first), a.1.min(last));
+                if inside.0 <= inside.1 {
+                    let begin = if inside.0 == first { 1.min(first) } else { inside.0 };
+                    let end = if inside.1 == last { u16::MAX } else { inside.1 };
+                    all.push((begin.max(1), end));
+                }
+                joined(all.into_iter().map(|span| area.with(span, b)).collect())
+            }
+        }
+    }
+}
+
+/// How the translations of a topology change ports.
+fn port_maps(topology: &Topology) -> BTreeSet<PortMap> {
+    let dynamic = PortRange { first: 1024, last: u16::MAX };
+    let mut all = BTreeSet::new();
+    for (_, nat) in topology.nats() {
+        all.insert(PortMap::Source(dynamic));
+        all.extend(nat.port.map(PortMap::Destination));
+        if nat.kind == NatKind::Snat {
+            all.extend(nat.external_ports.map(PortMap::Source));
+        }
+    }
+    for (_, balancer) in topology.balancers() {
+        all.insert(PortMap::Source(dynamic));
+        all.extend(balancer.backends.iter().filter_map(|it| it.port).map(PortMap::Destination));
+    }
+    all
+}
+
+/// A protocol's packets for some ports, of both families.
+fn asked(protocol: Protocol, ports: Option<PortRange>) -> Vec<Area> {
+    let area = |family| {
+        let whole = Area::protocol(family, protocol.0);
+        match ports {
+            Some(PortRange { first, last }) if protocol.has_ports() => {
+                whole.with(PORTS, (first, last))
+            }
+            _ => whole,
+        }
+    };
+    Family::BOTH.map(area).to_vec()
+}
+
+/// What translations and balancers ask for, as boxes: of balancers, of translations' protocols and
+/// of their ports outside.
+fn asked_for(topology: &Topology) -> Vec<Vec<Area>> {
+    let mut all = Vec::new();
+    for (_, it) in topology.balancers() {
+        all.push(asked(it.protocol, it.port.map(|port| PortRange { first: port, last: port })));
+    }
+    for (_, it) in topology.nats() {
+        if let Some(protocol) = it.protocol {
+            all.push(asked(protocol, None));
+            all.push(asked(protocol, it.external_ports));
+        }
+    }
+    all
+}
+
+/// Through how many translations of ports packets are followed.
+const MOST_TRANSLATIONS: usize = 4;
+
+/// Adds to boxes those that they are once translations have changed ports, as often as may be.
+fn closed(mut areas: BTreeSet<Vec<Area>>, maps: &BTreeSet<PortMap>) -> BTreeSet<Vec<Area>> {
+    let has_ports = |it: &&Area| {
+        let carried = it.0[1];
+        carried.0 == carried.1 && Protocol(carried.0.to_be_bytes()[1]).has_ports()
+    };
+    let mut new: Vec<Vec<Area>> = areas.iter().cloned().collect();
+    for _ in 0..MOST_TRANSLATIONS {
+        let mut next = Vec::new();
+        for (own, map) in new.iter().flat_map(|own| maps.iter().map(move |map| (own, map))) {
+            let before: Vec<Area> =
+                own.iter().filter(has_ports).flat_map(|it| map.before(it)).collect();
+            let before = joined(before);
+            if !before.is_empty() && !areas.contains(&before) {
+                areas.insert(before.clone());
+                next.push(before);
+            }
+        }
+        new = next;
+    }
+    areas
 }
 
 /// Which end of packets.
@@ -190,7 +333,8 @@ fn predicates(topology: &Topology, peer: &Peer) -> [Vec<AddressRange>; 2] {
 fn matches(topology: &Topology) -> impl Iterator<Item = &Match> {
     let rules = topology.policies().flat_map(|(_, it)| &it.rules).flat_map(|it| &it.conditions);
     let routes = topology.routers().flat_map(|(_, it)| &it.policies).map(|it| &it.matches);
-    rules.chain(routes)
+    let translations = topology.nats().filter_map(|(_, it)| it.matches.as_ref());
+    rules.chain(routes).chain(translations)
 }
 
 impl<'a> Space<'a> {
@@ -208,8 +352,9 @@ impl<'a> Space<'a> {
             );
             named.extend(it.ethertype.map(|Ethertype(number)| number));
         }
-        let areas: BTreeSet<_> = services.into_iter().map(of_service).collect();
-        let areas: Vec<_> = areas.into_iter().collect();
+        let mut areas: BTreeSet<_> = services.into_iter().map(of_service).collect();
+        areas.extend(asked_for(topology));
+        let areas: Vec<_> = closed(areas, &port_maps(topology)).into_iter().collect();
         let atoms = Atoms::new(&areas, &named);
         let peer_numbers: BTreeMap<_, _> = {
             let all: BTreeSet<_> = peers.iter().map(|it| (*it).clone()).collect();
@@ -285,6 +430,29 @@ impl<'a> Space<'a> {
             .routers()
             .map(|(_, router)| router.policies.iter().map(|it| one(&it.matches)).collect());
         let policies = policies.collect();
+        let atoms_of = |boxes: &Vec<Area>| {
+            let place = areas.binary_search(boxes);
+            place.map_or_else(|_| Bits::none(atoms.len()), |it| atoms.of(it).clone())
+        };
+        let balancers = topology.balancers().map(|(_, it)| {
+            let ports = it.port.map(|port| PortRange { first: port, last: port });
+            atoms_of(&asked(it.protocol, ports))
+        });
+        let balancers = balancers.collect();
+        let nats = topology.nats().map(|(_, it)| Asked {
+            protocol: it.protocol.map(|protocol| atoms_of(&asked(protocol, None))),
+            external: match it.protocol {
+                Some(protocol) => atoms_of(&asked(protocol, it.external_ports)),
+                None => Family::BOTH
+                    .map(|it| atoms.family(Some(it)).clone())
+                    .iter()
+                    .fold(Bits::none(atoms.len()), |all, own| all.or(own)),
+            },
+            condition: it.matches.as_ref().map(&one),
+        });
+        let nats = nats.collect();
+        let mut images = Interned::default();
+        images.number((0..atoms.len() as u32).collect());
         let mut made = Self {
             classes: Partition::new(&cuts),
             who,
@@ -302,11 +470,70 @@ impl<'a> Space<'a> {
             coarse_sets: Interned::default(),
             coarse_first: BTreeMap::new(),
             policies,
+            nats,
+            balancers,
+            images,
+            composed: BTreeMap::new(),
             atoms,
             topology,
         };
         made.bundle(&first_rule);
         made
+    }
+
+    /// The atoms that a balancer is meant for.
+    pub fn of_balancer(&self, balancer: BalancerIndex) -> &Bits {
+        &self.balancers[balancer.place()]
+    }
+
+    /// The atoms of a translation's protocol. None: any.
+    pub fn of_protocol(&self, nat: NatIndex) -> Option<&Bits> {
+        self.nats[nat.place()].protocol.as_ref()
+    }
+
+    /// The atoms for a translation's ports outside.
+    pub fn of_external(&self, nat: NatIndex) -> &Bits {
+        &self.nats[nat.place()].external
+    }
+
+    /// What else a translation asks for.
+    pub fn of_nat(&self, nat: NatIndex) -> Option<&Condition> {
+        self.nats[nat.place()].condition.as_ref()
+    }
+
+    /// The number of the map that changes atoms by another, and then by a translation.
+    pub fn with_ports(&mut self, first: u32, then: PortMap) -> u32 {
+        if let Some(found) = self.composed.get(&(first, then)) {
+            return *found;
+        }
+        let image = |atom: &u32| self.image(*atom, then);
+        let image: Vec<u32> = self.images.all[first as usize].iter().map(image).collect();
+        let number = self.images.number(image);
+        self.composed.insert((first, then), number);
+        number
+    }
+
+    /// The atom of an atom's packets once their ports have changed.
+    fn image(&self, atom: u32, map: PortMap) -> u32 {
+        let number = |area: &Area| area.0[1].0.to_be_bytes()[1];
+        let mut areas = self.atoms.areas_of(atom as usize).iter();
+        let area = areas.find(|it| Protocol(number(it)).has_ports() && it.0[1].0 == it.0[1].1);
+        let Some(Area([kind, carried, a, b])) = area else { return atom };
+        let [from, to] = map.of([a.0, b.0]);
+        self.atoms.find([kind.0, carried.0, from, to]).map_or(atom, |it| it as u32)
+    }
+
+    /// Those of some atoms that are among others once a map has changed them.
+    pub fn before(&self, map: u32, others: &Bits, some: &Bits) -> Bits {
+        if map == SAME_PORTS {
+            return some.and(others);
+        }
+        let image = &self.images.all[map as usize];
+        let mut found = Bits::none(self.atoms.len());
+        for atom in some.iter().filter(|it| others.has(image[*it] as usize)) {
+            found.insert(atom);
+        }
+        found
     }
 
     /// Puts together what decides at each port.

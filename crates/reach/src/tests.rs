@@ -43,14 +43,23 @@ fn told(
     None
 }
 
-/// What worlds have here: translations are not looked at.
-const OPTIONS: Options = Options { translations: false, relay: false, ..Options::ALL };
+/// What worlds have here: what is relayed depends on what is asked.
+const OPTIONS: Options = Options { relay: false, ..Options::ALL };
 
-fn agree(matrix: &Matrix, world: &World, sent: &Sent) {
+/// Stages of translations.
+const STAGES: [&str; 3] = ["destination translation", "source translation", "load balancer"];
+
+fn agree(matrix: &Matrix, world: &World, sent: &Sent, counts: &mut [usize; 3]) {
     let topology = &world.topology;
     let frame = sent.packet.frame();
     let decision = ask(topology, sent.port, &frame);
     let trace: String = decision.trace.iter().map(|it| format!("{it}\n")).collect();
+    let is_stage = |stage: &str| decision.trace.iter().any(|it| it.stage == stage);
+    if !decision.delivered.is_empty() {
+        for (count, stage) in counts.iter_mut().zip(STAGES) {
+            *count += usize::from(is_stage(stage));
+        }
+    }
     if matrix.field.atoms.find(sent.packet.asks()).is_none() {
         return;
     }
@@ -92,12 +101,14 @@ fn agree(matrix: &Matrix, world: &World, sent: &Sent) {
 
 #[test]
 fn every_packet_fares_as_its_class_does() {
-    for seed in 0..400 {
+    let mut counts = [0; 3];
+    for seed in 0..1000 {
         let world = World::with(seed, OPTIONS);
         let matrix = matrix(&world.topology).unwrap();
         let mut rng = Rng::new(seed ^ 1);
         for _ in 0..150 {
-            agree(&matrix, &world, &packet(&world.topology, &mut rng));
+            agree(&matrix, &world, &packet(&world.topology, &mut rng), &mut counts);
         }
     }
+    assert!(counts.iter().all(|it| *it > 50), "{counts:?}");
 }

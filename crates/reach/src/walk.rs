@@ -10,62 +10,19 @@ use core::net::IpAddr;
 
 use interpreter::Reason;
 use logical::objects::AddressRange;
-use logical::topology::{Attachment, Link, PortIndex, RouteDecision, RouterPortIndex, SwitchIndex};
+use logical::topology::{
+    Attachment, Link, Port, PortIndex, RouteDecision, RouterPortIndex, SwitchIndex, Topology,
+};
 
 use crate::addresses::{Addresses, Family, unspecified};
-use crate::bits::Bits;
 use crate::ends::Ends;
+use crate::flow::{Entered, Flow};
 use crate::routes::{Next, Table, Turn, chosen, sane_destinations, sane_sources};
 use crate::security::{destinations, link_locals};
-use crate::space::{End, Space, Subject};
+use crate::space::{Condition, End, Space, Subject};
 
 /// Through how many routers a packet may go.
 const MOST_ROUTERS: usize = 16;
-
-/// A class of packets underway.
-#[derive(Clone, Debug)]
-pub struct Flow {
-    pub family: Family,
-    /// The class of the Ethernet address that whoever sent it last has.
-    pub mac: u32,
-    /// The class of the source's address, and which peers its port is among.
-    pub source: End,
-    pub from: Addresses,
-    pub to: Addresses,
-    pub atoms: Bits,
-    /// What it came through.
-    pub path: Vec<String>,
-    routers: usize,
-    /// Whether a hash has chosen its way.
-    pub is_chosen: bool,
-}
-
-impl Flow {
-    /// As a port's machine sends it.
-    pub fn new(
-        family: Family,
-        mac: u32,
-        source: End,
-        from: Addresses,
-        to: Addresses,
-        atoms: Bits,
-    ) -> Self {
-        let path = Vec::new();
-        Self { family, mac, source, from, to, atoms, path, routers: 0, is_chosen: false }
-    }
-
-    fn narrowed_from(&self, now: Addresses) -> Self {
-        Self { from: now, ..self.clone() }
-    }
-
-    fn narrowed_to(&self, now: Addresses) -> Self {
-        Self { to: now, ..self.clone() }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.from.is_empty() || self.to.is_empty() || self.atoms.is_empty()
-    }
-}
 
 /// A class of packets in front of a port, before its rules.
 #[derive(Clone, Debug)]
@@ -108,8 +65,24 @@ pub struct Routers {
     /// Of each switch, whom packets are followed to.
     targets: Vec<Vec<Target>>,
     /// Of each switch, all addresses that somebody has there.
-    taken: Vec<[Addresses; 2]>,
-    macs: Vec<u32>,
+    pub taken: Vec<[Addresses; 2]>,
+    /// Of each switch, those of its ports that are no routers'.
+    machines: Vec<[Addresses; 2]>,
+    pub macs: Vec<u32>,
+}
+
+/// The addresses that a router answers for at a port: its own, and those outside of translations
+/// and balancers that the port reaches.
+fn answered(topology: &Topology, port: RouterPortIndex, family: Family) -> Addresses {
+    let own = &topology[port];
+    let addresses = own.addresses.iter().map(|it| AddressRange::from(it.address));
+    let near = Addresses::of(family, own.addresses.iter().map(|it| AddressRange::from(*it)));
+    let nats = topology[own.router].nats.iter().map(|it| topology[*it].external);
+    let balancers = topology.balancers().map(|(_, it)| it);
+    let balancers = balancers.filter(|it| it.routers.contains(&own.router));
+    let outside = nats.chain(balancers.map(|it| AddressRange::from(it.vip)));
+    let outside = Addresses::of(family, outside).and(&near);
+    Addresses::of(family, addresses).or(&outside)
 }
 
 impl Routers {
@@ -124,22 +97,35 @@ impl Routers {
                 targets[topology[*port].switch.place()].extend(own);
             }
         }
-        let taken = topology.switches().map(|(_, switch)| {
-            Family::BOTH.map(|family| {
-                let all = switch.ports.iter().map(|it| &topology[*it]);
-                let own = all.clone().flat_map(|it| it.addresses.clone());
-                let routers = all.filter_map(|it| match it.attachment {
-                    Attachment::Router(port) => Some(&topology[port].addresses),
-                    _ => None,
-                });
-                let routers = routers.flatten().map(|it| it.address);
-                Addresses::of(family, own.chain(routers).map(AddressRange::from))
-            })
+        let of_switches = |own: fn(&Topology, &Port, Family) -> Addresses| {
+            let all = topology.switches().map(|(_, switch)| {
+                Family::BOTH.map(|family| {
+                    let ports = switch.ports.iter().map(|it| own(topology, &topology[*it], family));
+                    ports.fold(Addresses::none(family), |all, it| all.or(&it))
+                })
+            });
+            all.collect::<Vec<_>>()
+        };
+        let machines = of_switches(|_, port, family| {
+            Addresses::of(family, port.addresses.iter().map(|it| AddressRange::from(*it)))
         });
-        let taken = taken.collect();
+        let of_routers = of_switches(|topology, port, family| match port.attachment {
+            Attachment::Router(to) => answered(topology, to, family),
+            _ => Addresses::none(family),
+        });
+        let both = |(own, others): (&[Addresses; 2], &[Addresses; 2])| {
+            [own[0].or(&others[0]), own[1].or(&others[1])]
+        };
+        let taken = machines.iter().zip(&of_routers).map(both).collect();
         let macs = topology.router_ports().map(|(_, it)| space.mac(it.mac)).collect();
         let tables = topology.routers().map(|(_, it)| Table::new(topology, it)).collect();
-        Self { tables, targets, taken, macs }
+        Self { tables, targets, taken, machines, macs }
+    }
+
+    /// A class of packets in a switch, past its load balancers.
+    pub fn balance(&mut self, space: &mut Space<'_>, switch: SwitchIndex, flow: Flow) -> Vec<Flow> {
+        let mut walk = Walk { routers: self, space, walked: Walked::default() };
+        walk.balance_in(switch, flow)
     }
 
     /// Follows a class of packets from where a router's port is on a switch.
@@ -153,14 +139,14 @@ impl Routers {
     }
 }
 
-struct Walk<'a, 'b> {
-    routers: &'a mut Routers,
-    space: &'a mut Space<'b>,
-    walked: Walked,
+pub struct Walk<'a, 'b> {
+    pub routers: &'a mut Routers,
+    pub space: &'a mut Space<'b>,
+    pub walked: Walked,
 }
 
 impl Walk<'_, '_> {
-    fn stop(&mut self, flow: Flow, reason: Reason, at: String, by: Option<String>) {
+    pub fn stop(&mut self, flow: Flow, reason: Reason, at: String, by: Option<String>) {
         if !flow.is_empty() {
             self.walked.stops.push(Stop { flow, reason, at, by });
         }
@@ -191,38 +177,36 @@ impl Walk<'_, '_> {
             return self.stop(flow, Reason::Loop, at, None);
         }
         let sources = sane_sources(topology, router, flow.family);
-        let bad = flow.narrowed_from(flow.from.minus(&sources));
-        self.stop(bad, Reason::Martian, at.clone(), None);
-        flow = flow.narrowed_from(flow.from.and(&sources));
+        self.stop(flow.not_from(&sources), Reason::Martian, at.clone(), None);
+        flow = flow.from(&sources);
         let sane = sane_destinations(topology, port, flow.family);
-        let bad = flow.narrowed_to(flow.to.minus(&sane));
-        self.stop(bad, Reason::NotForRouter, at.clone(), None);
-        flow = flow.narrowed_to(flow.to.and(&sane));
+        self.stop(flow.not_to(&sane), Reason::NotForRouter, at.clone(), None);
+        flow = flow.to(&sane);
         // Addresses of links alone reach the router itself alone.
         let links = Addresses::of(flow.family, [link_locals()]);
         let ranges = own.addresses.iter().map(|it| AddressRange::from(it.address));
         let itself = Addresses::of(flow.family, ranges).or(&links);
-        let of_link = flow.narrowed_from(flow.from.and(&links));
-        let away = of_link.narrowed_to(of_link.to.minus(&itself));
-        self.stop(away, Reason::NotForRouter, at.clone(), None);
-        let near = of_link.narrowed_to(of_link.to.and(&itself));
-        let others = flow.narrowed_from(flow.from.minus(&links));
-        for flow in [near, others] {
-            self.inside(port, flow);
+        let of_link = flow.from(&links);
+        self.stop(of_link.not_to(&itself), Reason::NotForRouter, at.clone(), None);
+        for flow in [of_link.to(&itself), flow.not_from(&links)] {
+            let entered = Entered::new(port, &flow);
+            for flow in self.translate_destinations(&entered, flow) {
+                self.inside(&entered, flow);
+            }
         }
     }
 
     /// In a router, towards destinations as they are now.
-    fn inside(&mut self, port: RouterPortIndex, mut flow: Flow) {
+    fn inside(&mut self, entered: &Entered, mut flow: Flow) {
         let topology = self.space.topology;
+        let port = entered.port;
         let index = topology[port].router;
         let router = &topology[index];
         let at = router.id.to_string();
         let ports = router.ports.iter().flat_map(|it| &topology[*it].addresses);
         let own = Addresses::of(flow.family, ports.map(|it| AddressRange::from(it.address)));
-        let itself = flow.narrowed_to(flow.to.and(&own));
-        self.stop(itself, Reason::ToRouter, at.clone(), None);
-        flow = flow.narrowed_to(flow.to.minus(&own));
+        self.stop(flow.to(&own), Reason::ToRouter, at.clone(), None);
+        flow = flow.not_to(&own);
 
         let mut left = alloc::vec![flow];
         for (i, policy) in router.policies.iter().enumerate() {
@@ -230,37 +214,21 @@ impl Walk<'_, '_> {
             let by = format!("{} policy {}", router.id, policy.name);
             let mut next = Vec::new();
             for flow in left {
-                let subject = Subject {
-                    family: Some(flow.family),
-                    mac: flow.mac,
-                    to_mac: self.routers.macs[port.place()],
-                    source: flow.source,
-                    destination: End { class: 0, who: None },
-                };
-                let meant = condition.destinations.iter().fold(flow.to.clone(), |all, peer| {
-                    all.and(&self.space.addresses_of(*peer, flow.family))
-                });
-                if !self.space.has_source(&condition, &subject) || meant.is_empty() {
-                    next.push(flow);
-                    continue;
-                }
-                let mut hit = flow.narrowed_to(meant.clone());
-                hit.atoms = flow.atoms.and(&condition.atoms);
-                let mut rest = hit.clone();
-                rest.atoms = flow.atoms.minus(&condition.atoms);
-                next.push(rest);
-                next.push(flow.narrowed_to(flow.to.minus(&meant)));
+                let family = flow.family;
+                let (hit, rest) = self.meant(port, &condition, flow);
+                next.extend(rest);
+                let Some(hit) = hit else { continue };
                 match &policy.decision {
                     RouteDecision::Drop => {
                         self.stop(hit, Reason::Policy, at.clone(), Some(by.clone()));
                     }
-                    RouteDecision::Allow => self.by_routes(port, hit),
+                    RouteDecision::Allow => self.by_routes(entered, hit),
                     RouteDecision::Reroute(hops) => {
                         let next = hops.iter().filter(|it| topology[it.out].enabled);
                         let next = next.copied().map(Next::Via);
-                        let none = unspecified(flow.family);
+                        let none = unspecified(family);
                         let turn = chosen(router, next, none, by.clone());
-                        self.turn(port, hit, turn);
+                        self.turn(entered, hit, turn);
                     }
                 }
             }
@@ -268,25 +236,50 @@ impl Walk<'_, '_> {
             left = next;
         }
         for flow in left {
-            self.by_routes(port, flow);
+            self.by_routes(entered, flow);
         }
     }
 
-    fn by_routes(&mut self, port: RouterPortIndex, flow: Flow) {
+    /// Which of a class a condition holds for, at a router's port, and which not.
+    pub fn meant(
+        &mut self,
+        port: RouterPortIndex,
+        condition: &Condition,
+        flow: Flow,
+    ) -> (Option<Flow>, Vec<Flow>) {
+        let subject = Subject {
+            family: Some(flow.family),
+            mac: flow.mac,
+            to_mac: self.routers.macs[port.place()],
+            source: flow.source,
+            destination: End { class: 0, who: None },
+        };
+        let meant = condition.destinations.iter().fold(Addresses::all(flow.family), |all, peer| {
+            all.and(&self.space.addresses_of(*peer, flow.family))
+        });
+        if !self.space.has_source(condition, &subject) || meant.is_empty() {
+            return (None, alloc::vec![flow]);
+        }
+        let [hit, rest] = flow.to(&meant).asking(self.space, &condition.atoms);
+        (Some(hit), alloc::vec![rest, flow.not_to(&meant)])
+    }
+
+    fn by_routes(&mut self, entered: &Entered, flow: Flow) {
         if flow.is_empty() {
             return;
         }
         let topology = self.space.topology;
-        let index = topology[port].router;
+        let index = topology[entered.port].router;
         let table = &mut self.routers.tables[index.place()];
-        for (from, to, turn) in table.turns(topology, &topology[index], &flow.from, &flow.to) {
-            self.turn(port, flow.narrowed_from(from).narrowed_to(to), turn);
+        let turns = table.turns(topology, &topology[index], &flow.from.now(), &flow.to.now());
+        for (from, to, turn) in turns {
+            self.turn(entered, flow.from(&from).to(&to), turn);
         }
     }
 
-    fn turn(&mut self, port: RouterPortIndex, flow: Flow, turn: Turn) {
+    fn turn(&mut self, entered: &Entered, flow: Flow, turn: Turn) {
         let topology = self.space.topology;
-        let router = &topology[topology[port].router];
+        let router = &topology[topology[entered.port].router];
         if flow.is_empty() {
             return;
         }
@@ -298,15 +291,18 @@ impl Walk<'_, '_> {
             let mut flow = flow.clone();
             flow.is_chosen |= next.len() > 1;
             flow.path.push(by.clone());
-            match one {
-                Next::Owner(out) => match topology[*out].link {
-                    Link::Peer(_) => self.hand(*out, None, flow),
-                    Link::Switch(at) => self.reach_owners(*out, topology[at].switch, flow),
-                    Link::Nowhere => {
-                        self.stop(flow, Reason::Unresolved, router.id.to_string(), None);
-                    }
-                },
-                Next::Via(hop) => self.hand(hop.out, Some(hop.address), flow),
+            let (Next::Owner(out) | Next::Via(logical::topology::Hop { out, .. })) = *one;
+            for flow in self.translate_sources(entered, out, flow) {
+                match one {
+                    Next::Owner(out) => match topology[*out].link {
+                        Link::Peer(_) => self.hand(*out, None, flow),
+                        Link::Switch(at) => self.reach_owners(*out, topology[at].switch, flow),
+                        Link::Nowhere => {
+                            self.stop(flow, Reason::Unresolved, router.id.to_string(), None);
+                        }
+                    },
+                    Next::Via(hop) => self.hand(hop.out, Some(hop.address), flow),
+                }
             }
         }
     }
@@ -316,21 +312,23 @@ impl Walk<'_, '_> {
         let topology = self.space.topology;
         let router = &topology[topology[out].router];
         let taken = self.routers.taken[switch.place()][flow.family as usize].clone();
-        let nobodys = flow.narrowed_to(flow.to.minus(&taken));
-        self.stop(nobodys, Reason::Unresolved, router.id.to_string(), None);
+        self.stop(flow.not_to(&taken), Reason::Unresolved, router.id.to_string(), None);
+        let now = flow.to.now();
         let targets: Vec<_> = self.routers.targets[switch.place()]
             .iter()
-            .map(|(port, group, own)| (*port, *group, flow.to.and(own)))
+            .map(|(port, group, own)| (*port, *group, now.and(own)))
             .filter(|(.., own)| !own.is_empty())
             .collect();
         for (port, group, own) in targets {
-            self.leave(out, port, Some(group), flow.narrowed_to(own));
+            self.leave(out, port, Some(group), flow.to(&own));
         }
+        let machines = self.routers.machines[switch.place()][flow.family as usize].clone();
+        let mut left = flow.not_to(&machines);
         for at in &topology[switch].ports {
             let Attachment::Router(to) = topology[*at].attachment else { continue };
-            let ranges = topology[to].addresses.iter().map(|it| AddressRange::from(it.address));
-            let own = Addresses::of(flow.family, ranges);
-            let flow = flow.narrowed_to(flow.to.and(&own));
+            let own = answered(topology, to, flow.family);
+            let flow = left.to(&own);
+            left = left.not_to(&own);
             if !flow.is_empty() {
                 self.reach_router(out, *at, to, flow);
             }
@@ -357,8 +355,9 @@ impl Walk<'_, '_> {
                     return self.leave(out, port, None, flow);
                 }
                 let router = ports.clone().find_map(|it| match topology[it].attachment {
-                    Attachment::Router(to) if neighbour.is_some_and(|n| topology[to].has(n)) => {
-                        Some((it, to))
+                    Attachment::Router(to) => {
+                        let own = answered(topology, to, flow.family);
+                        neighbour.is_some_and(|n| own.contains(n)).then_some((it, to))
                     }
                     _ => None,
                 });
@@ -414,9 +413,8 @@ impl Walk<'_, '_> {
             return self.stop(flow, Reason::Disabled, at, None);
         }
         let takes = destinations(&topology[port], flow.family);
-        let refused = flow.narrowed_to(flow.to.minus(&takes));
-        self.stop(refused, Reason::NotItsAddress, at, None);
-        flow = flow.narrowed_to(flow.to.and(&takes));
+        self.stop(flow.not_to(&takes), Reason::NotItsAddress, at, None);
+        flow = flow.to(&takes);
         if !flow.is_empty() {
             self.walked.arrivals.push(Arrival { port, flow, own });
         }

@@ -78,9 +78,20 @@ pub fn packet(topology: &Topology, rng: &mut Rng) -> Sent {
     };
     let (from, to) =
         (address(&own.addresses, own.mac), address(&topology[to].addresses, topology[to].mac));
+    // Often for an address that is translated, or behind which several serve.
+    let nats = topology.nats().map(|(_, it)| it.external.first());
+    let outside: Vec<IpAddr> =
+        nats.chain(topology.balancers().map(|(_, it)| it.vip)).filter(|_| from.is_ipv4()).collect();
+    let routers = topology[own.switch].ports.iter().map(|it| &topology[*it]);
+    let routers = routers.filter(|it| matches!(it.attachment, Attachment::Router(_)));
+    let routers: Vec<Mac> = routers.map(|it| it.mac).collect();
+    let (to, to_mac) = match one(2) == 0 && !outside.is_empty() && !routers.is_empty() {
+        true => (outside[one(outside.len())], routers[one(routers.len())]),
+        false => (to, to_mac),
+    };
     let [from, to] = if from.is_ipv6() == to.is_ipv6() { [from, to] } else { [from, from] };
     let protocol = [6, 6, 6, 17, 17, 1, 58, 132, 47, 99][one(10)];
-    let port_of = [80, 443, 85, 53, 1000, 1024, 68, 67, 100, 65535];
+    let port_of = [80, 443, 8080, 53, 1000, 8080, 68, 67, 80, 65535];
     let numbers = match protocol {
         6 | 17 | 132 => [port_of[one(10)], port_of[one(10)]],
         1 if from.is_ipv4() => [[8, 3, 0, 13][one(4)], [0, 1][one(2)]],
