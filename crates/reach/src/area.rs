@@ -176,8 +176,8 @@ impl fmt::Display for Area {
 pub struct Services {
     /// The boxes, apart from each other.
     pub(crate) areas: Vec<Area>,
-    /// What else there is.
-    pub(crate) others: Vec<Area>,
+    /// What else there is, if that is shorter to tell.
+    pub(crate) but: Option<Vec<Area>>,
 }
 
 impl Services {
@@ -188,7 +188,7 @@ impl Services {
 
     /// Whether they are everything there is.
     pub fn is_all(&self) -> bool {
-        self.others.is_empty()
+        self.but.as_ref().is_some_and(Vec::is_empty)
     }
 }
 
@@ -197,11 +197,13 @@ impl fmt::Display for Services {
         if self.is_all() {
             return f.write_str("any");
         }
-        if self.others.len() < self.areas.len() {
-            f.write_str("any but ")?;
-            return list(f, &self.others);
+        match &self.but {
+            Some(others) => {
+                f.write_str("any but ")?;
+                list(f, others)
+            }
+            None => list(f, &self.areas),
         }
-        list(f, &self.areas)
     }
 }
 

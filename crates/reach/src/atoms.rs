@@ -248,21 +248,31 @@ impl Atoms {
 
     /// Some atoms of a family as people read them.
     pub fn services(&self, family: Option<Family>, atoms: &Bits) -> Services {
-        self.of_areas(family, self.areas(atoms))
+        self.told(self.family(family), atoms)
     }
 
     /// Boxes of a family as people read them.
     pub fn of_areas(&self, family: Option<Family>, areas: Vec<Area>) -> Services {
         let areas = joined(areas);
         let all = &self.everything[family.map_or(2, |it| it as usize)];
-        Services { others: minus(all, &areas), areas }
+        let others = minus(all, &areas);
+        Services { but: Some(others).filter(|it| it.len() < areas.len()), areas }
     }
 
     /// What machines ask for, in words: that they may not answer as servers of addresses goes
     /// without saying.
-    pub fn words(&self, family: Family, mut services: Services) -> String {
-        services.others = minus(&services.others, &[server(family)]);
-        services.to_string()
+    pub fn words(&self, family: Family, atoms: &Bits) -> String {
+        let all = self.families[family as usize].minus(&self.servers);
+        self.told(&all, &atoms.minus(&self.servers)).to_string()
+    }
+
+    /// Some of the atoms that there are. Those that are left out are told only if they are fewer:
+    /// to put boxes together takes long.
+    fn told(&self, all: &Bits, atoms: &Bits) -> Services {
+        let areas = self.areas(atoms);
+        let rest = all.minus(atoms);
+        let others = (rest.count() < atoms.count()).then(|| self.areas(&rest));
+        Services { but: others.filter(|it| it.len() < areas.len()), areas }
     }
 
     /// The atom of a packet: ethertype, protocol, and two numbers. `None` if it is not looked at.

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 /// A set of numbers below a bound that its maker knows.
-#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Bits(Vec<u64>);
 
 impl Bits {
@@ -22,6 +22,11 @@ impl Bits {
 
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
     }
 
     /// The numbers of it, the least first.

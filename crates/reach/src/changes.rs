@@ -214,28 +214,13 @@ impl Matrix {
     /// Who reaches whom with ordinary packets, those between own addresses: a line for each pair of
     /// classes and pair of rules.
     pub fn reached_rows(&self) -> Vec<Reached<'_>> {
-        type Said = BTreeMap<(String, String, bool), BTreeMap<Family, BTreeSet<String>>>;
         let mut cells: BTreeMap<u32, Said> = BTreeMap::new();
-        let mut rows = Vec::new();
+        let (mut words, mut rows) = (Words::new(), Vec::new());
         let ports = self.ports();
         for (i, from) in ports.iter().enumerate() {
             for (j, to) in ports.iter().enumerate() {
                 let number = self.field.table[i * ports.len() + j];
-                let said = cells.entry(number).or_insert_with(|| {
-                    let mut said = Said::new();
-                    for entry in self.entries(i, j) {
-                        let is_ordinary = entry.is_ordinary();
-                        let (Outcome::Reached { from, to }, Some(family), true) =
-                            (entry.outcome, entry.family, is_ordinary)
-                        else {
-                            continue;
-                        };
-                        let key = (from, to, entry.by_hash);
-                        let of_family = said.entry(key).or_default().entry(family).or_default();
-                        of_family.insert(self.field.atoms.words(family, entry.services));
-                    }
-                    said
-                });
+                let said = cells.entry(number).or_insert_with(|| self.said(number, &mut words));
                 for ((leaves_by, enters_by, by_hash), families) in &*said {
                     for what in of_families(families) {
                         rows.push(Reached {
@@ -251,6 +236,33 @@ impl Matrix {
             }
         }
         rows
+    }
+}
+
+/// Of ordinary packets that arrive: by which rules, and whether the hash decides, what.
+type Said = BTreeMap<(String, String, bool), BTreeMap<Family, BTreeSet<String>>>;
+
+/// What atoms are in words: by what becomes of them, and which.
+type Words = BTreeMap<(u32, usize), String>;
+
+impl Matrix {
+    fn said(&self, cell: u32, words: &mut Words) -> Said {
+        let mut said = Said::new();
+        for line in &self.field.cells[cell as usize] {
+            let (true, Some(family)) = (self.field.is_ordinary(line), line.family) else {
+                continue;
+            };
+            for (i, (fate, atoms)) in self.field.fates[line.fates as usize].iter().enumerate() {
+                let Fate::Arrive(from, to) = fate else { continue };
+                let word = words
+                    .entry((line.fates, i))
+                    .or_insert_with(|| self.field.atoms.words(family, atoms));
+                let key = (self.rule(*from), self.rule(*to), line.is_chosen);
+                let of_family = said.entry(key).or_default().entry(family).or_default();
+                of_family.insert(word.clone());
+            }
+        }
+        said
     }
 }
 

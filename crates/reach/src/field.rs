@@ -19,7 +19,7 @@ use crate::frame::Packet;
 use crate::security::is_open;
 
 /// How packets get to a port.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Way {
     /// In their switch, by the port's Ethernet address.
     Direct,
@@ -34,7 +34,7 @@ pub enum Way {
 }
 
 /// What becomes of packets between two ports. Rules are numbers of [`Field::names`].
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Fate {
     /// They arrive. The rules at the sender's port and at the receiver's; `None`: a default.
     Arrive(Option<u32>, Option<u32>),
@@ -48,7 +48,7 @@ pub enum Fate {
 }
 
 /// Addresses at one end of packets.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Place {
     /// The port's own, of one group of its class.
     Own(u32),
@@ -59,7 +59,7 @@ pub enum Place {
 }
 
 /// A set of packets between two classes of ports.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Line {
     /// Which way, by its number.
     pub way: u32,
@@ -139,6 +139,12 @@ impl Field {
             Some((line, fate))
         });
         fated.collect()
+    }
+
+    /// Whether a line is of ordinary packets: between ports' own addresses.
+    pub fn is_ordinary(&self, line: &Line) -> bool {
+        [line.from, line.to].iter().all(|it| matches!(it, Place::Own(_)))
+            && !matches!(self.ways[line.way as usize], Way::None)
     }
 
     /// Whether a line is of a packet, but for what it asks for.

@@ -30,6 +30,7 @@ mod ends;
 mod field;
 mod flow;
 mod frame;
+mod hash;
 mod hop;
 mod maker;
 mod matrix;

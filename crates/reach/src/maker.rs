@@ -16,11 +16,12 @@ use crate::bits::Bits;
 use crate::ends::Ends;
 use crate::security::{destinations, has_mac, is_open, is_plain, sources, takes_own};
 use crate::side::{Map, Side};
-use crate::space::{DESTINATION, End, Gate, Interned, SAME_PORTS, Space, Subject};
+use crate::space::{DESTINATION, End, Gate, SAME_PORTS, Space, Subject};
 use crate::walk::{Routers, Walked};
 
 use crate::field::{Fate, Fates, Field, Line, Place, Way, is_for_many, mac_of, stranger};
 use crate::flow::Flow;
+use crate::hash::{Interned, Table};
 
 /// Looks at a topology.
 pub fn field(topology: &Topology) -> Field {
@@ -35,10 +36,10 @@ pub fn field(topology: &Topology) -> Field {
         sets: Interned::default(),
         macs: Interned::default(),
         fates: Interned::default(),
-        both: BTreeMap::new(),
+        both: Table::default(),
         masks: Interned::default(),
-        parts: BTreeMap::new(),
-        walks: BTreeMap::new(),
+        parts: Table::default(),
+        walks: Table::default(),
     };
     let (cells, table) = made.rows();
     let own = topology.ports().map(|(index, _)| {
@@ -94,7 +95,7 @@ struct Seen {
 type WalkKey = (PortIndex, u32, End, (Vec<AddressRange>, u32), (Map, Side, u32), u32);
 
 /// What parts of destinations rules at two ports tell apart: by sets of rules, and destinations.
-type Parts = BTreeMap<([u32; 2], Side), Rc<Vec<([u32; 2], u32)>>>;
+type Parts = Table<([u32; 2], Side), Rc<Vec<([u32; 2], u32)>>>;
 
 struct Maker<'a> {
     space: Space<'a>,
@@ -104,10 +105,10 @@ struct Maker<'a> {
     sets: Interned<Addresses>,
     macs: Interned<Option<Mac>>,
     fates: Interned<Fates>,
-    both: BTreeMap<(u32, u32, u32, u32), u32>,
+    both: Table<(u32, u32, u32, u32), u32>,
     masks: Interned<Bits>,
     parts: Parts,
-    walks: BTreeMap<WalkKey, Rc<Walked>>,
+    walks: Table<WalkKey, Rc<Walked>>,
 }
 
 impl Maker<'_> {

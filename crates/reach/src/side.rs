@@ -8,7 +8,7 @@ use logical::objects::AddressRange;
 use crate::addresses::{Addresses, Family};
 
 /// What translations make of addresses.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Map {
     /// Each is what it was, so many addresses further.
     Shift(u128),
@@ -24,7 +24,7 @@ impl Map {
 }
 
 /// Addresses at an end of packets.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Side {
     /// As the sender wrote them.
     pub was: Addresses,

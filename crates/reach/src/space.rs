@@ -22,10 +22,11 @@ use crate::addresses::{Addresses, Family, Partition};
 use crate::area::{Area, PORTS, joined, of_service};
 use crate::atoms::Atoms;
 use crate::bits::Bits;
+use crate::hash::{Interned, Table};
 use crate::security::{groups, prefix};
 
 /// What becomes of packets at one port's rules.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Gate {
     /// They go on; by a rule or by default.
     Pass(Option<u32>),
@@ -37,7 +38,7 @@ pub enum Gate {
 pub type Ruled = Vec<(Gate, Bits)>;
 
 /// An end of packets, as rules see it.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct End {
     /// The class of its address.
     pub class: u32,
@@ -46,7 +47,7 @@ pub struct End {
 }
 
 /// What rules ask of packets besides atoms.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Subject {
     /// The family; `None`: no IP.
     pub family: Option<Family>,
@@ -103,31 +104,6 @@ struct Bundle {
 /// room for none.
 type Question = (u32, Subject, bool, bool);
 
-/// Numbers things that are the same once.
-#[derive(Debug)]
-pub struct Interned<T> {
-    numbers: BTreeMap<T, u32>,
-    pub all: Vec<T>,
-}
-
-impl<T> Default for Interned<T> {
-    fn default() -> Self {
-        Self { numbers: BTreeMap::new(), all: Vec::new() }
-    }
-}
-
-impl<T: Clone + Ord> Interned<T> {
-    pub fn number(&mut self, it: T) -> u32 {
-        if let Some(number) = self.numbers.get(&it) {
-            return *number;
-        }
-        let number = self.all.len() as u32;
-        self.numbers.insert(it.clone(), number);
-        self.all.push(it);
-        number
-    }
-}
-
 /// A compiled topology.
 #[derive(Debug)]
 pub struct Space<'a> {
@@ -148,10 +124,10 @@ pub struct Space<'a> {
     bundles: Vec<Bundle>,
     /// Of each port, its bundles of both ways.
     bundle_of: Vec<[u32; 2]>,
-    answers: BTreeMap<Question, u32>,
+    answers: Table<Question, u32>,
     /// What rules said.
     pub ruled: Interned<Ruled>,
-    coarse: BTreeMap<(u32, usize, u32), u32>,
+    coarse: Table<(u32, usize, u32), u32>,
     coarse_sets: Interned<(u32, usize, Vec<u32>)>,
     coarse_first: BTreeMap<u32, u32>,
     /// The conditions of each router's route policies.
@@ -180,7 +156,7 @@ struct Asked {
 pub const SAME_PORTS: u32 = 0;
 
 /// How a translation changes ports.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum PortMap {
     /// The destination's becomes this.
     Destination(u16),
@@ -464,9 +440,9 @@ impl<'a> Space<'a> {
             names,
             bundles: Vec::new(),
             bundle_of: Vec::new(),
-            answers: BTreeMap::new(),
+            answers: Table::default(),
             ruled: Interned::default(),
-            coarse: BTreeMap::new(),
+            coarse: Table::default(),
             coarse_sets: Interned::default(),
             coarse_first: BTreeMap::new(),
             policies,
