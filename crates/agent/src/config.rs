@@ -6,12 +6,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use model::{
-    AgentSettings, HostConfig, InvalidConfig, InvalidNetwork, NetworkSpec, PortSpec, Position,
-    Uplink, check_networks, mistake,
+    AgentSettings, HostConfig, InvalidConfig, InvalidNetwork, LogicalSettings, NetworkSpec,
+    PortSpec, Position, Uplink, check_networks, mistake,
 };
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::logical;
 use crate::networks::{Capacity, promise};
 
 /// Why a file is not a valid host declaration.
@@ -25,6 +26,9 @@ pub enum ConfigError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// What it says of logical networks cannot stand.
+    #[error(transparent)]
+    Logical(#[from] logical::StartError),
     /// Its contents are invalid.
     #[error("{}:{line}: `{text}`: {what}", path.display())]
     Wrong {
@@ -45,7 +49,16 @@ pub enum ConfigError {
 ///
 /// [`ConfigError`] names the file, the line and its text, and says what to write instead.
 pub fn load(path: &Path) -> Result<HostConfig, ConfigError> {
-    read(path, HostFile::checked)
+    let mut config = read(path, HostFile::checked)?;
+    // Its files lie where it does, unless they say otherwise.
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for file in &mut config.logical.files {
+        if let Some(path) = folder.join(&*file).to_str() {
+            *file = path.to_owned();
+        }
+    }
+    logical::check(&config.logical)?;
+    Ok(config)
 }
 
 /// Reads and checks a file of virtual networks alone; `-` is the standard input.
@@ -77,6 +90,7 @@ fn read<T>(path: &Path, check: fn(HostFile) -> Result<T, Mistake>) -> Result<T, 
 struct HostFile {
     agent: Option<Spanned<AgentSettings>>,
     uplink: Option<Spanned<Uplink>>,
+    logical: Option<Spanned<LogicalSettings>>,
     #[serde(default)]
     network: Vec<Spanned<NetworkSpec>>,
     #[serde(default)]
@@ -97,7 +111,7 @@ fn parse(text: &str) -> Result<HostFile, Mistake> {
 }
 
 /// The tables that a file has at most one of.
-const SINGLE: [&str; 2] = ["agent", "uplink"];
+const SINGLE: [&str; 3] = ["agent", "uplink", "logical"];
 
 /// What to write instead of a header of a table that has one pair of brackets too few or too many.
 fn brackets(header: &str, what: &str) -> Option<String> {
@@ -117,11 +131,13 @@ impl HostFile {
     fn checked(self) -> Result<HostConfig, Mistake> {
         let agent_place = self.agent.as_ref().map(Spanned::span).unwrap_or_default();
         let uplink_place = self.uplink.as_ref().map(Spanned::span).unwrap_or_default();
+        let logical_place = self.logical.as_ref().map(Spanned::span).unwrap_or_default();
         let (networks, network_places) = apart(self.network);
         let (ports, port_places) = apart(self.port);
         let agent = self.agent.map(Spanned::into_inner).unwrap_or_default();
         let uplink = self.uplink.map(Spanned::into_inner);
-        let config = HostConfig { agent, uplink, networks, ports };
+        let logical = self.logical.map(Spanned::into_inner).unwrap_or_default();
+        let config = HostConfig { agent, uplink, logical, networks, ports };
         let promised = || {
             let capacity = Capacity::new(config.uplink.as_ref());
             promise(&config.networks, &config.ports, config.vtep(), &capacity)
@@ -129,6 +145,7 @@ impl HostFile {
         config.check().and_then(|()| promised().map(drop)).map_err(|error| {
             let place = match &error {
                 InvalidConfig::Agent(_) => agent_place,
+                InvalidConfig::Logical(_) => logical_place,
                 InvalidConfig::Uplink(_) | InvalidConfig::Promises { network: None, .. } => {
                     uplink_place
                 }
@@ -147,6 +164,7 @@ impl HostFile {
                 | InvalidConfig::TooManyPorts { port: name, .. }
                 | InvalidConfig::DuplicateSocket { port: name, .. }
                 | InvalidConfig::DuplicateLabel { port: name, .. }
+                | InvalidConfig::DuplicateLogical { port: name, .. }
                 | InvalidConfig::UnknownNetwork { port: name, .. }
                 | InvalidConfig::NoMember { port: name, .. }
                 | InvalidConfig::PortPromises { port: name, .. }
@@ -162,8 +180,9 @@ impl HostFile {
     fn checked_networks(self) -> Result<Vec<NetworkSpec>, Mistake> {
         let agent = self.agent.as_ref().map(Spanned::span);
         let uplink = self.uplink.as_ref().map(Spanned::span);
+        let logical = self.logical.as_ref().map(Spanned::span);
         let port = self.port.first().map(Spanned::span);
-        if let Some(place) = [agent, uplink, port].into_iter().flatten().min_by_key(|it| it.start) {
+        if let Some(place) = [agent, uplink, logical, port].into_iter().flatten().min_by_key(|it| it.start) {
             let what = "a file of networks has `[[network]]` alone: an agent reads the rest when it starts";
             return Err(Mistake { place, what: what.into() });
         }

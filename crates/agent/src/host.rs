@@ -2,6 +2,7 @@
 //! people know them.
 
 mod attached;
+mod bound;
 mod device;
 mod ending;
 mod error;
@@ -48,9 +49,11 @@ use units::{Bytes, ClassMap, ClassSet, Instant, Mac, Span};
 
 use crate::journal::Journal;
 use crate::keys;
+use crate::logical::Realization;
 use crate::networks::FrameCost;
 use crate::store::Store;
 use attached::Attached;
+pub use bound::memory;
 use device::Device;
 pub use ending::Ending;
 pub(crate) use error::CaptureError;
@@ -170,6 +173,10 @@ pub struct Host {
     journal: Arc<Journal>,
     /// What was left of declared ports that are not attached yet.
     left: BTreeMap<PortName, OwnedFd>,
+    /// The generation of logical networks that is executed.
+    logical: Realization,
+    /// How many of their connections may be followed.
+    connections: u32,
 }
 
 /// Hears what became of an order.
@@ -184,7 +191,7 @@ struct Coming {
 
 impl Host {
     /// A switch without ports, whose ports leave what can be left in `store`. It tells `frame` what
-    /// frames cost.
+    /// frames cost, and follows at most so many connections of logical networks.
     ///
     /// # Errors
     ///
@@ -195,6 +202,7 @@ impl Host {
         store: Store,
         journal: Arc<Journal>,
         frame: FrameCost,
+        connections: u32,
     ) -> Result<Self, StartError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let gate = HostGate::new(settings.udp_gate);
@@ -249,6 +257,8 @@ impl Host {
             new_records: Vec::new(),
             journal,
             left: BTreeMap::new(),
+            logical: Realization::default(),
+            connections,
         })
     }
 
@@ -452,6 +462,7 @@ impl Host {
             udp_gate: plane.gate().status(),
             ports: self.attached.iter().map(|port| self.report(port, now)).collect(),
             networks: self.networks(now, &thread),
+            logical: self.logical_status(),
             uplink,
             ledger: plane.total_ledger(),
             balanced: match proof {

@@ -5,6 +5,7 @@
 //! direction, one of eight classes, a reason for a refusal, of a port at most 16 sockets that are
 //! full.
 
+mod logical;
 mod networks;
 mod page;
 mod peers;
@@ -121,6 +122,7 @@ impl Collector for Snapshot {
         self.encode_ports(&mut page)?;
         self.encode_frames(&mut page)?;
         networks::encode(&self.0.networks, &mut page)?;
+        logical::encode(self.0.logical.as_ref(), &self.0.ports, &mut page)?;
         thread::encode(&self.0.thread, &mut page)?;
         self.0.uplink.iter().try_for_each(|uplink| peers::encode(uplink, &mut page))
     }
@@ -317,6 +319,11 @@ mod tests {
             mac: None,
             network: None,
             label: None,
+            logical: Some("shop/web-1".parse().unwrap()),
+            logical_state: Some(model::LogicalPortStatus {
+                realized: Some(model::Generation(3)),
+                refused: [("policy".to_owned(), 4)].into(),
+            }),
             state: PortState::Up,
             rate: Some("1gbit".parse().unwrap()),
             send_rate: Some("1gbit".parse().unwrap()),

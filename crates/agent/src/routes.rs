@@ -790,6 +790,7 @@ mod tests {
         let sources = [
             include_str!("metrics.rs"),
             include_str!("metrics/peers.rs"),
+            include_str!("metrics/logical.rs"),
             include_str!("metrics/thread.rs"),
         ];
         let families: Vec<_> = sources.into_iter().flat_map(families).collect();

@@ -12,6 +12,7 @@
 //! the bell, silences it and then empties the channel, so an order is never overlooked. While it
 //! has work it looks into the channel once a turn and needs no bell.
 
+mod apply;
 mod handle;
 mod networks;
 mod order;
@@ -19,6 +20,7 @@ mod switch;
 
 use std::convert::Infallible;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -29,6 +31,7 @@ use tokio::sync::{Mutex, oneshot};
 use crate::addresses;
 use crate::bell::Bell;
 use crate::journal::Journal;
+use crate::logical::{Kept, Logical};
 use crate::networks::Capacity;
 use crate::store::Store;
 
@@ -59,6 +62,9 @@ impl Worker {
         store: Store,
         journal: Arc<Journal>,
     ) -> Result<Self, StartError> {
+        let has_files = !config.logical.files.is_empty();
+        let kept = Kept::new(Path::new(&config.agent.socket), has_files);
+        let logical = Logical::at_start(&config.logical, &kept)?;
         let bell = Bell::new().map_err(StartError::Thread)?;
         let (stopping, at_once) = (AtomicBool::new(false), AtomicBool::new(false));
         let shared = Shared {
@@ -69,6 +75,9 @@ impl Worker {
             topology: Mutex::default(),
             is_unconnected: AtomicBool::new(false),
             journal,
+            logical: Mutex::new(Arc::new(logical)),
+            kept,
+            connections: config.logical.connections,
             stopping,
             at_once,
         };

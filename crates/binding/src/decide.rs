@@ -70,12 +70,20 @@ impl Networks {
 
     /// Decides where a frame of a class goes that a machine has sent. Of a frame that goes nowhere,
     /// whatever it changes is changed at once; of others nothing is, until [`left`](Self::left).
-    pub fn send(&mut self, now: Instant, from: PortId, class: Class, frame: &[u8]) -> Verdict<'_> {
+    /// A frame that is cut into packets later is `excess` bytes longer than the longest of them.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        from: PortId,
+        class: Class,
+        frame: &[u8],
+        excess: usize,
+    ) -> Verdict<'_> {
         let Some((net, at)) = self.bound(from) else {
             self.note_refused(from, Reason::Disabled);
             return Verdict::Refuse(REFUSED);
         };
-        let sent = net.send(&self.state, now, at, frame);
+        let sent = net.send_large(&self.state, now, at, frame, excess);
         let is_heard = sent.refused.iter().any(|it| it.reason == Reason::Answered);
         for refusal in sent.refused.iter().filter(|it| it.reason != Reason::Answered) {
             self.note_refused(from, refusal.reason);
@@ -137,9 +145,16 @@ impl Networks {
     /// Decides again, as things are now, about a frame whose turn it is at a port. Of what is
     /// refused here the sender is told, if a rule rejects it. Nothing else changes, until
     /// [`left`](Self::left).
-    pub fn leave(&mut self, now: Instant, came: Came, to: PortId, frame: &[u8]) -> Leaves<'_> {
+    pub fn leave(
+        &mut self,
+        now: Instant,
+        came: Came,
+        to: PortId,
+        frame: &[u8],
+        excess: usize,
+    ) -> Leaves<'_> {
         let leaves = match came {
-            Came::By(from) => self.leave_here(now, from, to, frame),
+            Came::By(from) => self.leave_here(now, from, to, frame, excess),
             Came::For(label, origin) => self.leave_from_far(now, (label, origin), to, frame),
         };
         match leaves {
@@ -163,12 +178,13 @@ impl Networks {
         from: PortId,
         to: PortId,
         frame: &[u8],
+        excess: usize,
     ) -> Result<(), Refusal> {
         let Some((net, at)) = self.bound(from) else {
             self.note_refused(to, Reason::Disabled);
             return Err(REFUSED);
         };
-        let sent = net.send(&self.state, now, at, frame);
+        let sent = net.send_large(&self.state, now, at, frame, excess);
         let is_here = |it: &&Onward| self.places.get(&it.to) == Some(&to);
         let here: Vec<_> = sent.onward.iter().filter(is_here).collect();
         if here.is_empty() {
@@ -234,12 +250,13 @@ impl Networks {
         from: PortId,
         remote: Remote,
         frame: &[u8],
+        excess: usize,
     ) -> Departs<'_> {
         let Some((net, at)) = self.bound(from) else {
             self.note_refused(from, Reason::Disabled);
             return Departs::Refused(REFUSED);
         };
-        let sent = net.send(&self.state, now, at, frame);
+        let sent = net.send_large(&self.state, now, at, frame, excess);
         let is_there = |it: &Onward| self.far.far(&it.to) == Some(remote);
         let Some(onward) = sent.onward.into_iter().find(is_there) else {
             let reason = sent.refused.first().map_or(Reason::Unknown, |it| it.reason);

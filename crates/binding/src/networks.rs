@@ -158,6 +158,11 @@ impl Networks {
         (self.answers.given, self.answers.rate_limited)
     }
 
+    /// How many connections are followed.
+    pub fn connections(&self) -> usize {
+        self.state.len()
+    }
+
     /// Forgets what nobody has needed for long: at most so many connections. Whether all that is
     /// due is done.
     pub fn expire(&mut self, now: Instant, budget: u32) -> bool {

@@ -45,6 +45,13 @@ macro_rules! tables {
             }
         }
 
+        impl Change {
+            /// Whether a row is taken away.
+            pub const fn is_removal(&self) -> bool {
+                match self { $(Self::$Table(_, row) => row.is_none(),)* }
+            }
+        }
+
         impl Domain {
             /// How many rows there are in each table, by its name.
             pub fn counts(&self) -> impl Iterator<Item = (&'static str, usize)> {

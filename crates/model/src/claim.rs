@@ -6,7 +6,7 @@ use core::net::IpAddr;
 
 use units::Mac;
 
-use crate::{Attachment, InvalidConfig, NetworkName, PortSpec};
+use crate::{Attachment, InvalidConfig, LogicalPortName, NetworkName, PortSpec};
 
 /// Something that only one port may have.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -20,6 +20,7 @@ pub enum Claim<'a> {
         interface: &'a str,
     },
     Label(u32),
+    Logical(&'a LogicalPortName),
     /// In a network, or outside of all.
     Mac {
         network: Option<&'a NetworkName>,
@@ -65,13 +66,16 @@ impl<'a> Claim<'a> {
             }
             Attachment::VhostUser { socket, .. } => Self::Socket(Path::new(socket)),
         };
-        let macs = port.addresses().map(move |(mac, vlan)| Self::Mac { network, mac, vlan });
-        let addresses = port.attach.addresses().iter();
+        // A logical network's addresses are its own matter.
+        let is_here = port.logical.is_none();
+        let macs = port.addresses().filter(move |_| is_here).map(move |(mac, vlan)| Self::Mac { network, mac, vlan });
+        let addresses = port.attach.addresses().iter().filter(move |_| is_here);
         let vlan = port.untagged_vlan();
         let address = move |address| Self::Address { network, vlan, address };
         [Self::Name(&port.name.0), place]
             .into_iter()
             .chain(port.label.map(Self::Label))
+            .chain(port.logical.as_ref().map(Self::Logical))
             .chain(macs)
             .chain(addresses.map(move |prefix| address(prefix.address)))
     }
@@ -96,6 +100,10 @@ impl<'a> Claim<'a> {
             (Self::Label(label), _) => {
                 InvalidConfig::DuplicateLabel { port: port_name, label, owner }
             }
+            (Self::Logical(logical), _) => {
+                let logical = logical.clone();
+                InvalidConfig::DuplicateLogical { port: port_name, logical, owner }
+            }
             (Self::Mac { mac, .. }, _) => {
                 InvalidConfig::DuplicateMac { port: port_name, mac, owner }
             }
@@ -107,8 +115,8 @@ impl<'a> Claim<'a> {
 }
 
 impl PortSpec {
-    /// Whether the declaration can stand beside an earlier one: a name, an interface, a socket and
-    /// a label are one port's on the whole host, Ethernet addresses in its network, and IP
+    /// Whether the declaration can stand beside an earlier one: a name, an interface, a socket, a
+    /// label and a logical port are one port's on the whole host, Ethernet addresses in its network, and IP
     /// addresses in its network or VLAN.
     ///
     /// # Errors

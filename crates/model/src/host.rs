@@ -11,7 +11,9 @@ use units::{Class, Mac, Prefix, Span};
 use crate::claim::Claims;
 use crate::name::is_socket;
 use crate::network::check_networks;
-use crate::{ClassKind, InvalidConfig, NetworkName, NetworkSpec, PortSpec, Uplink, VtepList};
+use crate::{
+    ClassKind, InvalidConfig, LogicalSettings, NetworkName, NetworkSpec, PortSpec, Uplink, VtepList,
+};
 
 /// Where an agent listens unless it is told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/zovn/agent.sock";
@@ -28,6 +30,9 @@ pub struct HostConfig {
     /// The end of its tunnels, if ports are to be in virtual networks that others have ports in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uplink: Option<Uplink>,
+    /// What it has for logical networks.
+    #[serde(skip_serializing_if = "LogicalSettings::is_default")]
+    pub logical: LogicalSettings,
     /// The virtual networks that there are at the start.
     #[serde(rename = "network", skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkSpec>,
@@ -152,6 +157,7 @@ impl HostConfig {
     /// [`InvalidConfig`] says what cannot, and of ports the first.
     pub fn check(&self) -> Result<(), InvalidConfig> {
         self.agent.check()?;
+        self.logical.check()?;
         if let Some(uplink) = &self.uplink {
             uplink.check()?;
         } else if !self.networks.is_empty() {

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 
 use units::{Class, Mac};
 
-use crate::{InvalidNetwork, NetworkName, PortName, VtepList};
+use crate::{InvalidNetwork, LogicalPortName, NetworkName, PortName, VtepList};
 
 /// Why a declaration cannot stand.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -155,6 +155,18 @@ pub enum InvalidConfig {
         /// The machine.
         owner: Mac,
     },
+    /// Two ports are one logical port.
+    #[error(
+        "port `{port}`: logical port {logical} is port `{owner}` already: a logical port is in one place"
+    )]
+    DuplicateLogical {
+        /// The later port.
+        port: PortName,
+        /// The logical port.
+        logical: LogicalPortName,
+        /// The earlier port.
+        owner: PortName,
+    },
     /// There are more ports than a switch has.
     #[error("port `{port}` is one too many: this host may have {most}")]
     TooManyPorts {
@@ -166,6 +178,10 @@ pub enum InvalidConfig {
     /// The agent's settings are wrong by themselves: what is wrong, and what to write instead.
     #[error("agent: {0}")]
     Agent(&'static str),
+    /// What is said of logical networks is wrong by itself: what is wrong, and what to write
+    /// instead.
+    #[error("logical: {0}")]
+    Logical(&'static str),
     /// A port is wrong by itself.
     #[error("port `{port}`: {what}")]
     Port {

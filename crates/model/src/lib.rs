@@ -25,6 +25,7 @@ mod filter;
 mod host;
 mod invalid;
 mod ledger;
+mod logical;
 pub mod mistake;
 mod name;
 mod network;
@@ -46,6 +47,10 @@ pub use filter::{
 pub use host::{AgentSettings, DEFAULT_SOCKET, Deleted, HostConfig, MOST_PORTS, Polling};
 pub use invalid::InvalidConfig;
 pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
+pub use logical::{
+    DomainChange, LogicalApplied, LogicalPortName, LogicalPortStatus, LogicalSettings,
+    LogicalStatus, NoLogicalPort, ObjectChange, ObjectFate,
+};
 pub use name::PortName;
 pub use network::{
     Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkShare,

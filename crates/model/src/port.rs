@@ -19,7 +19,9 @@ pub use self::settings::{
 };
 use crate::address::is_host;
 use crate::name::{is_interface, is_socket, is_word};
-use crate::{InvalidConfig, LABELS, NetworkName, NetworkSpec, PortName, VtepList};
+use crate::{
+    InvalidConfig, LABELS, LogicalPortName, NetworkName, NetworkSpec, PortName, VtepList,
+};
 
 /// What a port is attached to and what it may do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,13 +91,18 @@ pub struct PortSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_147_483_647))]
     pub label: Option<u32>,
+    /// The port of a logical network that it is, as `shop/web-1`: that network decides about its
+    /// frames. It is none, and its `network` or its VLAN decides, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "shop/web-1"))]
+    pub logical: Option<LogicalPortName>,
 }
 
 impl PortSpec {
     /// What stays as long as a port is attached. Frames that are held were taken and are delivered
     /// by it: they would turn up in another VLAN or network, or be somebody else's.
-    pub const FIXED: [&str; 7] =
-        ["name", "attach", "pinned", "vlan", "antispoof", "network", "label"];
+    pub const FIXED: [&str; 8] =
+        ["name", "attach", "pinned", "vlan", "antispoof", "network", "label", "logical"];
 
     /// A port of which nothing else is said.
     pub fn new(name: PortName, attach: Attachment) -> Self {
@@ -116,6 +123,7 @@ impl PortSpec {
             antispoof: None,
             network: None,
             label: None,
+            logical: None,
         }
     }
 
@@ -161,6 +169,17 @@ impl PortSpec {
             return wrong(
                 "`vlan` is for ports in no network: a network is one VLAN on all its hosts; declare a network for each \
                  VLAN",
+            );
+        }
+        let is_elsewhere = self.network.is_some()
+            || self.label.is_some()
+            || self.vlan.is_some()
+            || !self.pinned.is_empty()
+            || self.antispoof.is_some();
+        if self.logical.is_some() && is_elsewhere {
+            return wrong(
+                "`logical` says all of whom the port reaches and what its addresses are: leave out `network`, `label`, \
+                 `vlan`, `pinned` and `antispoof`",
             );
         }
         if let Some(fault) = self.share.fault() {
@@ -369,6 +388,7 @@ impl PortSpec {
             self.antispoof != other.antispoof,
             self.network != other.network,
             self.label != other.label,
+            self.logical != other.logical,
         ];
         Self::FIXED.into_iter().zip(differs).filter_map(|(field, differs)| differs.then_some(field))
     }
@@ -524,6 +544,24 @@ mod tests {
     }
 
     #[test]
+    fn a_logical_port_is_in_no_network_and_no_vlan() {
+        let with = |change: fn(&mut PortSpec)| {
+            move |port: &mut PortSpec| {
+                port.logical = "shop/web-1".parse().ok();
+                change(port);
+            }
+        };
+        assert_eq!(complaint(with(|_| {})), None);
+        let wrong: [fn(&mut PortSpec); 4] = [
+            |port| port.antispoof = Some(false),
+            |port| port.label = Some(1),
+            |port| port.vlan = Some(VlanMembership { access: Some(7), ..VlanMembership::default() }),
+            |port| port.pinned = vec![PinnedAddress { mac: Mac::local(1), vlan: 0 }],
+        ];
+        wrong.into_iter().for_each(|change| complains(with(change), "`logical` says all"));
+    }
+
+    #[test]
     fn a_quota_is_within_what_ingress_holds() {
         complains(|port| port.quota = Some(1025), "`quota` is above the `frames` of `ingress`");
         assert_eq!(complaint(|port| port.quota = Some(1024)), None);
@@ -591,6 +629,7 @@ mod tests {
             antispoof: Some(true),
             network: Some(NetworkName("blue".into())),
             label: Some(7),
+            logical: "shop/web".parse().ok(),
             ..port.clone()
         };
         assert!(port.fixed_differences(&wanted).eq(PortSpec::FIXED));

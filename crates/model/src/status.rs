@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Rate, Span};
 
 use crate::{
-    Attachment, Generation, LedgerStatus, Ledgers, Limits, NetworkName, NetworkSpec, PinnedAddress,
-    PortName, PortShare, PortSpec, Scheduling, StormLimits, ThreadStatus, ThreadUse, UplinkStatus,
+    Attachment, Generation, LedgerStatus, Ledgers, Limits, LogicalPortName, LogicalPortStatus,
+    LogicalStatus, NetworkName, NetworkSpec, PinnedAddress, PortName, PortShare, PortSpec, Scheduling, StormLimits, ThreadStatus, ThreadUse, UplinkStatus,
     VlanMembership, VtepList,
 };
 
@@ -40,6 +40,9 @@ pub struct AgentStatus {
     /// The virtual networks that have a port here, or had one, by name.
     #[serde(default)]
     pub networks: Vec<NetworkStatus>,
+    /// Logical networks, if any were applied or a port is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logical: Option<LogicalStatus>,
     /// This host's end of its tunnels, if an uplink is declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uplink: Option<UplinkStatus>,
@@ -55,7 +58,7 @@ pub struct AgentStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NetworkStatus {
-    /// The network.
+    /// The network; `logical/shop` is all ports of logical networks of the tenant `shop`.
     pub name: NetworkName,
     /// Its ports that are attached.
     pub ports: u32,
@@ -111,6 +114,13 @@ pub struct PortStatus {
     /// The label by which other hosts name the port, if it is in a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<u32>,
+    /// The port of a logical network that it is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "shop/web-1"))]
+    pub logical: Option<LogicalPortName>,
+    /// What it is to its logical network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logical_state: Option<LogicalPortStatus>,
     /// Whether frames flow.
     pub state: PortState,
     /// Its egress rate, if it has one.
@@ -307,7 +317,7 @@ impl PortStatus {
     /// The declaration of the port as it is.
     pub fn declaration(self) -> PortSpec {
         let Self { name, attach, network, label, rate, send_rate, class, quota, .. } = self;
-        let Self { scheduling, storm, share, pinned, vlan, antispoof, .. } = self;
+        let Self { scheduling, storm, share, pinned, vlan, antispoof, logical, .. } = self;
         PortSpec {
             name,
             attach,
@@ -325,6 +335,7 @@ impl PortStatus {
             antispoof,
             network,
             label,
+            logical,
         }
     }
 

@@ -58,14 +58,29 @@ struct Walk<'a> {
     port: PortAt,
     /// The frame as its sender wrote it, without a child's tag: what answers are about.
     sent: Vec<u8>,
+    /// How much longer it is than the longest packet that it is cut into later.
+    excess: usize,
     done: Sent,
 }
 
 impl Net {
     /// Decides what becomes of a frame that a machine of this host sends. Nothing changes by that.
     pub fn send(&self, state: &State, now: Instant, port: PortAt, frame: &[u8]) -> Sent {
-        let mut walk =
-            Walk { net: self, state, now, port, sent: frame.to_vec(), done: Sent::default() };
+        self.send_large(state, now, port, frame, 0)
+    }
+
+    /// The same of a frame that a card, or a far kernel, cuts into packets later: it is so many
+    /// bytes longer than the longest of these, which has to fit where the frame goes.
+    pub fn send_large(
+        &self,
+        state: &State,
+        now: Instant,
+        port: PortAt,
+        frame: &[u8],
+        excess: usize,
+    ) -> Sent {
+        let (sent, done) = (frame.to_vec(), Sent::default());
+        let mut walk = Walk { net: self, state, now, port, sent, excess, done };
         if let Err(stop) = walk.begin(port, frame) {
             walk.refuse(*stop);
         }
@@ -552,7 +567,7 @@ impl Walk<'_> {
         let its = &net.router_ports[out.at()];
         let what = alloc::format!("by {} to {address}", its.id);
         self.step(&router.id, "routes", by, &what);
-        if let Some(mtu) = its.row.mtu.filter(|mtu| ip.length() > usize::from(*mtu)) {
+        if let Some(mtu) = its.row.mtu.filter(|mtu| ip.length() > usize::from(*mtu) + self.excess) {
             self.tell(Error::TooLong(mtu), from);
             return Err(stop(Reason::TooLong));
         }

@@ -119,6 +119,16 @@ impl State {
         });
     }
 
+    /// How many connections there are.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there is no connection.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
     /// How many connections a port has, by their first packets' ends, and how far each is.
     pub fn connections(
         &self,

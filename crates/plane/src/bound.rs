@@ -68,7 +68,7 @@ pub fn place(
     (slot, size, view): (Slot, Size, &FrameView<'_>),
     gathered: &mut Vec<u8>,
 ) -> Option<Option<Refusal>> {
-    match logical.send(now, id, class, gather(view, gathered)) {
+    match logical.send(now, id, class, gather(view, gathered), excess(view)) {
         Verdict::Forward(to) => match visit.offer(to, class, slot, size) {
             Offered::Held => None,
             // The switch lists it for the captures.
@@ -131,6 +131,14 @@ pub fn gather<'a>(frame: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     frame.first(scratch)
 }
 
+/// How much longer a frame is than the longest packet that it is cut into by its receiver.
+pub fn excess(frame: &FrameView<'_>) -> usize {
+    frame.note.and_then(|note| note.segment).map_or(0, |segment| {
+        let longest = usize::from(segment.header_len) + usize::from(segment.size);
+        frame.len().saturating_sub(longest)
+    })
+}
+
 /// A frame's turn at a port.
 pub struct Turn {
     pub now: Instant,
@@ -155,7 +163,8 @@ impl Turn {
             None => Came::By(self.ingress),
             Some((label, origin)) => Came::For(label, origin),
         };
-        match logical.leave(self.now, came, self.egress, gather(frame, gathered)) {
+        let excess = excess(frame);
+        match logical.leave(self.now, came, self.egress, gather(frame, gathered), excess) {
             Leaves::As(bytes) if frame.note.is_none() => Ok(FrameView::plain(bytes)),
             Leaves::As(bytes) => {
                 *offload = frame.offload();

@@ -17,7 +17,7 @@ use shares::Terms;
 use units::{Class, Instant, Ticks};
 use wire::ethernet::Tag;
 
-use crate::bound::gather;
+use crate::bound::{excess, gather};
 use crate::captures::show_refused;
 use crate::line::{Departed, End, Line, Others, owner_of};
 use crate::peers::{Event, Leaving, Peers, Sent};
@@ -268,7 +268,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 _ if view.bytes.is_empty() => Sent::Refused(Refusal::WITHDRAWN),
                 Some(logical) if logical_ports.contains(port) => {
                     let sent = gather(&view, gathered);
-                    match logical.depart(now, port, Remote::of_flow(flow).0, sent) {
+                    let to = Remote::of_flow(flow).0;
+                    match logical.depart(now, port, to, sent, excess(&view)) {
                         Departs::As(bytes, origin) => {
                             let departed = Departed::new(sent, bytes, view.note.copied());
                             let is_made = source.depart(slot, departed, bytes);

@@ -3,6 +3,8 @@
 use lossless::PortId;
 use model::PortSpec;
 
+use units::Mac;
+
 use super::porter::Ticket;
 use super::told::Told;
 use super::watch::Sight;
@@ -14,6 +16,8 @@ pub struct Attached {
     pub spec: PortSpec,
     /// Its machine's largest packet, in bytes.
     pub mtu: u32,
+    /// Its machine's Ethernet address, as far as it is known without its frames.
+    pub mac: Option<Mac>,
     /// How many frames its memory was made for.
     pub slots: u32,
     /// What it has to do without, in sentences.

@@ -9,6 +9,7 @@
 //!
 //! Devices are made and ended on another thread ([`super::porter`]).
 
+use std::borrow::Cow;
 use std::io;
 use std::num::NonZeroU32;
 
@@ -29,6 +30,7 @@ use vhost::port::VhostConfig;
 use vhost::socket::Access;
 
 use super::attached::Attached;
+use super::bound;
 use super::device::Device;
 use super::error::{AttachError, ChangeError, DetachError};
 use super::host_plane::HostPlane;
@@ -65,10 +67,15 @@ impl Host {
         }
     }
 
+    /// A declaration with what its interface has of its logical port.
+    fn completed<'a>(&self, spec: &'a PortSpec) -> Cow<'a, PortSpec> {
+        bound::completed(&self.logical.facts, spec)
+    }
+
     /// The largest packet of a port's machine, in bytes.
     fn mtu(&self, spec: &PortSpec) -> u32 {
         let tunnels = self.plane.peers().filter(|_| spec.network.is_some());
-        spec.attach.mtu(tunnels.map(Overlay::inner_mtu))
+        self.completed(spec).attach.mtu(tunnels.map(Overlay::inner_mtu))
     }
 
     /// What a virtual machine's port is made of.
@@ -156,9 +163,8 @@ impl Host {
         if ports + usize::from(self.uplink.is_some()) >= MAX_PORTS {
             return Err(TooManyPorts.into());
         }
-        if let Some(name) = &spec.network {
-            let number = self.numbers.acquire(name);
-            number.ok_or_else(|| AttachError::TooManyNetworks(name.clone()))?;
+        if let Some(name) = bound::owner(spec) {
+            self.numbers.acquire(&name).ok_or(AttachError::TooManyNetworks(name))?;
         }
         Ok(self.recipe(spec))
     }
@@ -187,6 +193,7 @@ impl Host {
         let id = self.plug(*device, &spec)?;
         let (lacks, sight) = self.equip(id, ticket, &spec, inspector);
         let (away, slots, mtu) = (None, spec.ingress.frames, self.mtu(&spec));
+        let mac = self.completed(&spec).mac();
         if let Some(note) = report::beyond_tunnels(&self.plane, &spec, mtu) {
             tracing::warn!(port = %spec.name, "{note}");
         }
@@ -197,7 +204,7 @@ impl Host {
         for note in device.notes() {
             tracing::warn!(port = %spec.name, "{note}");
         }
-        self.note(Attached { id, spec, mtu, slots, lacks, sight, ticket, away, told });
+        self.note(Attached { id, spec, mtu, mac, slots, lacks, sight, ticket, away, told });
         Ok(())
     }
 
@@ -208,9 +215,9 @@ impl Host {
         let away = Some(is_away(why));
         let ticket = self.await_container(&spec);
         let (lacks, sight, slots) = (Vec::new(), None, spec.ingress.frames);
-        let mtu = self.mtu(&spec);
+        let (mtu, mac) = (self.mtu(&spec), self.completed(&spec).mac());
         let told = Told::new(PortState::Down);
-        self.note(Attached { id, spec, mtu, slots, lacks, sight, ticket, away, told });
+        self.note(Attached { id, spec, mtu, mac, slots, lacks, sight, ticket, away, told });
         Ok(())
     }
 
@@ -227,8 +234,9 @@ impl Host {
 
     /// Makes a port of the switch with this device behind it.
     fn plug(&mut self, device: Device, spec: &PortSpec) -> Result<PortId, AttachError> {
-        let network = spec.network.as_ref();
-        let network = network.map(|name| self.numbers.get(name).expect("the port has acquired it"));
+        let network = bound::owner(spec);
+        let network =
+            network.map(|name| self.numbers.get(&name).expect("the port has acquired it"));
         let forwarding = datapath::PortConfig {
             class: spec.class,
             classes: classes(&self.directory, spec),
@@ -244,7 +252,10 @@ impl Host {
             self.porter.end(Box::new(device), Box::new(drop));
             return Err(AttachError::Events(error));
         }
-        pin(&mut self.plane, id, spec);
+        match &spec.logical {
+            Some(_) => self.bind(id, spec),
+            None => pin(&mut self.plane, id, spec),
+        }
         self.plane.set_pace(id, pace(spec, self.mtu(spec)));
         if let Some(taps) = self.plane.taps_mut() {
             taps.name(id, Some(spec.name.clone()));
@@ -321,14 +332,14 @@ impl Host {
     /// and the port waits for the next.
     fn take_down(&mut self, place: usize) {
         let spec = self.attached[place].spec.clone();
-        let mtu = self.mtu(&spec);
+        let (mtu, mac) = (self.mtu(&spec), self.completed(&spec).mac());
         let ticket = self.await_container(&spec);
         let now = self.now();
         let until = now + FAREWELL;
         let port = &mut self.attached[place];
         (port.ticket, port.sight, port.lacks) = (ticket, None, Vec::new());
         // The interface that comes back is made anew, for the tunnels that there are now.
-        port.mtu = mtu;
+        (port.mtu, port.mac) = (mtu, mac);
         port.away = Some("its container was deleted: the port waits for one of that name".into());
         let id = port.id;
         self.parting.push((id, until));
@@ -392,9 +403,12 @@ impl Host {
 
     /// What a port's device is to be made of.
     fn recipe(&mut self, spec: &PortSpec) -> Recipe {
+        let completed = self.completed(spec);
+        let spec = &*completed;
         match &spec.attach {
             Attachment::Container { netns, interface, addresses, routes, offload, .. } => {
-                let frames = spec.ingress.frames;
+                // A logical port may have larger packets than its declaration knows.
+                let frames = spec.ingress.frames.min(spec.attach.most_frames());
                 Recipe::Container(TapConfig {
                     addresses: addresses.clone(),
                     routes: routes.iter().map(|route| (route.to, route.via)).collect(),
@@ -425,7 +439,7 @@ impl Host {
 
     /// A port is no member of its network any more.
     fn release_network(&mut self, spec: &PortSpec) {
-        let freed = spec.network.as_ref().and_then(|name| self.numbers.release(name));
+        let freed = bound::owner(spec).and_then(|name| self.numbers.release(&name));
         freed.into_iter().for_each(|network| super::forget_network(&mut self.plane, network));
     }
 
@@ -487,7 +501,7 @@ impl Host {
 
     /// The state of a port.
     pub(super) fn report(&self, port: &Attached, now: Instant) -> PortStatus {
-        report::port(&self.plane, port, now, |id| self.name(id))
+        report::port(&self.plane, port, now, &self.logical.facts, |id| self.name(id))
     }
 
     /// The place of the port of this name, or where it would be.

@@ -12,17 +12,20 @@ use model::{
 use units::Instant;
 
 use super::attached::Attached;
+use super::bound;
 use super::host_plane::HostPlane;
 use super::watch::Sight;
+use crate::logical::AllFacts;
 
 /// The state of a port.
 pub fn port(
     plane: &HostPlane,
     attached: &Attached,
     now: Instant,
+    facts: &AllFacts,
     name_of: impl Fn(PortId) -> PortName,
 ) -> PortStatus {
-    let Attached { id, spec, mtu, lacks, sight, away, .. } = attached;
+    let Attached { id, spec, mtu, mac, lacks, sight, away, .. } = attached;
     let failure = plane.failure(*id).map(ToString::to_string);
     let seen = sight.iter().flat_map(Sight::notes);
     let device = plane.device(*id).notes();
@@ -35,6 +38,7 @@ pub fn port(
         .chain(lacks)
         .cloned()
         .chain(beyond_tunnels(plane, spec, *mtu))
+        .chain(bound::notes(plane, attached, facts))
         .chain(device)
         .chain(stalled)
         .chain(seen)
@@ -49,9 +53,11 @@ pub fn port(
         name: spec.name.clone(),
         attach: spec.attach.clone(),
         mtu: *mtu,
-        mac: spec.mac(),
+        mac: *mac,
         network: spec.network.clone(),
         label: spec.label,
+        logical: spec.logical.clone(),
+        logical_state: bound::status(plane, *id),
         state,
         rate: spec.rate,
         send_rate: spec.send_rate,

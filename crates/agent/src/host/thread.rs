@@ -11,6 +11,7 @@ use plane::ThreadTerms;
 use units::{Instant, Span};
 
 use super::attached::Attached;
+use super::bound::owner;
 use super::device::Device;
 use super::host_plane::HostPlane;
 use super::numbers::Numbers;
@@ -142,7 +143,7 @@ impl ThreadShares {
         numbers: &Numbers,
         attached: &[Attached],
     ) {
-        let here: BTreeSet<_> = attached.iter().filter_map(|it| it.spec.network.as_ref()).collect();
+        let here: BTreeSet<_> = attached.iter().filter_map(|it| owner(&it.spec)).collect();
         let here = || numbers.iter().filter(|(name, _)| here.contains(name));
         let frame = self.frame.get();
         let min = |share: &NetworkShare| {
@@ -154,7 +155,7 @@ impl ThreadShares {
         // of the thread from another. Frames of machines cost little, whatever they do.
         let are_dear =
             || attached.iter().any(|it| !matches!(plane.device(it.id), Device::Vhost(_)));
-        let owners: BTreeSet<_> = attached.iter().map(|it| &it.spec.network).collect();
+        let owners: BTreeSet<_> = attached.iter().map(|it| owner(&it.spec)).collect();
         let is_shared = sum > 0 || owners.len() > 1 && are_dear();
         let mut terms = Vec::new();
         for (name, network) in here() {

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use datapath::{Answer, Explained, LONGEST_ANSWER, Network, Remote};
 use lossless::{Audience, EgressOutlook, Fate, Flow, PortId, Reason, Size};
 use model::{
-    Attachment, PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
+    Attachment, LogicalPortName, PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
     TraceSession, TraceSpec, TraceTable,
 };
 use overlay::Form;
@@ -58,6 +58,14 @@ pub(crate) enum TraceError {
     /// No frame is so long, or so short.
     #[error("a frame of {0} bytes cannot be: choose {min} to {max}", min = LENGTHS.start(), max = LENGTHS.end())]
     Length(u32),
+    /// A logical network decides about its frames.
+    #[error("port `{port}` is logical port {logical}: `zovn net trace FILE --from {}` says what becomes of its packets", logical.port())]
+    Logical {
+        /// The port.
+        port: PortName,
+        /// The port of the logical network.
+        logical: LogicalPortName,
+    },
     /// A VLAN's number has 12 bits.
     #[error("{0} is no VLAN: choose 0 to 4094")]
     Vlan(u16),
@@ -82,6 +90,9 @@ impl Host {
         let place =
             self.find(&spec.port).map_err(|_| TraceError::UnknownPort(spec.port.clone()))?;
         let from = &self.attached[place];
+        if let Some(logical) = from.spec.logical.clone() {
+            return Err(TraceError::Logical { port: spec.port.clone(), logical });
+        }
         if !LENGTHS.contains(&spec.size) {
             return Err(TraceError::Length(spec.size));
         }

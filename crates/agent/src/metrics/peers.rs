@@ -416,6 +416,13 @@ pub(super) mod tests {
             udp_gate: GateStatus::On,
             ports: Vec::new(),
             networks: Vec::new(),
+            logical: Some(model::LogicalStatus {
+                generation: model::Generation(3),
+                answers: 1,
+                limited_answers: 2,
+                connections: 3,
+                most_connections: 4,
+            }),
             uplink: Some(uplink()),
             ledger: LedgerStatus::default(),
             balanced: true,

@@ -107,7 +107,13 @@ impl Handle {
         &self,
         spec: PortSpec,
     ) -> Result<Result<PortStatus, AttachError>, Stopped> {
-        let attached = self.order(|reply| Order::Attach(Box::new(spec.clone()), reply)).await?;
+        self.make_room_for(&spec).await?;
+        let mut attached = self.order(|reply| Order::Attach(Box::new(spec.clone()), reply)).await?;
+        if attached.is_ok() && spec.logical.is_some() {
+            self.follow_ports().await?;
+            let port = self.port(spec.name.clone()).await?;
+            attached = port.map_or(attached, Ok);
+        }
         if attached.is_ok() {
             self.shared.journal.keep(spec.clone());
             // It logs what it waits for in vain.
@@ -128,6 +134,9 @@ impl Handle {
             // One whose interface may remain is detached, too.
             if !matches!(detached, Err(DetachError::UnknownPort(_))) {
                 handle.shared.journal.forget(&name);
+            }
+            if matches!(&detached, Ok(port) if port.logical.is_some()) {
+                handle.follow_ports().await?;
             }
             Ok(detached)
         });
@@ -271,6 +280,7 @@ impl Handle {
         self.shared.stopping.store(true, Ordering::Relaxed);
         if ending == Ending::Remove {
             self.shared.journal.clear();
+            self.shared.kept.clear();
         }
         self.order(|reply| Order::Stop(ending, reply)).await
     }

@@ -19,7 +19,7 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    fn is_met(&self, generation: Generation) -> bool {
+    pub(super) fn is_met(&self, generation: Generation) -> bool {
         self.generations.as_ref().is_none_or(|wanted| wanted.contains(&generation))
     }
 }

@@ -1,11 +1,13 @@
 //! What the switch's thread is told, and what both sides see.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use binding::Networks as LogicalNetworks;
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, Generation, InvalidConfig, PortChange, PortName,
-    PortSpec, PortStatus, TraceReport, TraceSpec, VtepList,
+    AddressStatus, AgentStatus, CaptureSpec, Generation, InvalidConfig, LogicalPortName,
+    PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec, VtepList,
 };
 use overlay::{Delta, Topology};
 use plane::taps::Reader;
@@ -17,6 +19,7 @@ use crate::host::{
     AttachError, CaptureError, ChangeError, DetachError, Ending, Proof, TraceError, UplinkError,
 };
 use crate::journal::Journal;
+use crate::logical::{Kept, Logical, Realization};
 use crate::networks::{Capacity, Networks};
 
 /// What both sides see.
@@ -35,6 +38,12 @@ pub struct Shared {
     pub is_unconnected: AtomicBool,
     /// The ports that were attached through the API, for the next agent.
     pub journal: Arc<Journal>,
+    /// The logical networks that were applied last.
+    pub logical: Mutex<Arc<Logical>>,
+    /// Where those are kept for the next agent.
+    pub kept: Kept,
+    /// How many of their connections may be followed.
+    pub connections: u32,
     pub stopping: AtomicBool,
     pub at_once: AtomicBool,
 }
@@ -58,6 +67,10 @@ pub enum Order {
         Delta,
         oneshot::Sender<Result<(Generation, Arc<Networks>), InvalidConfig>>,
     ),
+    LogicalPorts(oneshot::Sender<BTreeSet<LogicalPortName>>),
+    HasLogical(oneshot::Sender<bool>),
+    SetLogical(Box<LogicalNetworks>, oneshot::Sender<()>),
+    Realize(Box<Realization>, oneshot::Sender<Realization>),
     SetKeys(Arc<Keys>, oneshot::Sender<()>),
     Stop(Ending, oneshot::Sender<AgentStatus>),
 }

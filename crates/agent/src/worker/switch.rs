@@ -60,6 +60,9 @@ pub enum StartError {
     /// The declared networks cannot stand.
     #[error(transparent)]
     Networks(#[from] InvalidConfig),
+    /// The logical networks that it is to begin with cannot stand.
+    #[error(transparent)]
+    Logical(#[from] crate::logical::StartError),
     /// A declared port cannot be attached. Those before it are detached again.
     #[error("cannot attach port `{port}`")]
     Attach {
@@ -122,7 +125,12 @@ impl Switch {
         let frame = capacity.frame().clone();
         let networks = Networks::new(config.networks.clone(), config.vtep().cloned(), capacity)?;
         let journal = shared.journal.clone();
-        let mut host = Host::new(&config.agent, config.uplink.as_ref(), store, journal, frame)?;
+        let connections = config.logical.connections;
+        let uplink = config.uplink.as_ref();
+        let mut host = Host::new(&config.agent, uplink, store, journal, frame, connections)?;
+        let mut logical = shared.logical.blocking_lock();
+        // Interfaces have their addresses of it.
+        host.realize(logical.realization());
         // What the file says of a port counts.
         let mut kept = shared.journal.ports();
         kept.retain(|port| config.ports.iter().all(|declared| declared.name != port.name));
@@ -165,6 +173,12 @@ impl Switch {
         for (port, error) in host.attach_all(&kept) {
             tracing::error!(%port, %error, "a port that was attached through the API cannot be attached again");
         }
+        let own = host.logical_ports();
+        if !own.is_empty() {
+            *logical = Arc::new(logical.with_ports(own));
+            host.realize(logical.realization());
+        }
+        drop(logical);
         Ok(Self {
             host,
             networks: networks.into(),
@@ -346,6 +360,19 @@ impl Switch {
             }
             Order::Replace(networks, delta, reply) => {
                 let _ = reply.send(self.replace(networks, delta));
+            }
+            Order::LogicalPorts(reply) => {
+                let _ = reply.send(self.host.logical_ports());
+            }
+            Order::HasLogical(reply) => {
+                let _ = reply.send(self.host.has_logical());
+            }
+            Order::SetLogical(networks, reply) => {
+                self.host.set_logical(*networks);
+                let _ = reply.send(());
+            }
+            Order::Realize(realization, reply) => {
+                let _ = reply.send(self.host.realize(*realization));
             }
             Order::SetKeys(keys, reply) => {
                 self.host.set_keys(&keys);

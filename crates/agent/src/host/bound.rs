@@ -1,0 +1,151 @@
+//! Ports that are logical networks': what their interfaces have of these, and what decides about
+//! their frames.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::mem;
+
+use binding::Networks;
+use kernel::random;
+use lossless::PortId;
+use model::{
+    Attachment, Generation, LogicalPortName, LogicalPortStatus, LogicalStatus, NetworkName,
+    PortSpec,
+};
+use units::Instant;
+
+use super::Host;
+use super::attached::Attached;
+use super::host_plane::HostPlane;
+use crate::logical::{AllFacts, Realization, identity};
+
+/// The most logical ports that a host keeps connections of: its own, and children of those.
+const ZONES: u32 = 16_384;
+
+/// The most tenants that a host keeps connections of, in all its life.
+const TENANTS: u32 = 16_384;
+
+/// Memory for so many connections, and no networks yet. That takes a while: it is not made on the
+/// switch's thread while frames flow.
+pub fn memory(connections: u32, now: Instant) -> Networks {
+    let key = [random::number(), random::number()];
+    let timeouts = conntrack::Timeouts::default();
+    let (zones, tenants) = (ZONES, TENANTS);
+    Networks::new(&binding::Settings { connections, zones, tenants, timeouts, key }, now)
+}
+
+/// The network in the switch whose books a port's frames are in: its own, or that of all ports of
+/// logical networks of its tenant. No declared network has such a name.
+pub fn owner(spec: &PortSpec) -> Option<NetworkName> {
+    let tenant = || spec.logical.as_ref().map(LogicalPortName::tenant);
+    spec.network.clone().or_else(|| Some(NetworkName(format!("logical/{}", tenant()?))))
+}
+
+/// A declaration with what the interface has of its logical port, where it does not say otherwise.
+pub fn completed<'a>(facts: &AllFacts, spec: &'a PortSpec) -> Cow<'a, PortSpec> {
+    let Some(facts) = spec.logical.as_ref().and_then(|name| facts.get(name)) else {
+        return Cow::Borrowed(spec);
+    };
+    let mut spec = spec.clone();
+    let (Attachment::Container { mac, mtu, .. } | Attachment::VhostUser { mac, mtu, .. }) =
+        &mut spec.attach;
+    mac.get_or_insert(facts.mac);
+    *mtu = mtu.or(facts.mtu.map(u32::from));
+    Cow::Owned(spec)
+}
+
+impl Host {
+    /// Has room for connections from now on, if there was none.
+    pub fn set_logical(&mut self, networks: Networks) {
+        if self.plane.logical().is_none() {
+            self.plane.set_logical(networks);
+        }
+    }
+
+    /// Whether it has room for connections of logical networks.
+    pub fn has_logical(&self) -> bool {
+        self.plane.logical().is_some()
+    }
+
+    /// Which logical ports this host's ports are, and those that are about to be attached.
+    pub fn logical_ports(&self) -> BTreeSet<LogicalPortName> {
+        self.specs().filter_map(|spec| spec.logical.clone()).collect()
+    }
+
+    /// Has frames decided by a generation from now on; no frame is decided by two. Returns the one
+    /// before, so that it is freed elsewhere.
+    pub fn realize(&mut self, new: Realization) -> Realization {
+        let before = mem::replace(&mut self.logical, new);
+        let Realization { generation, nets, .. } = &self.logical;
+        if let Some(networks) = self.plane.logical_mut() {
+            networks.realize(generation.0, nets.clone());
+        }
+        before
+    }
+
+    /// Has a logical network decide about a port's frames, if it is one's.
+    pub(super) fn bind(&mut self, id: PortId, spec: &PortSpec) {
+        let Some(name) = spec.logical.as_ref().and_then(identity) else { return };
+        if self.plane.logical().is_none() {
+            // At the start, before frames flow.
+            self.plane.set_logical(memory(self.connections, self.now()));
+            let Realization { generation, nets, .. } = &self.logical;
+            let networks = self.plane.logical_mut().expect("it was just set");
+            networks.realize(generation.0, nets.clone());
+        }
+        self.plane.bind(id, name);
+    }
+
+    /// Logical networks at this moment, if there are any.
+    pub(super) fn logical_status(&self) -> Option<LogicalStatus> {
+        let generation = self.logical.generation;
+        let networks = self.plane.logical();
+        if networks.is_none() && generation == Generation(0) {
+            return None;
+        }
+        let (answers, limited_answers) = networks.map_or((0, 0), Networks::answered);
+        let connections = networks.map_or(0, Networks::connections);
+        let most = if networks.is_some() { self.connections } else { 0 };
+        Some(LogicalStatus {
+            generation,
+            answers,
+            limited_answers,
+            connections: connections as u64,
+            most_connections: u64::from(most),
+        })
+    }
+}
+
+/// What a port is to its logical network, if it is in one.
+pub fn status(plane: &HostPlane, id: PortId) -> Option<LogicalPortStatus> {
+    let networks = plane.logical()?;
+    let (_, is_realized) = networks.name(id)?;
+    let refused = networks.refused(id).map(|(why, count)| (why.name().to_owned(), count));
+    Some(LogicalPortStatus {
+        realized: is_realized.then(|| Generation(networks.generation())),
+        refused: refused.collect(),
+    })
+}
+
+/// What is in the way of a logical port, in sentences.
+pub fn notes(plane: &HostPlane, port: &Attached, facts: &AllFacts) -> Vec<String> {
+    let Some(name) = &port.spec.logical else { return Vec::new() };
+    let is_realized = status(plane, port.id).is_some_and(|it| it.realized.is_some());
+    let mut notes = Vec::new();
+    if !is_realized {
+        notes.push(format!(
+            "no logical network here has the machine's port {name}: nothing goes to it or comes from it; `zovn apply -f` \
+             one that has it"
+        ));
+    }
+    if let (Attachment::Container { .. }, Some(facts)) = (&port.spec.attach, facts.get(name))
+        && let Some(mac) = port.mac.filter(|mac| *mac != facts.mac)
+    {
+        notes.push(format!(
+            "its interface has {mac}, and logical port {name} has {}: what it sends is refused as spoofed; attach the \
+             port anew",
+            facts.mac
+        ));
+    }
+    notes
+}

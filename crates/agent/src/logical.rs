@@ -1,0 +1,225 @@
+//! Logical networks that were declared, and this host's part of them.
+//!
+//! ```text
+//! objects ─resolve─▶ Topology ─compile─▶ domains ─part─▶ rows for this host's ports ─▶ Net
+//!                                                        what has not changed stays the same Net
+//! ```
+//!
+//! All of this is made away from the switch's thread, which is then handed [`Realization`]s: it
+//! swaps one for the other.
+
+mod error;
+mod kept;
+mod start;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use image::Domain;
+use logical::objects::{Identity, Kind, Object};
+use logical::topology::Attachment;
+use logical::{Fault, Topology};
+use model::{DomainChange, Generation, LogicalPortName, ObjectChange, ObjectFate};
+use pipeline::Net;
+use units::Mac;
+
+pub use error::{ApplyError, Faults, StartError};
+pub use kept::Kept;
+pub use start::check;
+
+/// What the interface of a machine has of its logical port.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Facts {
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// The longest packet of its switch, in bytes, if that is declared.
+    pub mtu: Option<u16>,
+}
+
+/// Every port that a machine can have, and what its interface has of it.
+pub type AllFacts = BTreeMap<LogicalPortName, Facts>;
+
+/// What the switch's thread is handed.
+#[derive(Clone, Debug, Default)]
+pub struct Realization {
+    pub generation: Generation,
+    /// This host's part of each domain that it has a port in.
+    pub nets: Vec<Arc<Net>>,
+    pub facts: Arc<AllFacts>,
+}
+
+/// One generation.
+#[derive(Debug, Default)]
+pub struct Logical {
+    generation: Generation,
+    objects: Arc<Vec<Object>>,
+    domains: Arc<BTreeMap<Identity, Domain>>,
+    facts: Arc<AllFacts>,
+    own: BTreeSet<LogicalPortName>,
+    /// Of each domain that has own ports.
+    parts: BTreeMap<Identity, Part>,
+}
+
+/// A host's part of a domain.
+#[derive(Clone, Debug)]
+struct Part {
+    rows: Arc<Domain>,
+    net: Arc<Net>,
+}
+
+/// What differs between two generations.
+#[derive(Debug, Default)]
+pub struct Difference {
+    pub objects: Vec<ObjectChange>,
+    pub domains: Vec<DomainChange>,
+}
+
+impl Logical {
+    /// The next generation: these objects, on a host that has these ports.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with the objects.
+    pub fn next(
+        &self,
+        objects: Vec<Object>,
+        own: BTreeSet<LogicalPortName>,
+    ) -> Result<Self, Vec<Fault>> {
+        let topology = logical::resolve(&objects)?;
+        let domains = Arc::new(compiler::compile(&topology));
+        let facts = Arc::new(facts(&topology));
+        let generation = Generation(self.generation.0 + 1);
+        let next = Self { generation, objects: objects.into(), domains, facts, ..Self::default() };
+        Ok(Self { parts: next.parts_of(&own, &self.parts), own, ..next })
+    }
+
+    /// The same generation on a host that has these ports.
+    pub fn with_ports(&self, own: BTreeSet<LogicalPortName>) -> Self {
+        Self {
+            generation: self.generation,
+            objects: self.objects.clone(),
+            domains: self.domains.clone(),
+            facts: self.facts.clone(),
+            parts: self.parts_of(&own, &self.parts),
+            own,
+        }
+    }
+
+    /// The host's parts of domains, if it has these ports; what is as before is the same.
+    fn parts_of(
+        &self,
+        own: &BTreeSet<LogicalPortName>,
+        before: &BTreeMap<Identity, Part>,
+    ) -> BTreeMap<Identity, Part> {
+        // A router's or the outside's ports are nobody's to have.
+        let own = own.iter().filter(|name| self.facts.contains_key(name));
+        let own: BTreeSet<_> = own.filter_map(identity).collect();
+        let has_own = |domain: &Domain| own.iter().any(|port| domain.ports.contains_key(port));
+        let domains = self.domains.iter().filter(|(_, domain)| has_own(domain));
+        let part = |(name, domain): (&Identity, &Domain)| {
+            let rows = domain.part(&own);
+            let same = before.get(name).filter(|part| *part.rows == rows).cloned();
+            let part = same.unwrap_or_else(|| {
+                let net = Arc::new(Net::new(&rows));
+                Part { rows: Arc::new(rows), net }
+            });
+            (name.clone(), part)
+        };
+        domains.map(part).collect()
+    }
+
+    /// Its number; 0 before there is any.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// What was declared.
+    pub fn objects(&self) -> &[Object] {
+        &self.objects
+    }
+
+    /// The host's ports that it was made for.
+    pub fn own(&self) -> &BTreeSet<LogicalPortName> {
+        &self.own
+    }
+
+    /// Every port that a machine can have.
+    pub fn ports(&self) -> impl Iterator<Item = &LogicalPortName> {
+        self.facts.keys()
+    }
+
+    /// How many rows each domain has, and how many of them are executed here.
+    pub fn rows(&self) -> impl Iterator<Item = (&Identity, usize, usize)> {
+        let here = |name| self.parts.get(name).map_or(0, |part: &Part| part.rows.len());
+        self.domains.iter().map(move |(name, domain)| (name, domain.len(), here(name)))
+    }
+
+    /// What the switch's thread is handed.
+    pub fn realization(&self) -> Realization {
+        let nets = self.parts.values().map(|part| part.net.clone()).collect();
+        Realization { generation: self.generation, nets, facts: self.facts.clone() }
+    }
+
+    /// What makes the next generation of this one.
+    pub fn difference(&self, next: &Self) -> Difference {
+        let by_name = |object: &'_ Object| (object.identity(), object.clone());
+        let from: BTreeMap<_, _> = self.objects.iter().map(by_name).collect();
+        let to: BTreeMap<_, _> = next.objects.iter().map(by_name).collect();
+        let names: BTreeSet<_> = from.keys().chain(to.keys()).collect();
+        let object = |name: &Identity| {
+            let change = match (from.get(name), to.get(name)) {
+                (None, _) => ObjectFate::Added,
+                (_, None) => ObjectFate::Removed,
+                (from, to) if from == to => return None,
+                _ => ObjectFate::Changed,
+            };
+            Some(ObjectChange { change, object: name.to_string() })
+        };
+        let none = Domain::default();
+        let domains: BTreeSet<_> = self.domains.keys().chain(next.domains.keys()).collect();
+        let domain = |name: &&Identity| {
+            let from = self.domains.get(*name).unwrap_or(&none);
+            let to = next.domains.get(*name).unwrap_or(&none);
+            let changes = from.diff(to);
+            if changes.is_empty() {
+                return None;
+            }
+            let removed = changes.iter().filter(|change| change.is_removal()).count() as u64;
+            let here = next.parts.get(*name).map_or(0, |part| part.rows.len()) as u64;
+            Some(DomainChange {
+                domain: name.to_string(),
+                put: changes.len() as u64 - removed,
+                removed,
+                rows: to.len() as u64,
+                here,
+            })
+        };
+        Difference {
+            objects: names.into_iter().filter_map(object).collect(),
+            domains: domains.iter().filter_map(domain).collect(),
+        }
+    }
+}
+
+/// What machines' interfaces have of their logical ports.
+fn facts(topology: &Topology) -> AllFacts {
+    let is_had = |it: &logical::topology::Port| {
+        matches!(it.attachment, Attachment::Vif | Attachment::Local)
+    };
+    let ports = topology.ports().map(|(_, port)| port).filter(|port| is_had(port));
+    let fact = |port: &logical::topology::Port| {
+        let tenant = port.id.tenant.as_ref()?.as_str();
+        let name = format!("{tenant}/{}", port.id.name).parse().ok()?;
+        Some((name, Facts { mac: port.mac, mtu: topology[port.switch].mtu }))
+    };
+    ports.filter_map(fact).collect()
+}
+
+/// A logical port as objects name it.
+pub fn identity(name: &LogicalPortName) -> Option<Identity> {
+    let (tenant, port) = (name.tenant().parse().ok()?, name.port().parse().ok()?);
+    Some(Identity { kind: Kind::LogicalPort, tenant: Some(tenant), name: port })
+}
+
+#[cfg(test)]
+mod tests;

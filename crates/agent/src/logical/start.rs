@@ -1,0 +1,77 @@
+//! The logical networks that an agent starts with: those of its files, or those that were applied
+//! last.
+
+use std::fs;
+use std::path::Path;
+
+use logical::objects::Object;
+use logical::{Fault, Position};
+use model::{Generation, LogicalSettings};
+
+use super::error::StartError;
+use super::kept::Kept;
+use super::{Logical, Realization};
+
+/// Checks the files of a declaration.
+///
+/// # Errors
+///
+/// [`StartError`] tells all that is wrong with them at once.
+pub fn check(settings: &LogicalSettings) -> Result<(), StartError> {
+    let objects = read(&settings.files)?;
+    let checked = Logical::default().next(objects, Default::default());
+    checked.map(drop).map_err(|faults| told(&settings.files, faults))
+}
+
+impl Logical {
+    /// What an agent begins with, before it has ports.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`] if a file that is declared cannot stand. What was applied and cannot stand any
+    /// more is told of, and ends no agent.
+    pub fn at_start(settings: &LogicalSettings, kept: &Kept) -> Result<Self, StartError> {
+        let none = Self::default();
+        if settings.files.is_empty() {
+            let Some((generation, objects)) = kept.take() else { return Ok(none) };
+            // It keeps its number.
+            let before = Self { generation: Generation(generation.0.saturating_sub(1)), ..none };
+            return Ok(before.next(objects, Default::default()).unwrap_or_else(|faults| {
+                kept.set_aside(&super::Faults(faults));
+                before
+            }));
+        }
+        let objects = read(&settings.files)?;
+        let next = none.next(objects, Default::default());
+        next.map_err(|faults| told(&settings.files, faults))
+    }
+
+    /// Whether there is nothing to execute.
+    pub fn is_empty(&self) -> bool {
+        let Realization { nets, facts, .. } = self.realization();
+        nets.is_empty() && facts.is_empty()
+    }
+}
+
+/// The objects of files, which are one declaration.
+fn read(paths: &[String]) -> Result<Vec<Object>, StartError> {
+    let (mut objects, mut told) = (Vec::new(), Vec::new());
+    for path in paths {
+        let text = fs::read_to_string(path)
+            .map_err(|source| StartError::Read { path: Path::new(path).into(), source })?;
+        let source = logical::read(&text);
+        objects.extend(source.objects);
+        told.extend(source.faults.iter().map(|fault| format!("{path}:{fault}")));
+    }
+    if told.is_empty() { Ok(objects) } else { Err(StartError::Faults(told)) }
+}
+
+/// Faults of objects that were read from these files.
+fn told(paths: &[String], faults: Vec<Fault>) -> StartError {
+    let all = paths.join(", ");
+    let line = |fault: Fault| match fault.position {
+        Some(Position { .. }) => format!("{all}:{fault}"),
+        None => format!("{all}: {fault}"),
+    };
+    StartError::Faults(faults.into_iter().map(line).collect())
+}

@@ -1,0 +1,107 @@
+use super::*;
+
+const SHOP: &str = include_str!("../../../../examples/shop.yaml");
+
+fn objects(text: &str) -> Vec<Object> {
+    let source = logical::read(text);
+    assert!(source.faults.is_empty(), "{:?}", source.faults);
+    source.objects
+}
+
+fn names(names: &[&str]) -> BTreeSet<LogicalPortName> {
+    names.iter().map(|name| name.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_generation_names_what_differs_and_keeps_what_does_not() {
+    let own = names(&["shop/web-1", "shop/db-1"]);
+    let first = Logical::default().next(objects(SHOP), own.clone()).unwrap();
+    assert_eq!((first.generation(), first.realization().nets.len()), (Generation(1), 1));
+    let again = first.next(objects(SHOP), own.clone()).unwrap();
+    let [same, there] = [&first, &again].map(|it| it.realization().nets[0].clone());
+    assert!(Arc::ptr_eq(&same, &there), "what is the same is not made anew");
+    let Difference { objects: none, domains } = first.difference(&again);
+    assert!(none.is_empty() && domains.is_empty());
+
+    let other = SHOP.replace("ports: [5432]", "ports: [5433]");
+    let next = again.next(objects(&other), own).unwrap();
+    let Difference { objects: changed, domains } = again.difference(&next);
+    let change = ObjectFate::Changed;
+    assert_eq!(changed, [ObjectChange { change, object: "Service/shop/postgres".into() }]);
+    assert_eq!((domains.len(), domains[0].put, domains[0].removed), (1, 1, 0));
+    assert!(!Arc::ptr_eq(&next.realization().nets[0], &there));
+}
+
+#[test]
+fn a_host_without_ports_of_a_domain_has_nothing_of_it() {
+    let none = Logical::default().next(objects(SHOP), BTreeSet::new()).unwrap();
+    assert_eq!(none.realization().nets.len(), 0);
+    let two = none.with_ports(names(&["shop/web-2", "shop/unknown"]));
+    assert_eq!((two.realization().nets.len(), two.generation()), (1, Generation(1)));
+    assert_eq!(two.with_ports(names(&["other/web-2"])).realization().nets.len(), 0);
+}
+
+#[test]
+fn a_routers_port_is_no_machines_to_have() {
+    let logical = Logical::default().next(objects(SHOP), names(&["shop/web-edge"])).unwrap();
+    assert_eq!(logical.realization().nets.len(), 0);
+    assert!(!logical.ports().any(|port| port.port() == "web-edge"));
+}
+
+#[test]
+fn interfaces_have_the_address_and_the_mtu_of_their_ports() {
+    let text = SHOP.replace("subnets: [10.0.1.0/24]", "subnets: [10.0.1.0/24]\n  mtu: 1400");
+    let logical = Logical::default().next(objects(&text), BTreeSet::new()).unwrap();
+    let facts = logical.realization().facts;
+    let of = |name: &str| facts[&name.parse::<LogicalPortName>().unwrap()];
+    assert_eq!(of("shop/web-1"), Facts { mac: Mac([2, 0, 0, 0, 1, 1]), mtu: Some(1400) });
+    assert_eq!(of("shop/db-1").mtu, None);
+    assert!(!of("shop/web-2").mac.is_multicast());
+}
+
+#[test]
+fn what_was_applied_is_there_for_the_next_agent() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("agent.sock");
+    let kept = Kept::new(&socket, false);
+    let settings = model::LogicalSettings::default();
+    assert_eq!(Logical::at_start(&settings, &kept).unwrap().generation(), Generation(0));
+    let first = Logical::default().next(objects(SHOP), BTreeSet::new()).unwrap();
+    kept.keep(Generation(6), first.objects());
+    let next = Logical::at_start(&settings, &Kept::new(&socket, false)).unwrap();
+    assert_eq!((next.objects(), next.generation()), (first.objects(), Generation(6)));
+    kept.clear();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_was_applied_and_cannot_be_read_is_set_aside() {
+    for text in ["{", "{\"generation\": 1, \"objects\": [{\"kind\": \"Switch\"}]}"] {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("agent.sock");
+        let path = folder.path().join("agent.sock.logical.json");
+        std::fs::write(&path, text).unwrap();
+        let settings = model::LogicalSettings::default();
+        let logical = Logical::at_start(&settings, &Kept::new(&socket, false)).unwrap();
+        assert!(logical.is_empty());
+        assert!(!path.exists() && path.with_extension("unreadable").exists());
+    }
+}
+
+#[test]
+fn files_count_and_all_that_is_wrong_with_them_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, two] = ["one.yaml", "two.yaml"].map(|it| folder.path().join(it));
+    let (tenant, rest) = SHOP.split_at(SHOP.find("---").unwrap());
+    std::fs::write(&one, rest).unwrap();
+    std::fs::write(&two, tenant).unwrap();
+    let files: Vec<_> = [&one, &two].map(|it| it.display().to_string()).into();
+    let settings = model::LogicalSettings { files, ..Default::default() };
+    check(&settings).unwrap();
+    std::fs::write(&two, "").unwrap();
+    let wrong = check(&settings).unwrap_err().to_string();
+    assert!(wrong.lines().count() > 1 && wrong.contains("shop"), "{wrong}");
+    std::fs::write(&two, "kind: Tenent").unwrap();
+    let wrong = check(&settings).unwrap_err().to_string();
+    assert!(wrong.contains("two.yaml:1:7: ") && wrong.contains("`Tenant`"), "{wrong}");
+}

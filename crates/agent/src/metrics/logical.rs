@@ -1,0 +1,48 @@
+//! The figures of logical networks.
+
+use std::fmt;
+
+use model::{LogicalStatus, PortStatus};
+
+use super::page::{Labels, Page};
+
+/// Writes what logical networks have done, and what their ports are to them. A port has only the
+/// reasons that there were, as there are many.
+pub fn encode(
+    status: Option<&LogicalStatus>,
+    ports: &[PortStatus],
+    page: &mut Page<'_>,
+) -> fmt::Result {
+    let Some(status) = status else { return Ok(()) };
+    let number = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
+    let one = |value: u64| [(Labels::new(), value)].into_iter();
+    let gauge = |value: u64| [(Labels::new(), number(value))].into_iter();
+    let help = "The generation of logical networks that was applied last.";
+    page.gauge("logical_generation", help, None, gauge(status.generation.0))?;
+    let help = "Connections of logical networks that are followed now.";
+    page.gauge("logical_connections", help, None, gauge(status.connections))?;
+    let help = "The most connections of logical networks that can be followed.";
+    page.gauge("logical_most_connections", help, None, gauge(status.most_connections))?;
+    let help = "Answers that logical networks have given to machines.";
+    page.counter("logical_answers", help, None, one(status.answers))?;
+    let help = "Answers that logical networks have not given, as a port asked too much.";
+    page.counter("logical_limited_answers", help, None, one(status.limited_answers))?;
+    let states = || ports.iter().filter_map(|port| Some((port, port.logical_state.as_ref()?)));
+    let realized = states().map(|(port, it)| (named(port), i64::from(it.realized.is_some())));
+    let help = "Whether a generation that has a logical port decides about its frames.";
+    page.gauge("logical_port_realized", help, None, realized)?;
+    let refused = states().flat_map(|(port, it)| {
+        let of = move |(reason, count): (&String, &u64)| {
+            let mut labels = named(port);
+            labels.push(("reason", reason.clone()));
+            (labels, *count)
+        };
+        it.refused.iter().map(of)
+    });
+    let help = "Frames of a logical port, or for it, that its network refused, by reason.";
+    page.counter("logical_port_refused_frames", help, None, refused)
+}
+
+fn named(port: &PortStatus) -> Labels {
+    vec![("port", port.name.to_string())]
+}

@@ -1,0 +1,214 @@
+//! A host's part in logical networks: which of its ports are theirs, what it has for them, and what
+//! they have done here.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::RangeInclusive;
+use core::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use units::serde_as_word;
+
+use crate::{Generation, InvalidConfig};
+
+/// A port of a logical network, by its tenant and its name: `shop/web-1`.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LogicalPortName {
+    tenant: String,
+    port: String,
+}
+
+serde_as_word!(LogicalPortName);
+
+/// Why a word names no port of a logical network.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "`{0}` names no logical port: write its tenant and its name, as shop/web-1, each of 1 to 63 lower-case letters, digits \
+     and inner hyphens"
+)]
+pub struct NoLogicalPort(String);
+
+impl LogicalPortName {
+    /// Whose it is.
+    pub fn tenant(&self) -> &str {
+        &self.tenant
+    }
+
+    /// Its name among the tenant's.
+    pub fn port(&self) -> &str {
+        &self.port
+    }
+}
+
+impl FromStr for LogicalPortName {
+    type Err = NoLogicalPort;
+
+    fn from_str(word: &str) -> Result<Self, NoLogicalPort> {
+        match word.split_once('/') {
+            Some((tenant, port)) if is_label(tenant) && is_label(port) => {
+                Ok(Self { tenant: tenant.into(), port: port.into() })
+            }
+            _ => Err(NoLogicalPort(word.chars().take(130).collect())),
+        }
+    }
+}
+
+impl fmt::Display for LogicalPortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.tenant, self.port)
+    }
+}
+
+/// Whether a word is an RFC 1123 label, as logical objects' names are.
+fn is_label(word: &str) -> bool {
+    let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let ends = [word.bytes().next(), word.bytes().last()];
+    (1..=63).contains(&word.len())
+        && ends.into_iter().flatten().all(letter)
+        && word.bytes().all(|b| letter(b) || b == b'-')
+}
+
+/// What a host has for logical networks, and where it reads them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "what this host has for logical networks, as `[logical]` and a line for each setting"
+)]
+pub struct LogicalSettings {
+    /// How many connections it can follow: 160 bytes each, reserved with the first logical port.
+    pub connections: u32,
+    /// The files that declare the logical networks that there are at the start; together they are
+    /// one declaration. Without any there are those that were applied last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+}
+
+/// How many connections a host can be told to follow: at most 2.7 GB of memory.
+const CONNECTIONS: RangeInclusive<u32> = 1024..=16_777_216;
+
+impl Default for LogicalSettings {
+    fn default() -> Self {
+        Self { connections: 262_144, files: Vec::new() }
+    }
+}
+
+impl LogicalSettings {
+    /// Whether nothing is said.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether the settings can stand.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig::Logical`] says what is wrong and what to write instead.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        if !CONNECTIONS.contains(&self.connections) {
+            return Err(InvalidConfig::Logical("`connections` lies outside 1024 to 16777216"));
+        }
+        Ok(())
+    }
+}
+
+/// What a port of the host is to its logical network. Counters start at 0 when it is attached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LogicalPortStatus {
+    /// The generation that decides about its frames. Absent: none that is here has this port, and
+    /// nothing goes to it or comes from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub realized: Option<Generation>,
+    /// How many frames that it sent, or that were for it, were refused, by why.
+    pub refused: BTreeMap<String, u64>,
+}
+
+/// Logical networks on this host at one moment. Counters start at 0 with the first logical port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LogicalStatus {
+    /// The generation that was applied last; 0 before there is one.
+    pub generation: Generation,
+    /// Answers that networks have given to machines: of addresses, names, errors and rejections.
+    pub answers: u64,
+    /// Answers that they have not given, as a port asked too much.
+    pub limited_answers: u64,
+    /// Connections that are followed now.
+    pub connections: u64,
+    /// The most that can be.
+    pub most_connections: u64,
+}
+
+/// What becomes of an object when others are applied.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ObjectFate {
+    /// It is new.
+    Added,
+    /// It is declared otherwise.
+    Changed,
+    /// It is not declared any more.
+    Removed,
+}
+
+/// An object of logical networks that is not as it was.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ObjectChange {
+    /// What became of it.
+    pub change: ObjectFate,
+    /// Which: its kind, its tenant if it is one's, and its name, as `LogicalSwitch/shop/web`.
+    pub object: String,
+}
+
+/// A domain, of which rows are not as they were. A domain is what can reach each other by switches
+/// and routers.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DomainChange {
+    /// Which: the least of its switches and routers.
+    pub domain: String,
+    /// Rows that are new or otherwise.
+    pub put: u64,
+    /// Rows that are gone.
+    pub removed: u64,
+    /// Rows that it has then.
+    pub rows: u64,
+    /// How many of those this host executes.
+    pub here: u64,
+}
+
+/// What was applied, or would be: objects of logical networks in place of those before.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LogicalApplied {
+    /// The generation after it.
+    pub generation: Generation,
+    /// The objects that are not as before, by kind, tenant and name.
+    pub objects: Vec<ObjectChange>,
+    /// The domains that are not as before.
+    pub domains: Vec<DomainChange>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_logical_port_is_named_by_tenant_and_name() {
+        let name: LogicalPortName = "shop/web-1".parse().unwrap();
+        assert_eq!((name.tenant(), name.port()), ("shop", "web-1"));
+        assert_eq!(name.to_string(), "shop/web-1");
+        for wrong in ["", "/", "shop", "shop/", "/web", "shop/Web", "shop/-a", "a/b/c", "shop/a_b"]
+        {
+            assert!(wrong.parse::<LogicalPortName>().is_err(), "{wrong}");
+        }
+        let long = "x".repeat(64);
+        assert!(alloc::format!("{long}/a").parse::<LogicalPortName>().is_err());
+    }
+}
