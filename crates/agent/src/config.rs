@@ -182,7 +182,9 @@ impl HostFile {
         let uplink = self.uplink.as_ref().map(Spanned::span);
         let logical = self.logical.as_ref().map(Spanned::span);
         let port = self.port.first().map(Spanned::span);
-        if let Some(place) = [agent, uplink, logical, port].into_iter().flatten().min_by_key(|it| it.start) {
+        if let Some(place) =
+            [agent, uplink, logical, port].into_iter().flatten().min_by_key(|it| it.start)
+        {
             let what = "a file of networks has `[[network]]` alone: an agent reads the rest when it starts";
             return Err(Mistake { place, what: what.into() });
         }

@@ -55,7 +55,6 @@ pub struct Logical {
     objects: Arc<Vec<Object>>,
     domains: Arc<BTreeMap<Identity, Domain>>,
     facts: Arc<AllFacts>,
-    own: BTreeSet<LogicalPortName>,
     /// Of each domain that has own ports.
     parts: BTreeMap<Identity, Part>,
 }
@@ -90,7 +89,7 @@ impl Logical {
         let facts = Arc::new(facts(&topology));
         let generation = Generation(self.generation.0 + 1);
         let next = Self { generation, objects: objects.into(), domains, facts, ..Self::default() };
-        Ok(Self { parts: next.parts_of(&own, &self.parts), own, ..next })
+        Ok(Self { parts: next.parts_of(&own, &self.parts), ..next })
     }
 
     /// The same generation on a host that has these ports.
@@ -101,7 +100,6 @@ impl Logical {
             domains: self.domains.clone(),
             facts: self.facts.clone(),
             parts: self.parts_of(&own, &self.parts),
-            own,
         }
     }
 
@@ -136,11 +134,6 @@ impl Logical {
     /// What was declared.
     pub fn objects(&self) -> &[Object] {
         &self.objects
-    }
-
-    /// The host's ports that it was made for.
-    pub fn own(&self) -> &BTreeSet<LogicalPortName> {
-        &self.own
     }
 
     /// Every port that a machine can have.
@@ -203,9 +196,8 @@ impl Logical {
 
 /// What machines' interfaces have of their logical ports.
 fn facts(topology: &Topology) -> AllFacts {
-    let is_had = |it: &logical::topology::Port| {
-        matches!(it.attachment, Attachment::Vif | Attachment::Local)
-    };
+    let is_had =
+        |it: &logical::topology::Port| matches!(it.attachment, Attachment::Vif | Attachment::Local);
     let ports = topology.ports().map(|(_, port)| port).filter(|port| is_had(port));
     let fact = |port: &logical::topology::Port| {
         let tenant = port.id.tenant.as_ref()?.as_str();

@@ -4,9 +4,11 @@
 //! sentence says what to do. The OpenAPI document is made from these functions, and kept in
 //! docs/openapi.json.
 
+mod objects;
+
 use std::time::Duration;
 
-use api::Problem;
+use api::{LogicalNetworks, Problem};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State};
@@ -16,8 +18,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use model::{
     AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, Generation, InvalidConfig,
-    NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec,
-    PortStatus, TraceReport, TraceSpec, mistake,
+    LogicalApplied, NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange,
+    PortName, PortSpec, PortStatus, TraceReport, TraceSpec, mistake,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -56,6 +58,10 @@ pub fn router(handle: Handle) -> Router {
                 .delete(remove_network)
                 .layer(DefaultBodyLimit::max(NETWORKS_LIMIT_BYTES)),
         )
+        .route(
+            api::LOGICAL,
+            get(logical).put(apply).layer(DefaultBodyLimit::max(NETWORKS_LIMIT_BYTES)),
+        )
         .route(api::CAPTURE, get(capture))
         .route(api::TRACE, post(trace))
         .route(api::READY, get(ready))
@@ -90,6 +96,8 @@ pub fn document() -> utoipa::openapi::OpenApi {
             replace,
             set_network,
             remove_network,
+            logical,
+            apply,
             capture,
             trace,
             ready,
@@ -363,6 +371,53 @@ fn replaced(generation: Generation) -> (Tag, Json<NetworksReplaced>) {
     ([(header::ETAG, generation.tag())], Json(NetworksReplaced { generation }))
 }
 
+/// The logical networks at this moment, and what this host's ports are to them.
+#[utoipa::path(get, path = api::LOGICAL, responses(
+    (status = 200, body = LogicalNetworks, description = "All of them, and of which generation they are."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn logical(State(switch): State<Handle>) -> Tagged<LogicalNetworks> {
+    let logical = switch.logical().await;
+    let ports = switch.status(Proof::LastRound).await?.ports;
+    let networks = objects::told(&logical, &ports)
+        .map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    Ok(([(header::ETAG, networks.generation.tag())], Json(networks)))
+}
+
+/// Replaces all objects of logical networks at once. Those that are refused change nothing. The
+/// body is a list of objects, or YAML of them.
+#[utoipa::path(put, path = api::LOGICAL, params(
+    ("If-Match" = Option<String>, Header, description = "Only if the logical networks are of this generation: `\"7\"`."),
+    ("dry_run" = Option<bool>, Query, description = "Change nothing: only say what would change."),
+), request_body = Vec<utoipa::openapi::Object>, responses(
+    (status = 200, body = LogicalApplied, description = "Applied, and what that has changed."),
+    (status = 412, body = Problem, description = "The logical networks are of another generation; told of valid objects alone."),
+    (status = 413, body = Problem, description = "The body is longer than 32 MiB."),
+    (status = 422, body = Problem, description = "The objects cannot stand: `errors` has all that is wrong."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn apply(
+    State(switch): State<Handle>,
+    When(condition): When,
+    request: Request,
+) -> Result<(Tag, Json<LogicalApplied>), objects::Refused> {
+    let body = read(request, &switch).await?;
+    let is_done = !condition.dry_run;
+    let objects = objects::parse(body).await?;
+    let applied = match switch.apply(condition, objects).await.map_err(Refusal::from)? {
+        Ok(applied) => applied,
+        Err(error) => {
+            tracing::warn!(%error, "logical networks are not applied");
+            return Err(error.into());
+        }
+    };
+    if is_done {
+        let (objects, domains) = (applied.objects.len(), applied.domains.len());
+        tracing::info!(generation = %applied.generation, objects, domains, "logical networks applied");
+    }
+    Ok(([(header::ETAG, applied.generation.tag())], Json(applied)))
+}
+
 /// Frames as they come by, as a pcapng file (draft-ietf-opsawg-pcapng) that goes on until its
 /// reader hangs up, the agent stops, or as much was captured as was asked for.
 ///
@@ -603,7 +658,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let Self(status, error) = self;
-        (status, Json(Problem { error })).into_response()
+        (status, Json(Problem { error, errors: Vec::new() })).into_response()
     }
 }
 

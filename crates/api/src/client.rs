@@ -10,7 +10,7 @@ use hyper::header::{HeaderValue, IF_MATCH};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, Generation, NetworkName, NetworkSpec,
+    AddressStatus, AgentStatus, CaptureSpec, Generation, LogicalApplied, NetworkName, NetworkSpec,
     NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec, PortStatus, TraceReport,
     TraceSpec,
 };
@@ -20,7 +20,10 @@ use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
-use crate::{ADDRESSES, CAPTURE, METRICS, NETWORKS, PORTS, Problem, READY, STATUS, TRACE};
+use crate::{
+    ADDRESSES, CAPTURE, FieldProblem, LOGICAL, LogicalNetworks, METRICS, NETWORKS, PORTS, Problem,
+    READY, STATUS, TRACE,
+};
 
 /// Detaching drains first, and an agent may be told to take its time over that.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -255,6 +258,29 @@ impl Client {
         self.ask_if(condition, Method::DELETE, &network_path(name), None::<&()>)
     }
 
+    /// The logical networks, and of which generation they are.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]
+    pub fn logical(&self) -> Result<LogicalNetworks, ClientError> {
+        self.ask(Method::GET, LOGICAL, None::<&()>)
+    }
+
+    /// Replaces all objects of logical networks at once, if a condition is met.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 422 if they cannot stand, with 412 if those that there are are
+    /// of another generation: then all stay as they were.
+    pub fn apply_if(
+        &self,
+        condition: Condition,
+        objects: &impl Serialize,
+    ) -> Result<LogicalApplied, ClientError> {
+        self.ask_if(condition, Method::PUT, LOGICAL, Some(objects))
+    }
+
     /// Whether frames flow: `false` while the agent drains, and while nobody listens.
     ///
     /// # Errors
@@ -313,13 +339,13 @@ impl Client {
         String::from_utf8(body.into()).map_err(|source| self.broken("GET /metrics", source))
     }
 
-    fn ask_if(
+    fn ask_if<T: DeserializeOwned>(
         &self,
         condition: Condition,
         method: Method,
         path: &str,
         body: Option<&impl Serialize>,
-    ) -> Result<NetworksReplaced, ClientError> {
+    ) -> Result<T, ClientError> {
         let Condition { generation, dry_run } = condition;
         let line = format!("{method} {path}");
         let query = if dry_run { "?dry_run=true" } else { "" };
@@ -479,7 +505,11 @@ impl Drop for Stream<'_> {
 
 fn refused(line: &str, status: StatusCode, body: &[u8]) -> ClientError {
     let problem = match serde_json::from_slice::<Problem>(body) {
-        Ok(problem) => problem.error,
+        Ok(Problem { error, errors }) if errors.is_empty() => error,
+        Ok(Problem { errors, .. }) => {
+            let line = |it: &FieldProblem| format!("{} {}: {}", it.object, it.path, it.message);
+            errors.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
         Err(_) => format!("the agent answered {line} with {status}"),
     };
     ClientError::Refused { status: status.as_u16(), problem }

@@ -11,6 +11,9 @@
 
 mod client;
 
+use std::collections::BTreeMap;
+
+use model::{Generation, LogicalPortName, PortName, PortState};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError, Condition, Stream};
@@ -38,6 +41,11 @@ pub const NETWORKS: &str = "/v1/networks";
 /// `model::NetworksReplaced` answers.
 pub const NETWORK: &str = "/v1/networks/{name}";
 
+/// `GET`: the logical networks, a [`LogicalNetworks`]. `PUT` their objects, as a list or as YAML:
+/// replace all of them, which a `model::LogicalApplied` answers. `ETag`, `If-Match` and
+/// `?dry_run=true` as of [`NETWORKS`].
+pub const LOGICAL: &str = "/v1/logical";
+
 /// `GET`: frames as they come by, a pcapng file that goes on until its reader has enough; the query
 /// is a `model::CaptureSpec`.
 pub const CAPTURE: &str = "/v1/capture";
@@ -61,4 +69,71 @@ pub const METRICS: &str = "/metrics";
 pub struct Problem {
     /// What went wrong and what to do, in one sentence.
     pub error: String,
+    /// All that is wrong with objects that were sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldProblem>,
+}
+
+/// What is wrong with one field of an object.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FieldProblem {
+    /// The object, as `LogicalPort/shop/web-1`, or as much of it as is known.
+    pub object: String,
+    /// The field, as a JSON pointer (RFC 6901) from the object.
+    pub path: String,
+    /// What is wrong, and what to write instead.
+    pub message: String,
+    /// The line of the body where that is, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+}
+
+/// The logical networks of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LogicalNetworks {
+    /// The generation that was applied last; 0 before there is one.
+    pub generation: Generation,
+    /// What was applied: docs/logical.schema.json describes it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Object>))]
+    pub objects: Vec<serde_json::Value>,
+    /// Every port that a machine can have, by name, and those that ports of this host are and no
+    /// object declares.
+    pub ports: Vec<LogicalPort>,
+    /// What can reach each other, by name.
+    pub domains: Vec<DomainRows>,
+}
+
+/// A machine's port of a logical network, as one host sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LogicalPort {
+    /// The port.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "shop/web-1"))]
+    pub name: LogicalPortName,
+    /// The port of this host that it is. Absent: it is not here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<PortName>,
+    /// The state of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PortState>,
+    /// The generation that decides about its frames here. Absent: none does, and it reaches nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub realized: Option<Generation>,
+    /// How many frames that it sent, or that were for it, were refused here, by why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused: BTreeMap<String, u64>,
+}
+
+/// How large a domain is.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DomainRows {
+    /// Which: the least of its switches and routers.
+    pub domain: String,
+    /// Its rows.
+    pub rows: u64,
+    /// Those that this host executes.
+    pub here: u64,
 }

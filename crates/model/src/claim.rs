@@ -68,7 +68,11 @@ impl<'a> Claim<'a> {
         };
         // A logical network's addresses are its own matter.
         let is_here = port.logical.is_none();
-        let macs = port.addresses().filter(move |_| is_here).map(move |(mac, vlan)| Self::Mac { network, mac, vlan });
+        let macs = port.addresses().filter(move |_| is_here).map(move |(mac, vlan)| Self::Mac {
+            network,
+            mac,
+            vlan,
+        });
         let addresses = port.attach.addresses().iter().filter(move |_| is_here);
         let vlan = port.untagged_vlan();
         let address = move |address| Self::Address { network, vlan, address };

@@ -19,9 +19,7 @@ pub use self::settings::{
 };
 use crate::address::is_host;
 use crate::name::{is_interface, is_socket, is_word};
-use crate::{
-    InvalidConfig, LABELS, LogicalPortName, NetworkName, NetworkSpec, PortName, VtepList,
-};
+use crate::{InvalidConfig, LABELS, LogicalPortName, NetworkName, NetworkSpec, PortName, VtepList};
 
 /// What a port is attached to and what it may do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -555,7 +553,9 @@ mod tests {
         let wrong: [fn(&mut PortSpec); 4] = [
             |port| port.antispoof = Some(false),
             |port| port.label = Some(1),
-            |port| port.vlan = Some(VlanMembership { access: Some(7), ..VlanMembership::default() }),
+            |port| {
+                port.vlan = Some(VlanMembership { access: Some(7), ..VlanMembership::default() })
+            },
             |port| port.pinned = vec![PinnedAddress { mac: Mac::local(1), vlan: 0 }],
         ];
         wrong.into_iter().for_each(|change| complains(with(change), "`logical` says all"));

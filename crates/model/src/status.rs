@@ -10,8 +10,8 @@ use units::{Class, Mac, Rate, Span};
 
 use crate::{
     Attachment, Generation, LedgerStatus, Ledgers, Limits, LogicalPortName, LogicalPortStatus,
-    LogicalStatus, NetworkName, NetworkSpec, PinnedAddress, PortName, PortShare, PortSpec, Scheduling, StormLimits, ThreadStatus, ThreadUse, UplinkStatus,
-    VlanMembership, VtepList,
+    LogicalStatus, NetworkName, NetworkSpec, PinnedAddress, PortName, PortShare, PortSpec,
+    Scheduling, StormLimits, ThreadStatus, ThreadUse, UplinkStatus, VlanMembership, VtepList,
 };
 
 /// The whole agent at one moment.

@@ -6,14 +6,15 @@ use clap::Subcommand;
 
 use crate::client::AnswerArgs;
 use crate::ending::Outcome;
-use crate::{networks, ports};
+use crate::{logical, networks, ports};
 
 const EXAMPLES: &str = "\
 Examples:
   zovn get ports                             a line for each port
   zovn get ports --json | jq -r '.[].name'   their names, for scripts
   zovn get networks                          a line for each member
-  zovn get networks | grep 10.0.0.7          where that machine is";
+  zovn get networks | grep 10.0.0.7          where that machine is
+  zovn get logical                           a line for each port of logical networks";
 
 /// Show what an agent has been told.
 #[derive(clap::Args)]
@@ -29,6 +30,9 @@ enum What {
     Ports(AnswerArgs),
     /// The virtual networks, where each of their members is, and what terms they have.
     Networks(AnswerArgs),
+    /// The logical networks: their machines' ports, which of them are here, what was refused and
+    /// why, and all objects.
+    Logical(AnswerArgs),
 }
 
 /// Shows what an agent has.
@@ -41,6 +45,10 @@ pub fn run(args: Args) -> Outcome {
         What::Networks(answer) => {
             let status = answer.client()?.networks()?;
             answer.show(&status, || networks::table(&status))?;
+        }
+        What::Logical(answer) => {
+            let status = answer.client()?.logical()?;
+            answer.show(&status, || logical::table(&status))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -22,6 +22,7 @@ mod endpoint;
 mod fabric;
 mod get;
 mod lab;
+mod logical;
 mod manual;
 mod measure;
 mod memory;

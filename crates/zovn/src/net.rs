@@ -1,7 +1,7 @@
 //! `zovn net`: logical networks as files, with nothing running.
 
 mod check;
-mod files;
+pub mod files;
 mod matrix;
 mod packet;
 mod prove;

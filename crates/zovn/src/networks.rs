@@ -1,4 +1,4 @@
-//! `zovn apply`, `zovn delete network`: the virtual networks of an agent.
+//! `zovn apply FILE`, `zovn delete network`: the virtual networks of an agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,22 +12,31 @@ use units::{Class, Mac};
 
 use crate::client::AnswerArgs;
 use crate::ending::Outcome;
+use crate::logical;
 use crate::table::{headed, text};
 
 const APPLY_EXAMPLES: &str = "\
 Examples:
-  zovn apply networks.toml                   the agent at its usual place
+  zovn apply -f shop.yaml                    logical networks: switches, routers, policies
+  zovn apply -f shop.yaml --dry-run --diff   only say what would change, field by field
+  zovn apply networks.toml                   virtual networks, at the agent's usual place
   zovn apply networks.toml --dry-run         only say what would change, and whether it can
   zovn apply networks.toml --prune           remove networks that the file does not have, members and all
   zovn apply networks.toml --json            what has changed, for scripts
   zovn apply networks.toml --network blue    only this one of the file; the agent keeps the others
   site-networks | zovn apply -               what another program prints
 
-`zovn delete network` removes one, `zovn get networks` shows them; docs/overlay.md shows a file.";
+`zovn delete network` removes a virtual network, `zovn get networks` and `zovn get logical` show what there is; \
+docs/overlay.md and docs/logical.md show files.";
 
-/// Replace all virtual networks of an agent by those of a file.
+/// Replace all logical networks of an agent, or all its virtual networks, by those of files.
 ///
-/// The `[[network]]` tables of the file are sent to the agent, which takes all of them at once or
+/// With `-f`, files of objects (YAML or JSON: switches, routers, policies) are one declaration of
+/// logical networks. It takes the place of the one before at once, or not at all: then all that is
+/// wrong is told, and the exit code is 2. What was applied is there again after the agent restarts.
+///
+/// Without it, the file has virtual networks (TOML).
+/// Their `[[network]]` tables are sent to the agent, which takes all of them at once or
 /// none: then it says what is wrong with them, and frames go where they went before. A file that
 /// has anything else is refused. So is one without a network that the agent has members of, unless
 /// it is to be removed (`--prune`). With `--network`, one network of the file is sent, and the
@@ -35,8 +44,15 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_long_help = APPLY_EXAMPLES)]
 pub struct ApplyArgs {
-    /// The file (TOML); `-` is the standard input.
-    file: PathBuf,
+    /// A file of virtual networks (TOML); `-` is the standard input.
+    #[arg(required_unless_present = "files", conflicts_with = "files")]
+    file: Option<PathBuf>,
+    /// A file of logical networks (YAML or JSON), or several; `-` is the standard input.
+    #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1.., conflicts_with_all = ["network", "prune"])]
+    files: Vec<PathBuf>,
+    /// Say of each object of logical networks which of its fields change.
+    #[arg(long, requires = "files")]
+    diff: bool,
     /// Add or replace only this network.
     #[arg(long, value_name = "NAME", conflicts_with = "prune")]
     network: Option<String>,
@@ -46,7 +62,7 @@ pub struct ApplyArgs {
     /// Change nothing: say what would change, and whether the agent would take it.
     #[arg(long)]
     dry_run: bool,
-    /// Only if the agent's networks are of this generation.
+    /// Only if what the agent has is of this generation.
     #[arg(long, value_name = "GENERATION")]
     if_match: Option<u64>,
     #[command(flatten)]
@@ -116,7 +132,10 @@ fn list(networks: &[NetworkSpec]) -> String {
 
 /// Sends a file's networks, or one of them.
 pub fn apply(args: ApplyArgs) -> Outcome {
-    let ApplyArgs { file, network: one, prune, dry_run, if_match, answer } = args;
+    let ApplyArgs { file, files, diff, network: one, prune, dry_run, if_match, answer } = args;
+    let Some(file) = file else {
+        return logical::apply(&logical::Apply { files, dry_run, diff, if_match, answer });
+    };
     let mut networks = agent::load_networks(&file)?;
     let client = answer.client()?;
     let status = client.networks()?;

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::ArgGroup;
 use model::{
-    Attachment, Limits, LimitsChange, NetworkName, PortChange, PortName, PortShare, PortSpec,
-    PortStatus, RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
+    Attachment, Limits, LimitsChange, LogicalPortName, NetworkName, PortChange, PortName,
+    PortShare, PortSpec, PortStatus, RateChange, RouteSpec, Scheduling, SocketMode, StormLimits,
+    VlanMembership,
 };
 use units::{Class, Mac, Prefix, Rate};
 
@@ -23,6 +24,7 @@ Examples:
   zovn attach vm --vhost-user /run/vm.sock              a virtual machine
   zovn attach web --netns web --address 10.0.0.1/24 --route 0.0.0.0/0,10.0.0.254
   zovn attach web --netns web --rate 1gbit --network blue --label 7
+  zovn attach web --netns web --address 10.0.1.1/24 --logical shop/web-1
 
 docs/containers.md says what becomes of a port when its container ends.";
 
@@ -111,6 +113,9 @@ pub struct AttachArgs {
     /// The label of the network's member that it is.
     #[arg(long, value_name = "N", requires = "network")]
     label: Option<u32>,
+    /// The port of a logical network that it is: its tenant and its name.
+    #[arg(long, value_name = "TENANT/PORT", conflicts_with_all = ["network", "vlan", "trunk", "native"])]
+    logical: Option<LogicalPortName>,
     /// The one VLAN that it is in, without tags there.
     #[arg(long, value_name = "N", conflicts_with_all = ["trunk", "native", "network"])]
     vlan: Option<u16>,
@@ -335,6 +340,7 @@ fn declared(args: AttachArgs) -> Result<PortSpec, Box<dyn std::error::Error + Se
         vlan: Some(vlan).filter(|vlan| *vlan != VlanMembership::default()),
         network: args.network.map(NetworkName),
         label: args.label,
+        logical: args.logical,
         ..PortSpec::new(name, attach)
     };
     Ok(spec.changed(&args.settings.change()))
@@ -365,7 +371,11 @@ pub fn table(ports: &[PortStatus]) -> String {
             port.state.to_string(),
             attached,
             or_dash(port.mac.map(|mac| mac.to_string())),
-            or_dash(network.map(|(name, label)| format!("{name} ({label})"))),
+            or_dash(
+                network
+                    .map(|(name, label)| format!("{name} ({label})"))
+                    .or_else(|| port.logical.as_ref().map(ToString::to_string)),
+            ),
             or_dash(port.rate.map(|rate| rate.to_string())),
             or_dash(port.send_rate.map(|rate| rate.to_string())),
             addresses.join(" "),

@@ -14,8 +14,8 @@ use std::net::IpAddr;
 use datapath::{Answer, Explained, LONGEST_ANSWER, Network, Remote};
 use lossless::{Audience, EgressOutlook, Fate, Flow, PortId, Reason, Size};
 use model::{
-    Attachment, LogicalPortName, PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
-    TraceSession, TraceSpec, TraceTable,
+    Attachment, LogicalPortName, PausedBy, PortName, TraceEgress, TraceHop, TraceIngress,
+    TraceOutcome, TraceReport, TraceSession, TraceSpec, TraceTable,
 };
 use overlay::Form;
 use plane::{Clearance, Leaving};

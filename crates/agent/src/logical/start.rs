@@ -8,9 +8,9 @@ use logical::objects::Object;
 use logical::{Fault, Position};
 use model::{Generation, LogicalSettings};
 
+use super::Logical;
 use super::error::StartError;
 use super::kept::Kept;
-use super::{Logical, Realization};
 
 /// Checks the files of a declaration.
 ///
@@ -44,12 +44,6 @@ impl Logical {
         let objects = read(&settings.files)?;
         let next = none.next(objects, Default::default());
         next.map_err(|faults| told(&settings.files, faults))
-    }
-
-    /// Whether there is nothing to execute.
-    pub fn is_empty(&self) -> bool {
-        let Realization { nets, facts, .. } = self.realization();
-        nets.is_empty() && facts.is_empty()
     }
 }
 

@@ -83,7 +83,7 @@ fn what_was_applied_and_cannot_be_read_is_set_aside() {
         std::fs::write(&path, text).unwrap();
         let settings = model::LogicalSettings::default();
         let logical = Logical::at_start(&settings, &Kept::new(&socket, false)).unwrap();
-        assert!(logical.is_empty());
+        assert!(logical.objects().is_empty());
         assert!(!path.exists() && path.with_extension("unreadable").exists());
     }
 }

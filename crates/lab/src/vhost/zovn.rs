@@ -107,6 +107,7 @@ fn host_config(socket: String, ports: &[Port], is_lossless: bool) -> HostConfig 
         uplink: (!networks.is_empty()).then(|| Uplink::new(VTEP)),
         networks: (1..).zip(&networks).map(network).collect(),
         ports: (1..).zip(ports).map(spec).collect(),
+        ..HostConfig::default()
     }
 }
 

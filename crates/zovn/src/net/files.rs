@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use logical::{Fault, Topology};
+use logical::{Fault, Object, Topology};
 
 /// A file's text; `-` is stdin.
 pub fn read(path: &Path) -> Result<String, String> {
@@ -17,6 +17,19 @@ pub fn read(path: &Path) -> Result<String, String> {
 
 /// Reads files as one topology, or tells all that is wrong with them.
 pub fn load(paths: &[PathBuf]) -> Result<Result<Topology, Vec<(String, Fault)>>, String> {
+    Ok(load_both(paths)?.map(|(_, topology)| topology))
+}
+
+/// Reads files as one list of objects that can stand together, or tells all that is wrong.
+pub fn load_objects(
+    paths: &[PathBuf],
+) -> Result<Result<Vec<Object>, Vec<(String, Fault)>>, String> {
+    Ok(load_both(paths)?.map(|(objects, _)| objects))
+}
+
+type Both = Result<(Vec<Object>, Topology), Vec<(String, Fault)>>;
+
+fn load_both(paths: &[PathBuf]) -> Result<Both, String> {
     let texts = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     // The lines of all files, one behind the other, so that references between them are found.
     let ends = texts.iter().scan(0, |sum, text| {
@@ -26,7 +39,9 @@ pub fn load(paths: &[PathBuf]) -> Result<Result<Topology, Vec<(String, Fault)>>,
     let ends: Vec<usize> = ends.collect();
     let whole: String = texts.iter().map(|text| with_end(text)).collect::<Vec<_>>().join("---\n");
     let whole = if texts.len() == 1 { texts.into_iter().next().unwrap_or_default() } else { whole };
-    Ok(logical::load(&whole).map_err(|faults| {
+    let source = logical::read(&whole);
+    let objects = source.objects.clone();
+    Ok(source.resolve().map(|topology| (objects, topology)).map_err(|faults| {
         let place = |mut fault: Fault| {
             let line = fault.position.map_or(1, |it| it.line);
             let file = ends.iter().position(|end| line <= *end).unwrap_or(0);

@@ -6,6 +6,7 @@ mod common;
 mod fabric;
 mod guest;
 mod lab_and_sim;
+mod logical;
 mod machines;
 mod networks;
 mod overlay;
