@@ -16,6 +16,9 @@ use crate::plane::{HAS_ROOM, Plane};
 use crate::retag::shift;
 use crate::stages::{Gate, Responder};
 
+/// Ports of names, DHCP and DHCPv6.
+const SERVED: [u16; 3] = [53, 67, 547];
+
 /// Room for a frame that does not lie in one piece.
 const LARGE: usize = 66 << 10;
 
@@ -68,7 +71,10 @@ pub fn place(
     (slot, size, view): (Slot, Size, &FrameView<'_>),
     gathered: &mut Vec<u8>,
 ) -> Option<Option<Refusal>> {
-    match logical.send(now, id, class, gather(view, gathered), excess(view)) {
+    let frame = gather(view, gathered);
+    let question = completed(view, frame);
+    let frame = question.as_deref().unwrap_or(frame);
+    match logical.send(now, id, class, frame, excess(view)) {
         Verdict::Forward(to) => match visit.offer(to, class, slot, size) {
             Offered::Held => None,
             // The switch lists it for the captures.
@@ -129,6 +135,18 @@ pub fn gather<'a>(frame: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         scratch.resize(LARGE, 0);
     }
     frame.first(scratch)
+}
+
+/// A datagram that its network itself may answer, with its checksum, if that is left to its
+/// receiver: it is read here, and checksums are verified.
+fn completed(view: &FrameView<'_>, frame: &[u8]) -> Option<Vec<u8>> {
+    let partial = view.note.filter(|note| note.segment.is_none())?.checksum?;
+    let port = frame.get(usize::from(partial.start) + 2..)?.first_chunk()?;
+    SERVED.contains(&u16::from_be_bytes(*port)).then(|| {
+        let mut frame = frame.to_vec();
+        partial.complete(&mut frame);
+        frame
+    })
 }
 
 /// How much longer a frame is than the longest packet that it is cut into by its receiver.

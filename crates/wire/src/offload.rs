@@ -198,8 +198,12 @@ impl PartialChecksum {
         Ok(())
     }
 
-    /// Completes the checksum of a frame that was checked.
-    pub(crate) fn complete(self, frame: &mut [u8]) {
+    /// Completes the checksum of a frame.
+    ///
+    /// # Panics
+    ///
+    /// If it is of a frame that has no such place: what was parsed has.
+    pub fn complete(self, frame: &mut [u8]) {
         let covered = &mut frame[usize::from(self.start)..];
         let checksum = Sum::of(covered).transport_checksum();
         covered[usize::from(self.offset)..][..2].copy_from_slice(&checksum.to_be_bytes());

@@ -293,3 +293,75 @@ fn a_port_of_which_no_generation_knows_sends_and_gets_nothing() {
         host.assert_balanced();
     }
 }
+
+/// Two switches and a router between them, whose port at the second carries 1500 bytes, and names.
+const ROUTED: &str = "
+- {kind: Tenant, metadata: {name: t}, spec: {}}
+- {kind: DnsZone, metadata: {name: z, tenant: t}, spec: {records: {b.t: [10.0.1.2]}}}
+- {kind: LogicalSwitch, metadata: {name: s, tenant: t}, spec: {subnets: [10.0.0.0/24], dns: [z]}}
+- {kind: LogicalSwitch, metadata: {name: u, tenant: t}, spec: {subnets: [10.0.1.0/24]}}
+- {kind: LogicalPort, metadata: {name: a, tenant: t}, spec: {switch: s, vif: {}, mac: '02:00:00:00:00:01', addresses: [10.0.0.1]}}
+- {kind: LogicalPort, metadata: {name: b, tenant: t}, spec: {switch: u, vif: {}, mac: '02:00:00:00:00:02', addresses: [10.0.1.2]}}
+- {kind: LogicalRouter, metadata: {name: r, tenant: t}, spec: {}}
+- {kind: RouterPort, metadata: {name: rs, tenant: t}, spec: {router: r, mac: '02:00:00:00:01:00', addresses: [10.0.0.254/24]}}
+- {kind: RouterPort, metadata: {name: ru, tenant: t}, spec: {router: r, mac: '02:00:00:00:01:01', addresses: [10.0.1.254/24], mtu: 1500}}
+- {kind: LogicalPort, metadata: {name: sr, tenant: t}, spec: {switch: s, router: {routerPort: rs}}}
+- {kind: LogicalPort, metadata: {name: ur, tenant: t}, spec: {switch: u, router: {routerPort: ru}}}
+";
+
+/// A packet from `a` to the router's Ethernet address.
+fn to_router(protocol: u8, to: [u8; 4], body: &[u8]) -> Vec<u8> {
+    let ip = wire::ipv4::Header::new([10, 0, 0, 1].into(), to.into(), protocol, body.len());
+    let (to, from) = (Mac([2, 0, 0, 0, 1, 0]), Mac([2, 0, 0, 0, 0, 1]));
+    let ethernet = ethernet::Header::new(to, from, ethernet::ethertype::IPV4);
+    [ethernet.as_bytes(), ip.unwrap().as_bytes(), body].concat()
+}
+
+#[test]
+fn a_large_frame_fits_where_its_segments_do() {
+    let now = Instant::from_nanos(1_000_000_000);
+    let topology = logical::load(ROUTED).unwrap();
+    let mut host = Host::new(&topology, now);
+    let [a, b] = ["a", "b"]
+        .map(|name| host.ends.keys().find(|port| port.name.as_str() == name).unwrap().clone());
+    // From port 9 to port 9, the first, with five words of header.
+    let header = [0, 9, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x02, 0xff, 0xff, 0, 0, 0, 0];
+    let frame = to_router(6, [10, 0, 1, 2], &[&header[..], &[7; 3900]].concat());
+    let checksum = Some(wire::PartialChecksum { start: 34, offset: 16 });
+    let mut send = |size| {
+        let kind = wire::SegmentKind::Tcp4;
+        let segment = Some(wire::Segment { kind, ecn: false, header_len: 54, size });
+        let note = wire::Offload { checksum, segment, data_valid: false };
+        let end = &mut host.ends.get_mut(&a).unwrap().1;
+        end.send_frame(port::FrameView::noted(&frame, &note)).unwrap();
+        host.plane.mark_all_rx_ready();
+        host.turn(now).into_iter().map(|(to, _)| to).collect::<Vec<_>>()
+    };
+    assert_eq!(send(1460), [b], "40 bytes of headers and 1460 are 1500");
+    assert_eq!(send(1461), [a.clone()], "its sender is told");
+    let refused: Vec<_> = host.plane.logical().unwrap().refused(host.ends[&a].0).collect();
+    assert_eq!(refused, [(pipeline::Reason::TooLong, 1)]);
+    host.assert_balanced();
+}
+
+#[test]
+fn a_question_whose_checksum_is_left_to_its_receiver_is_answered() {
+    let now = Instant::from_nanos(1_000_000_000);
+    let mut host = Host::new(&logical::load(ROUTED).unwrap(), now);
+    let a = host.ends.keys().find(|port| port.name.as_str() == "a").unwrap().clone();
+    let question = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01b\x01t\0\0\x01\0\x01";
+    let len = (8 + question.len()) as u8;
+    let frame =
+        to_router(17, [10, 0, 0, 254], &[&[0x80, 0, 0, 53, 0, len, 0, 0][..], question].concat());
+    let layout = wire::ip::Layout::of(&frame).unwrap();
+    let sum = layout.pseudo_header(&frame, len.into());
+    let mut frame = frame;
+    frame[40..42].copy_from_slice(&(!sum.checksum()).to_be_bytes());
+    let checksum = Some(wire::PartialChecksum { start: 34, offset: 6 });
+    let note = wire::Offload { checksum, segment: None, data_valid: false };
+    let end = &mut host.ends.get_mut(&a).unwrap().1;
+    end.send_frame(port::FrameView::noted(&frame, &note)).unwrap();
+    host.plane.mark_all_rx_ready();
+    let got = host.turn(now);
+    assert!(got.len() == 1 && got[0].0 == a && got[0].1.ends_with(&[10, 0, 1, 2]), "{got:02x?}");
+}
