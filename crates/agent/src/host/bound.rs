@@ -80,6 +80,7 @@ impl Host {
         if let Some(networks) = self.plane.logical_mut() {
             networks.realize(generation.0, nets.clone());
         }
+        self.renew(&before.facts);
         before
     }
 

@@ -39,6 +39,7 @@ use super::report;
 use super::told::Told;
 use super::watch::Sight;
 use super::{Coming, Host, Reply, classes};
+use crate::logical::AllFacts;
 use crate::store;
 
 /// How many large segments of one sender the switch holds, where full frames are small: 4 MiB of
@@ -317,7 +318,10 @@ impl Host {
             let port = &self.attached[place].spec;
             tracing::warn!(port = %port.name, "the port's container was deleted");
             match self.deleted {
-                Deleted::Keep => self.take_down(place),
+                Deleted::Keep => self.take_down(
+                    place,
+                    "its container was deleted: the port waits for one of that name",
+                ),
                 Deleted::Detach => {
                     let (journal, name) = (self.journal.clone(), port.name.clone());
                     // On another thread, as that writes a file.
@@ -328,9 +332,9 @@ impl Host {
         }
     }
 
-    /// A port's container is gone: nothing is kept of it but what it has sent and is still held,
-    /// and the port waits for the next.
-    fn take_down(&mut self, place: usize) {
+    /// A port's container, or its interface, is gone: nothing is kept of it but what it has sent and
+    /// is still held, and the port waits for the next.
+    fn take_down(&mut self, place: usize, why: &str) {
         let spec = self.attached[place].spec.clone();
         let (mtu, mac) = (self.mtu(&spec), self.completed(&spec).mac());
         let ticket = self.await_container(&spec);
@@ -340,13 +344,48 @@ impl Host {
         (port.ticket, port.sight, port.lacks) = (ticket, None, Vec::new());
         // The interface that comes back is made anew, for the tunnels that there are now.
         (port.mtu, port.mac) = (mtu, mac);
-        port.away = Some("its container was deleted: the port waits for one of that name".into());
+        port.away = Some(why.into());
         let id = port.id;
         self.parting.push((id, until));
         self.plane.mute(id);
         self.plane.gate_mut().unserve(id);
         self.plane.switch_mut().configure(now, id, port_config(&spec, mtu));
         self.plane.set_pace(id, pace(&spec, mtu));
+    }
+
+    /// Makes interfaces anew that were made before anybody knew what their logical ports say of
+    /// them. Nothing has gone to them or come from them until now.
+    pub(super) fn renew(&mut self, before: &AllFacts) {
+        for place in 0..self.attached.len() {
+            let port = &self.attached[place];
+            let Some(name) = port.spec.logical.as_ref().filter(|name| !before.contains_key(name))
+            else {
+                continue;
+            };
+            let mac = self.completed(&port.spec).mac();
+            let is_right = (port.mac, port.mtu) == (mac, self.mtu(&port.spec));
+            // A process's number may be another's by the time that it is looked at again.
+            let is_found_again = matches!(
+                &port.spec.attach,
+                Attachment::Container { netns, .. } if !netns.starts_with("/proc/")
+            );
+            if is_right || !is_found_again {
+                continue;
+            }
+            tracing::info!(port = %port.spec.name, logical = %name, "the port's interface is made anew, as its logical port says");
+            match port.away {
+                Some(_) => {
+                    self.porter.forget(port.ticket);
+                    let spec = port.spec.clone();
+                    let (mtu, ticket) = (self.mtu(&spec), self.await_container(&spec));
+                    let port = &mut self.attached[place];
+                    (port.mtu, port.mac, port.ticket) = (mtu, mac, ticket);
+                }
+                None => {
+                    self.take_down(place, "its interface is made anew, as its logical port says")
+                }
+            }
+        }
     }
 
     /// Lets go of deleted containers' interfaces, and with them of their namespaces, once nothing
