@@ -241,6 +241,7 @@ mod tests {
     fn what_the_example_says_is_what_holds_without_it() {
         let example = load(&example()).unwrap();
         assert_eq!(example.agent, AgentSettings::default());
+        assert_eq!(example.logical, LogicalSettings::default());
         let full = &example.ports[1];
         let bare = PortSpec::new(full.name.clone(), full.attach.clone());
         assert_eq!(*full, PortSpec { rate: full.rate, ..bare });

@@ -389,7 +389,7 @@ async fn logical(State(switch): State<Handle>) -> Tagged<LogicalNetworks> {
 #[utoipa::path(put, path = api::LOGICAL, params(
     ("If-Match" = Option<String>, Header, description = "Only if the logical networks are of this generation: `\"7\"`."),
     ("dry_run" = Option<bool>, Query, description = "Change nothing: only say what would change."),
-), request_body = Vec<utoipa::openapi::Object>, responses(
+), request_body(content = Vec<serde_json::Value>, description = "Objects, as docs/logical.schema.json describes them."), responses(
     (status = 200, body = LogicalApplied, description = "Applied, and what that has changed."),
     (status = 412, body = Problem, description = "The logical networks are of another generation; told of valid objects alone."),
     (status = 413, body = Problem, description = "The body is longer than 32 MiB."),

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
-use agent::ConfigError;
+use agent::{ConfigError, LogicalStartError};
 use model::InvalidConfig;
 
 /// How a command ends: with an exit code, or with a reason why it could not go on.
@@ -28,7 +28,11 @@ pub fn end(program: &str, error: &(dyn Error + Send + Sync + 'static), is_usage:
 
 /// Whether what was asked for cannot be, as a file says what flags might.
 pub fn is_usage(error: &(dyn Error + Send + Sync + 'static)) -> bool {
-    error.is::<InvalidConfig>() || matches!(error.downcast_ref(), Some(ConfigError::Wrong { .. }))
+    let is_wrong = matches!(
+        error.downcast_ref(),
+        Some(ConfigError::Wrong { .. } | ConfigError::Logical(LogicalStartError::Faults(_)))
+    );
+    is_wrong || error.is::<InvalidConfig>()
 }
 
 /// An error and its causes, outermost first. A cause that its parent already tells is not told

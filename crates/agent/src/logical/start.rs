@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use logical::Fault;
 use logical::objects::Object;
-use logical::{Fault, Position};
 use model::{Generation, LogicalSettings};
 
 use super::Logical;
@@ -63,9 +63,5 @@ fn read(paths: &[String]) -> Result<Vec<Object>, StartError> {
 /// Faults of objects that were read from these files.
 fn told(paths: &[String], faults: Vec<Fault>) -> StartError {
     let all = paths.join(", ");
-    let line = |fault: Fault| match fault.position {
-        Some(Position { .. }) => format!("{all}:{fault}"),
-        None => format!("{all}: {fault}"),
-    };
-    StartError::Faults(faults.into_iter().map(line).collect())
+    StartError::Faults(faults.iter().map(|fault| format!("{all}: {fault}")).collect())
 }
