@@ -25,9 +25,11 @@ extern crate alloc;
 
 mod answers;
 mod decide;
+mod labels;
 mod networks;
 mod places;
 
 pub use decide::{Came, Departs, Leaves, Verdict};
+pub use labels::{label, vni};
 pub use networks::{Networks, Settings};
 pub use places::{Places, SameLabel};

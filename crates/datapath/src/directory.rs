@@ -26,6 +26,33 @@ pub struct VirtualNetwork {
     owners: BTreeMap<IpAddr, Mac>,
     peers: BTreeSet<IpAddr>,
     classes: Option<ClassSet>,
+    /// Who is in it says itself where its frames go.
+    has_own_labels: bool,
+}
+
+/// A network of which no addresses are declared: who is in it says itself to which port of which
+/// host each frame goes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Labelled {
+    /// Its name.
+    pub name: NetworkName,
+    /// Its number in tunnels.
+    pub vni: u32,
+    /// The tunnel addresses of each other host that has ports of it.
+    pub hosts: BTreeSet<VtepList>,
+}
+
+/// Why a network cannot stand beside others.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum CannotReach {
+    /// Its number is another's.
+    #[error("network `{0}` has the VNI of `{1}`, {2}: give one of them another name, or number")]
+    SameVni(NetworkName, NetworkName, u32),
+    /// One address is said to be two hosts'.
+    #[error(
+        "{0} is the first tunnel address of hosts whose other addresses differ: give each host the same list everywhere"
+    )]
+    SameHost(IpAddr),
 }
 
 /// Where a machine is.
@@ -94,6 +121,36 @@ impl Directory {
         Ok(Self { networks, names, peers })
     }
 
+    /// The same, and these networks.
+    ///
+    /// # Errors
+    ///
+    /// [`CannotReach`] if they cannot stand beside those that there are.
+    pub fn with_labelled(
+        &self,
+        networks: impl IntoIterator<Item = Labelled>,
+    ) -> Result<Self, CannotReach> {
+        let mut new = self.clone();
+        for Labelled { name, vni, hosts } in networks {
+            if new.networks.contains_key(&vni) {
+                let other = new.names.iter().find(|(_, it)| **it == vni).map(|(name, _)| name);
+                let other = other.cloned().unwrap_or_else(|| name.clone());
+                return Err(CannotReach::SameVni(name, other, vni));
+            }
+            for host in &hosts {
+                let known = new.peers.entry(host.first()).or_insert_with(|| host.clone());
+                if known != host {
+                    return Err(CannotReach::SameHost(host.first()));
+                }
+            }
+            let peers = hosts.iter().map(VtepList::first).collect();
+            let network = VirtualNetwork { peers, has_own_labels: true, ..Default::default() };
+            new.networks.insert(vni, Arc::new(network));
+            new.names.insert(name, vni);
+        }
+        Ok(new)
+    }
+
     /// The network with this number.
     pub fn network(&self, vni: u32) -> Option<&Arc<VirtualNetwork>> {
         self.networks.get(&vni)
@@ -156,7 +213,7 @@ impl VirtualNetwork {
 
     /// Whether any of its machines is on this host.
     pub fn is_here(&self) -> bool {
-        !self.here.is_empty()
+        !self.here.is_empty() || self.has_own_labels
     }
 
     /// Which machine has this IP address.
@@ -236,6 +293,29 @@ mod tests {
             prop_assert!(directory.peers().eq(all));
             prop_assert_eq!(directory.network(7), None);
         }
+    }
+
+    #[test]
+    fn a_network_with_labels_of_its_own_is_here_and_reaches_hosts() {
+        let networks = networks(&[[0, 1].into()]);
+        let directory = Directory::new(&networks, &vtep(0)).unwrap();
+        let labelled = |vni, hosts: &[u8]| Labelled {
+            name: NetworkName("logical/shop".into()),
+            vni,
+            hosts: hosts.iter().copied().map(vtep).collect(),
+        };
+        let both = directory.with_labelled([labelled(0x80_0001, &[1, 2])]).unwrap();
+        let known = both.network(0x80_0001).unwrap();
+        assert!(known.is_here());
+        assert!(known.peers().eq([1, 2].map(|host| vtep(host).first())));
+        assert_eq!(both.addresses_of(vtep(2).first()), Some(&vtep(2)));
+        assert_eq!(both.network(1), directory.network(1), "others are as before");
+        let same = directory.with_labelled([labelled(1, &[1])]);
+        assert!(matches!(same, Err(CannotReach::SameVni(_, _, 1))), "{same:?}");
+        let other = VtepList::from(vtep(2).first());
+        let hosts = [vtep(2), other].into();
+        let two = Labelled { hosts, ..labelled(0x80_0001, &[]) };
+        assert_eq!(directory.with_labelled([two]), Err(CannotReach::SameHost(vtep(2).first())));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub use decide::{
     Datapath, Decision, Explained, Fate, MacEntry, PortConfig, Settings, Verdict, Visit,
     is_link_local,
 };
-pub use directory::{Directory, Place, VirtualNetwork};
+pub use directory::{CannotReach, Directory, Labelled, Place, VirtualNetwork};
 pub use flaps::Flap;
 pub use network::Network;
 pub use remote::{Declared, Origin, Peer, Remote};

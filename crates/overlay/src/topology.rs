@@ -56,6 +56,11 @@ impl Topology {
         }
     }
 
+    /// The number of a far host, by the first of its addresses.
+    pub fn peer(&self, host: IpAddr) -> Option<Peer> {
+        self.hosts.get(&host).map(|(peer, _)| *peer)
+    }
+
     /// Follows a directory. Far hosts keep their numbers as long as any network has a member on
     /// both hosts.
     pub fn advance(&mut self, directory: &Directory) -> Delta {
