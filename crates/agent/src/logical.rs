@@ -8,21 +8,27 @@
 //! All of this is made away from the switch's thread, which is then handed [`Realization`]s: it
 //! swaps one for the other.
 
+mod elsewhere;
 mod error;
 mod kept;
 mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use binding::{Places, SameLabel};
+use datapath::{Labelled, Peer};
 use image::Domain;
 use logical::objects::{Identity, Kind, Object};
 use logical::topology::Attachment;
 use logical::{Fault, Topology};
-use model::{DomainChange, Generation, LogicalPortName, ObjectChange, ObjectFate};
+use model::{DomainChange, Generation, LogicalPortName, ObjectChange, ObjectFate, VtepList};
 use pipeline::Net;
 use units::Mac;
 
+use elsewhere::Elsewhere;
+pub use elsewhere::network_of;
 pub use error::{ApplyError, Faults, StartError};
 pub use kept::Kept;
 pub use start::check;
@@ -46,6 +52,8 @@ pub struct Realization {
     /// This host's part of each domain that it has a port in.
     pub nets: Vec<Arc<Net>>,
     pub facts: Arc<AllFacts>,
+    /// Where ports are on other hosts.
+    pub places: Arc<Places>,
 }
 
 /// One generation.
@@ -55,6 +63,7 @@ pub struct Logical {
     objects: Arc<Vec<Object>>,
     domains: Arc<BTreeMap<Identity, Domain>>,
     facts: Arc<AllFacts>,
+    elsewhere: Arc<Elsewhere>,
     /// Of each domain that has own ports.
     parts: BTreeMap<Identity, Part>,
 }
@@ -87,8 +96,16 @@ impl Logical {
         let topology = logical::resolve(&objects)?;
         let domains = Arc::new(compiler::compile(&topology));
         let facts = Arc::new(facts(&topology));
+        let elsewhere = Elsewhere::new(&topology).map_err(|error| vec![fault(&objects, &error)])?;
         let generation = Generation(self.generation.0 + 1);
-        let next = Self { generation, objects: objects.into(), domains, facts, ..Self::default() };
+        let next = Self {
+            generation,
+            objects: objects.into(),
+            domains,
+            facts,
+            elsewhere: elsewhere.into(),
+            ..Self::default()
+        };
         Ok(Self { parts: next.parts_of(&own, &self.parts), ..next })
     }
 
@@ -99,6 +116,7 @@ impl Logical {
             objects: self.objects.clone(),
             domains: self.domains.clone(),
             facts: self.facts.clone(),
+            elsewhere: self.elsewhere.clone(),
             parts: self.parts_of(&own, &self.parts),
         }
     }
@@ -147,10 +165,23 @@ impl Logical {
         self.domains.iter().map(move |(name, domain)| (name, domain.len(), here(name)))
     }
 
-    /// What the switch's thread is handed.
-    pub fn realization(&self) -> Realization {
+    /// What the switch's thread of a host with these tunnel addresses is handed, which knows other
+    /// hosts by these numbers.
+    pub fn realization(
+        &self,
+        own: Option<&VtepList>,
+        peer_of: impl Fn(IpAddr) -> Option<Peer>,
+    ) -> Realization {
         let nets = self.parts.values().map(|part| part.net.clone()).collect();
-        Realization { generation: self.generation, nets, facts: self.facts.clone() }
+        let places = own.map(|own| self.elsewhere.places(own, peer_of)).unwrap_or_default();
+        let (generation, facts) = (self.generation, self.facts.clone());
+        Realization { generation, nets, facts, places: places.into() }
+    }
+
+    /// What tunnels of a host with these addresses have to carry for its ports.
+    pub fn labelled(&self, own: Option<&VtepList>) -> Vec<Labelled> {
+        let domains = self.parts.keys().filter_map(|name| self.domains.get(name));
+        own.map(|own| self.elsewhere.labelled(own, domains)).unwrap_or_default()
     }
 
     /// What makes the next generation of this one.
@@ -205,6 +236,13 @@ fn facts(topology: &Topology) -> AllFacts {
         Some((name, Facts { mac: port.mac, mtu: topology[port.switch].mtu }))
     };
     ports.filter_map(fact).collect()
+}
+
+/// What is wrong with an object that has another's label.
+fn fault(objects: &[Object], error: &SameLabel) -> Fault {
+    let index = objects.iter().position(|object| object.identity() == error.second);
+    let object = error.second.to_string();
+    Fault { index, object, path: String::new(), message: error.to_string(), position: None }
 }
 
 /// A logical port as objects name it.

@@ -677,7 +677,9 @@ impl From<InvalidConfig> for Refusal {
 impl From<ReplaceError> for Refusal {
     fn from(error: ReplaceError) -> Self {
         let status = match error {
-            ReplaceError::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            ReplaceError::Invalid(_) | ReplaceError::BesideLogical(_) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             ReplaceError::UnknownNetwork(_) => StatusCode::NOT_FOUND,
             ReplaceError::Stale(_) => StatusCode::PRECONDITION_FAILED,
         };

@@ -17,7 +17,7 @@ use units::Instant;
 use super::Host;
 use super::attached::Attached;
 use super::host_plane::HostPlane;
-use crate::logical::{AllFacts, Realization, identity};
+use crate::logical::{AllFacts, Realization, identity, network_of};
 
 /// The most logical ports that a host keeps connections of: its own, and children of those.
 const ZONES: u32 = 16_384;
@@ -38,7 +38,7 @@ pub fn memory(connections: u32, now: Instant) -> Networks {
 /// logical networks of its tenant. No declared network has such a name.
 pub fn owner(spec: &PortSpec) -> Option<NetworkName> {
     let tenant = || spec.logical.as_ref().map(LogicalPortName::tenant);
-    spec.network.clone().or_else(|| Some(NetworkName(format!("logical/{}", tenant()?))))
+    spec.network.clone().or_else(|| Some(network_of(tenant()?)))
 }
 
 /// A declaration with what the interface has of its logical port, where it does not say otherwise.
@@ -76,10 +76,7 @@ impl Host {
     /// before, so that it is freed elsewhere.
     pub fn realize(&mut self, new: Realization) -> Realization {
         let before = mem::replace(&mut self.logical, new);
-        let Realization { generation, nets, .. } = &self.logical;
-        if let Some(networks) = self.plane.logical_mut() {
-            networks.realize(generation.0, nets.clone());
-        }
+        self.execute();
         self.renew(&before.facts);
         before
     }
@@ -90,11 +87,18 @@ impl Host {
         if self.plane.logical().is_none() {
             // At the start, before frames flow.
             self.plane.set_logical(memory(self.connections, self.now()));
-            let Realization { generation, nets, .. } = &self.logical;
-            let networks = self.plane.logical_mut().expect("it was just set");
-            networks.realize(generation.0, nets.clone());
+            self.execute();
         }
         self.plane.bind(id, name);
+    }
+
+    /// Has the plane decide by the generation that is there.
+    fn execute(&mut self) {
+        let Realization { generation, nets, places, .. } = &self.logical;
+        if let Some(networks) = self.plane.logical_mut() {
+            networks.realize(generation.0, nets.clone());
+            networks.locate(places.clone());
+        }
     }
 
     /// Logical networks at this moment, if there are any.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use datapath::CannotReach;
 use logical::Fault;
 use model::Generation;
 
@@ -29,6 +30,9 @@ pub enum ApplyError {
     /// They cannot stand.
     #[error("logical networks: {0}")]
     Faults(Faults),
+    /// They cannot stand beside the networks that are declared.
+    #[error("logical networks: {0}")]
+    Beside(#[from] CannotReach),
     /// Somebody has applied others since.
     #[error(
         "the logical networks are of generation {0} now: look at them (`zovn get logical`), and ask again for that one"

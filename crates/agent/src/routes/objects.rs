@@ -32,6 +32,9 @@ impl From<ApplyError> for Refused {
     fn from(error: ApplyError) -> Self {
         match error {
             ApplyError::Faults(Faults(faults)) => Self::Faults(faults),
+            ApplyError::Beside(_) => {
+                Self::Whole(Refusal(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
+            }
             ApplyError::Stale(_) => {
                 Self::Whole(Refusal(StatusCode::PRECONDITION_FAILED, error.to_string()))
             }

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use datapath::CannotReach;
 use logical::objects::Object;
 use model::{Generation, LogicalApplied, LogicalPortName, PortSpec};
 use tokio::task::spawn_blocking;
 
 use super::handle::{Handle, Stopped};
 use super::networks::Condition;
-use super::order::Order;
+use super::order::{Order, Tunnels};
 use crate::host;
 use crate::logical::{ApplyError, Difference, Faults, Logical};
 
@@ -63,7 +64,9 @@ impl Handle {
             return Ok(Ok(LogicalApplied { generation: now, objects, domains }));
         }
         let next = Arc::new(next);
-        self.put_logical(&mut logical, next.clone()).await?;
+        if let Err(error) = self.put_logical(&mut logical, next.clone()).await? {
+            return Ok(Err(error.into()));
+        }
         let (generation, shared) = (next.generation(), self.shared.clone());
         aside(move || shared.kept.keep(generation, next.objects())).await?;
         Ok(Ok(LogicalApplied { generation, objects, domains }))
@@ -74,13 +77,23 @@ impl Handle {
         &self,
         place: &mut Arc<Logical>,
         next: Arc<Logical>,
-    ) -> Result<(), Stopped> {
-        let realization = Box::new(next.realization());
+    ) -> Result<Result<(), CannotReach>, Stopped> {
+        let mut topology = self.shared.topology.lock().await;
+        let (_, networks) = self.order(Order::Networks).await?;
+        let mut advanced = topology.clone();
+        let vtep = self.shared.vtep.as_ref();
+        let tunnels = match Tunnels::advance(&mut advanced, &networks, &next, vtep) {
+            Ok(tunnels) => tunnels,
+            Err(error) => return Ok(Err(error)),
+        };
+        let realization = next.realization(vtep, |host| advanced.peer(host));
+        let realization = Box::new((realization, tunnels));
         let before = self.order(|reply| Order::Realize(realization, reply)).await?;
         let old = std::mem::replace(place, next);
         // Neither the switch's thread nor the API waits for that.
         drop(spawn_blocking(move || drop((before, old))));
-        Ok(())
+        *topology = advanced;
+        Ok(Ok(()))
     }
 
     /// Before a port is attached: if it is a logical network's and the host has no memory for such
@@ -105,7 +118,10 @@ impl Handle {
         }
         let before = logical.clone();
         let next = aside(move || before.with_ports(own)).await?;
-        self.put_logical(&mut logical, Arc::new(next)).await
+        if let Err(error) = self.put_logical(&mut logical, Arc::new(next)).await? {
+            tracing::error!(%error, "ports' logical networks are not executed");
+        }
+        Ok(())
     }
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use api::NETWORKS;
+use datapath::CannotReach;
 use model::{Generation, InvalidConfig, NetworkName, NetworkSpec, NetworksStatus};
 
 use super::handle::{Handle, Stopped};
-use super::order::Order;
+use super::order::{Order, Tunnels};
 use crate::networks::Networks;
 
 /// What has to be so for networks to be replaced.
@@ -30,6 +31,9 @@ pub(crate) enum ReplaceError {
     /// The new ones cannot stand, or not beside the ports that are attached.
     #[error(transparent)]
     Invalid(#[from] InvalidConfig),
+    /// They cannot stand beside logical networks.
+    #[error(transparent)]
+    BesideLogical(#[from] CannotReach),
     /// There is none of that name.
     #[error("there is no network `{0}`: GET {NETWORKS} lists them")]
     UnknownNetwork(NetworkName),
@@ -128,6 +132,7 @@ impl Handle {
         change: impl FnOnce(&Networks) -> Result<Networks, ReplaceError>,
     ) -> Result<Result<Generation, ReplaceError>, Stopped> {
         // One change after the other: each begins where the one before has ended.
+        let logical = self.shared.logical.lock().await;
         let mut topology = self.shared.topology.lock().await;
         let (generation, before) = self.order(Order::Networks).await?;
         let networks = match change(&before) {
@@ -143,9 +148,13 @@ impl Handle {
             return Ok(fits.map(|()| generation).map_err(ReplaceError::from));
         }
         let mut next = topology.clone();
-        let delta = next.advance(networks.directory());
+        let vtep = self.shared.vtep.as_ref();
+        let tunnels = match Tunnels::advance(&mut next, &networks, &logical, vtep) {
+            Ok(tunnels) => tunnels,
+            Err(error) => return Ok(Err(error.into())),
+        };
         // What is let go of, new or old, is freed here: the switch's thread does not wait for that.
-        let replaced = self.order(|reply| Order::Replace(networks.clone(), delta, reply)).await?;
+        let replaced = self.order(|reply| Order::Replace(networks.clone(), tunnels, reply)).await?;
         Ok(replaced.map_err(ReplaceError::from).map(|(generation, _old)| {
             *topology = next;
             generation

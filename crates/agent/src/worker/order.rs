@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use binding::Networks as LogicalNetworks;
+use datapath::{CannotReach, Directory};
 use model::{
     AddressStatus, AgentStatus, CaptureSpec, Generation, InvalidConfig, LogicalPortName,
     PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec, VtepList,
@@ -48,6 +49,36 @@ pub struct Shared {
     pub at_once: AtomicBool,
 }
 
+/// Where frames go from now on, and how that differs from before.
+#[derive(Debug)]
+pub struct Tunnels {
+    /// The networks that are declared, and what tunnels carry for logical ones.
+    pub directory: Arc<Directory>,
+    pub delta: Delta,
+}
+
+impl Tunnels {
+    /// What tunnels are to carry for both kinds of networks.
+    ///
+    /// # Errors
+    ///
+    /// [`CannotReach`] if they contradict one another.
+    pub fn advance(
+        topology: &mut Topology,
+        networks: &Networks,
+        logical: &Logical,
+        own: Option<&VtepList>,
+    ) -> Result<Self, CannotReach> {
+        let labelled = logical.labelled(own);
+        let directory = match labelled.is_empty() {
+            true => networks.directory().clone(),
+            false => Arc::new(networks.directory().with_labelled(labelled)?),
+        };
+        let delta = topology.advance(&directory);
+        Ok(Self { directory, delta })
+    }
+}
+
 /// What is asked of the thread, and where its answer goes.
 pub enum Order {
     Status(Proof, oneshot::Sender<AgentStatus>),
@@ -64,13 +95,13 @@ pub enum Order {
     Check(Arc<Networks>, oneshot::Sender<Result<(), InvalidConfig>>),
     Replace(
         Arc<Networks>,
-        Delta,
+        Tunnels,
         oneshot::Sender<Result<(Generation, Arc<Networks>), InvalidConfig>>,
     ),
     LogicalPorts(oneshot::Sender<BTreeSet<LogicalPortName>>),
     HasLogical(oneshot::Sender<bool>),
     SetLogical(Box<LogicalNetworks>, oneshot::Sender<()>),
-    Realize(Box<Realization>, oneshot::Sender<Realization>),
+    Realize(Box<(Realization, Tunnels)>, oneshot::Sender<Realization>),
     SetKeys(Arc<Keys>, oneshot::Sender<()>),
     Stop(Ending, oneshot::Sender<AgentStatus>),
 }

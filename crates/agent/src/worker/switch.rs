@@ -14,12 +14,11 @@ use model::{
     AgentStatus, Generation, HostConfig, InvalidConfig, Polling, PortChange, PortName, PortShare,
     PortSpec, PortStatus,
 };
-use overlay::Delta;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::oneshot;
 use units::{Instant, Span};
 
-use super::order::{Order, Shared};
+use super::order::{Order, Shared, Tunnels};
 use crate::addresses;
 use crate::host::{AttachError, ChangeError, DetachError, Ending, Host, Proof, Reply, UplinkError};
 use crate::networks::Networks;
@@ -130,7 +129,7 @@ impl Switch {
         let mut host = Host::new(&config.agent, uplink, store, journal, frame, connections)?;
         let mut logical = shared.logical.blocking_lock();
         // Interfaces have their addresses of it.
-        host.realize(logical.realization());
+        host.realize(logical.realization(None, |_| None));
         // What the file says of a port counts.
         let mut kept = shared.journal.ports();
         kept.retain(|port| config.ports.iter().all(|declared| declared.name != port.name));
@@ -176,7 +175,15 @@ impl Switch {
         let own = host.logical_ports();
         if !own.is_empty() {
             *logical = Arc::new(logical.with_ports(own));
-            host.realize(logical.realization());
+            let mut topology = shared.topology.blocking_lock();
+            let vtep = shared.vtep.as_ref();
+            match Tunnels::advance(&mut topology, &networks, &logical, vtep) {
+                Ok(Tunnels { directory, delta }) => host.set_directory(directory, delta),
+                Err(error) => {
+                    tracing::error!(%error, "logical ports on other hosts are not reached");
+                }
+            }
+            host.realize(logical.realization(vtep, |host| topology.peer(host)));
         }
         drop(logical);
         Ok(Self {
@@ -372,7 +379,9 @@ impl Switch {
                 let _ = reply.send(());
             }
             Order::Realize(realization, reply) => {
-                let _ = reply.send(self.host.realize(*realization));
+                let (realization, Tunnels { directory, delta }) = *realization;
+                self.host.set_directory(directory, delta);
+                let _ = reply.send(self.host.realize(realization));
             }
             Order::SetKeys(keys, reply) => {
                 self.host.set_keys(&keys);
@@ -417,10 +426,10 @@ impl Switch {
     fn replace(
         &mut self,
         networks: Arc<Networks>,
-        delta: Delta,
+        tunnels: Tunnels,
     ) -> Result<(Generation, Arc<Networks>), InvalidConfig> {
         self.check(&networks)?;
-        self.host.set_directory(networks.directory().clone(), delta);
+        self.host.set_directory(tunnels.directory, tunnels.delta);
         self.host.set_shares(networks.shares(), networks.promise());
         self.generation.0 += 1;
         Ok((self.generation, mem::replace(&mut self.networks, networks)))
