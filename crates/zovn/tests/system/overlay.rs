@@ -7,6 +7,7 @@ mod interface;
 mod keys;
 mod linux;
 mod lives;
+mod logical;
 mod memory;
 mod mtu;
 pub mod numbered;

@@ -1,0 +1,193 @@
+//! A tenant's two-tier network on two hosts, whose agents have the same file: what it says holds
+//! between them.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use api::Condition;
+use kernel::netns::Namespace;
+use logical::objects::Object;
+use model::{Attachment, PortName, PortSpec, PortState, RouteSpec};
+
+use super::world::{LONG, Machine, Plan, World, run};
+use crate::common::until;
+
+const SHOP: &str = include_str!("../../../../../examples/shop.yaml");
+
+/// Rules beside those of the example, and where its machines are.
+const MORE: &str = "
+    - {name: ping, direction: toPort, action: allow, services: [{protocol: icmp}]}
+---
+- {kind: TransportNode, metadata: {name: h0}, spec: {vteps: [VTEP0]}}
+- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [VTEP1]}}
+- {kind: Binding, metadata: {name: web-1}, spec: {port: shop/web-1, node: h0}}
+- {kind: Binding, metadata: {name: web-2}, spec: {port: shop/web-2, node: h1}}
+- {kind: Binding, metadata: {name: db-1}, spec: {port: shop/db-1, node: h1}}
+";
+
+/// A container: its host, its address, and its router's.
+struct Container {
+    name: &'static str,
+    host: usize,
+    address: [u8; 4],
+    router: [u8; 4],
+}
+
+const CONTAINERS: [Container; 3] = [
+    Container { name: "web-1", host: 0, address: [10, 0, 1, 1], router: [10, 0, 1, 254] },
+    Container { name: "web-2", host: 1, address: [10, 0, 1, 2], router: [10, 0, 1, 254] },
+    Container { name: "db-1", host: 1, address: [10, 0, 2, 1], router: [10, 0, 2, 254] },
+];
+const WEB: usize = 0;
+const OTHER: usize = 1;
+const DB: usize = 2;
+
+/// Two hosts with the tenant's containers; all of it goes with the test.
+struct Shop {
+    world: World,
+    names: Vec<String>,
+    containers: Vec<Namespace>,
+}
+
+impl Shop {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let world = World::new(Plan::new(&PLAIN));
+        let mut shop = Self { world, names: Vec::new(), containers: Vec::new() };
+        for container in &CONTAINERS {
+            let name = format!("zovn-t-two-{}-{number}-{}", std::process::id(), container.name);
+            shop.containers.push(Namespace::create(&name).unwrap());
+            shop.names.push(name);
+        }
+        shop
+    }
+
+    fn text(&self) -> String {
+        let more = MORE.replace("VTEP0", &self.world.vtep(0).to_string());
+        SHOP.trim_end().to_owned() + &more.replace("VTEP1", &self.world.vtep(1).to_string())
+    }
+
+    /// Both hosts are told this.
+    fn apply(&self, text: &str) {
+        let source = logical::read(text);
+        assert!(source.faults.is_empty(), "{:?}", source.faults);
+        let objects: Vec<Object> = source.objects;
+        for host in 0..2 {
+            self.world.client(host).apply_if(Condition::default(), &objects).unwrap();
+        }
+    }
+
+    fn attach(&self) {
+        for (container, name) in CONTAINERS.iter().zip(&self.names) {
+            let [a, b, c, d] = container.address;
+            let via = Some(container.router.into());
+            let attach = Attachment::Container {
+                netns: name.clone(),
+                interface: "eth0".into(),
+                mac: None,
+                addresses: vec![format!("{a}.{b}.{c}.{d}/24").parse().unwrap()],
+                routes: vec![RouteSpec { to: "0.0.0.0/0".parse().unwrap(), via }],
+                mtu: None,
+                offload: true,
+            };
+            let port = PortSpec::new(PortName(container.name.into()), attach);
+            let logical = format!("shop/{}", container.name).parse().ok();
+            let client = self.world.client(container.host);
+            client.attach(&PortSpec { logical, ..port }).unwrap();
+            until(|| {
+                let status = client.port(&PortName(container.name.into())).unwrap();
+                status.state == PortState::Up
+                    && status.logical_state.is_some_and(|it| it.realized.is_some())
+            });
+        }
+    }
+
+    fn pings(&self, from: usize, to: [u8; 4]) -> bool {
+        let [a, b, c, d] = to;
+        let to = format!("{a}.{b}.{c}.{d}");
+        let words = ["ping", "-n", "-c", "1", "-W", "10", &to];
+        run(&self.containers[from], &words).status.success()
+    }
+
+    fn listen(&self, at: usize, port: u16) -> TcpListener {
+        let address = SocketAddr::from((CONTAINERS[at].address, port));
+        self.containers[at].run(|| TcpListener::bind(address)).unwrap().unwrap()
+    }
+
+    fn connect(&self, from: usize, to: usize, port: u16) -> Result<TcpStream, ErrorKind> {
+        let address = SocketAddr::from((CONTAINERS[to].address, port));
+        let connect = || TcpStream::connect_timeout(&address, LONG);
+        self.containers[from].run(connect).unwrap().map_err(|error| error.kind())
+    }
+
+    /// So many bytes there and back again.
+    fn talk(&self, from: usize, to: usize, port: u16, bytes: usize) {
+        let listener = self.listen(to, port);
+        let sent: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut got = vec![0; bytes];
+                stream.read_exact(&mut got).unwrap();
+                stream.write_all(&got).unwrap();
+            });
+            let mut stream = self.connect(from, to, port).unwrap();
+            stream.write_all(&sent).unwrap();
+            let mut got = vec![0; bytes];
+            stream.read_exact(&mut got).unwrap();
+            assert!(got == sent, "what came back is something else");
+        });
+    }
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = Namespace::delete(name);
+        }
+    }
+}
+
+/// Machines of a network of the older kind, which goes on beside it.
+const PLAIN: [Machine; 2] = [Machine::new(0, "blue", 1), Machine::new(1, "blue", 2)];
+
+#[test]
+fn what_one_file_says_holds_between_two_hosts() {
+    let shop = Shop::new();
+    shop.apply(&shop.text());
+    shop.attach();
+    assert!(shop.pings(WEB, CONTAINERS[OTHER].address), "in one switch, on another host");
+    assert!(shop.pings(WEB, CONTAINERS[DB].address), "through the router, to another host");
+    shop.talk(WEB, DB, 5432, 3 << 20);
+    shop.talk(OTHER, DB, 5432, 1000);
+    let _listener = shop.listen(DB, 5433);
+    let begun = std::time::Instant::now();
+    assert_eq!(shop.connect(WEB, DB, 5433).err(), Some(ErrorKind::ConnectionRefused));
+    assert!(begun.elapsed() < LONG, "the far host's refusal has come back");
+    shop.world.ping(PLAIN[0], PLAIN[1].v4());
+    shop.world.assert_balanced();
+}
+
+#[test]
+fn a_rule_that_is_taken_away_stops_a_flow_between_hosts() {
+    let shop = Shop::new();
+    shop.apply(&shop.text());
+    shop.attach();
+    let listener = shop.listen(DB, 5432);
+    let mut stream = shop.connect(WEB, DB, 5432).unwrap();
+    let (mut other, _) = listener.accept().unwrap();
+    stream.write_all(b"before").unwrap();
+    let mut got = [0; 6];
+    other.read_exact(&mut got).unwrap();
+    shop.apply(&shop.text().replace("services: [postgres]", "services: [{protocol: tcp, ports: [1]}]"));
+    let _ = stream.write_all(b"behind");
+    other.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+    assert!(!matches!(other.read(&mut got), Ok(1..)), "the flow went on");
+    let refused = |host| shop.world.refused(host, "rejected") + shop.world.refused(host, "logical_network");
+    assert!(refused(1) > 0);
+    shop.world.assert_balanced();
+}
