@@ -56,6 +56,14 @@ impl Delivered {
         }
     }
 
+    /// Where the frame at `offset` ends, if it is delivered and not consumed.
+    pub fn end_of(&self, offset: u64) -> Option<u64> {
+        let place = self.frames.partition_point(|(end, _)| *end <= offset);
+        let begin = place.checked_sub(1).map_or(self.consumed, |before| self.frames[before].0);
+        let (end, is_taken) = self.frames.get(place)?;
+        (begin == offset && !is_taken).then_some(*end)
+    }
+
     fn settle(&mut self) {
         while let Some((end, true)) = self.frames.front() {
             self.consumed = *end;
@@ -121,6 +129,11 @@ mod tests {
             for offset in order {
                 delivered.consume(offset);
                 frames.iter_mut().filter(|(begin, _)| *begin == offset).for_each(|(_, is_taken)| *is_taken = true);
+                for (place, (begin, is_taken)) in frames.iter().enumerate() {
+                    let end = frames.get(place + 1).map_or(delivered.end(), |(begin, _)| *begin);
+                    prop_assert_eq!(delivered.end_of(*begin), (!is_taken).then_some(end));
+                    prop_assert_eq!(delivered.end_of(end + 60), None);
+                }
                 let first = frames.iter().find(|(_, is_taken)| !is_taken);
                 prop_assert_eq!(delivered.consumed(), first.map_or(delivered.end(), |(begin, _)| *begin));
                 prop_assert_eq!(delivered.is_empty(), first.is_none());

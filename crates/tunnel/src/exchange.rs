@@ -40,10 +40,14 @@ impl Epoch {
 pub enum Payload<R> {
     /// A frame, or a part of one.
     Frame(R),
-    /// None: the frame's sender is gone, or our owner does not use the frame. Its position counts.
+    /// None: the frame's sender has it no more, or has it again. Its position counts.
     Placeholder,
+    /// One that our owner does not use. Its position counts.
+    Unwanted,
     /// A frame for which our owner has no memory.
     NoMemory,
+    /// A frame that our owner cannot judge yet: what decided it is not known here.
+    NotYet,
 }
 
 impl<R> Payload<R> {
@@ -51,7 +55,7 @@ impl<R> Payload<R> {
     pub(crate) fn frame(self) -> Option<R> {
         match self {
             Self::Frame(frame) => Some(frame),
-            Self::Placeholder | Self::NoMemory => None,
+            Self::Placeholder | Self::Unwanted | Self::NoMemory | Self::NotYet => None,
         }
     }
 
@@ -102,6 +106,10 @@ pub struct Counters {
     pub credit_exceeded: u64,
     /// Frames received while memory was short, of reliable classes. Each arrival counts.
     pub nacked: u64,
+    /// Frames received before what decided them was known. Each arrival counts.
+    pub not_yet: u64,
+    /// Frames given back to the peer.
+    pub given_back: u64,
     /// Frames lost because memory was short, of unreliable classes.
     pub no_memory: u64,
     /// HELLOs that do not offer our version.

@@ -29,7 +29,7 @@
 //! | credit for a link that many send to | | [`grants`] |
 //! | loss detection, probe timeouts | RFC 9002 §5, §6 | `recovery`, `large` |
 //! | the congestion window, and whose it is | RFC 9002 §7, RFC 8257 | `congestion`, `lanes` |
-//! | the wire format | docs/protocol.md | `message` |
+//! | the wire format | docs/protocol.md | `message`, `context`, `answer` |
 //!
 //! Beside it, [`outer`] encapsulates frames, and [`bfd`] watches whether a path works.
 //!
@@ -45,9 +45,11 @@
 
 extern crate alloc;
 
+mod answer;
 pub mod bfd;
 mod config;
 mod congestion;
+mod context;
 mod delivered;
 mod exchange;
 pub mod grants;
@@ -62,12 +64,15 @@ mod ranges;
 mod receive_stream;
 mod receiver;
 mod recovery;
+mod returns;
 mod send_stream;
 mod sender;
 mod session;
 mod window_probe;
 
+pub use answer::{Answer, Return};
 pub use config::{MAX_FRAME_LEN, SessionConfig};
+pub use context::{Context, ContextFlags};
 pub use exchange::{Admission, Arrival, Counters, Epoch, Lane, PathMetrics, Payload};
 pub use message::{Data, Hello, Incarnation, Part, Report, Stream, Tag, Unsolicited};
 pub use session::Session;

@@ -13,14 +13,21 @@ use wire::tcp::Flags;
 use zerocopy::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::answer::{Return, ReturnRecord};
+use crate::context::Context;
+
 /// The class of our options: one for experiments (RFC 8926 §7).
 pub const OPTION_CLASS: u16 = 0xff5a;
 
 /// The protocol type of a packet with a part of a frame, which is no Ethernet frame.
 pub const PART: u16 = ethertype::EXPERIMENTAL;
 
-/// The version of the protocol.
-pub const VERSION: u8 = 8;
+/// The newest version of the protocol that we speak.
+pub const VERSION: u8 = 9;
+/// The oldest.
+pub const OLDEST: u8 = 8;
+/// The first in which frames have a [context](Context), and are given back.
+pub const WITH_CONTEXT: u8 = 9;
 
 /// The most ranges of a report.
 pub const MAX_RANGES: usize = 16;
@@ -30,6 +37,8 @@ pub const MAX_GRANTS: usize = 5;
 pub const MAX_WINDOW_PROBES: usize = 6;
 /// The most ranges of marked packets of a report.
 pub const MAX_MARKS: usize = 8;
+/// The most returns of a report, which has no window probes then.
+pub const MAX_RETURNS: usize = 2;
 
 /// The number of an incarnation of one end, which began with nothing remembered. It is random, so
 /// that nobody guesses it who does not see the session's packets.
@@ -143,6 +152,8 @@ pub struct Data {
     pub part: Part,
     /// The frame's offload metadata (virtio 1.2, 5.1.6), if there is any. The first part has it.
     pub offload: Option<[u8; Offload::LEN]>,
+    /// What goes with a frame of a logical network. The first part has it.
+    pub context: Option<Context>,
     /// What is needed to reassemble a TCP segment that a network card may cut.
     pub cut: Option<Cut>,
 }
@@ -215,6 +226,8 @@ pub struct Report {
     pub nacks: Vec<Nack>,
     /// Window probes.
     pub window_probes: Vec<WindowProbe>,
+    /// Frames that are given back.
+    pub returns: Vec<Return>,
 }
 
 /// A credit grant: how far a stream is consumed and may be sent.
@@ -237,6 +250,8 @@ pub struct Nack {
     pub number: u32,
     /// The lowest offset.
     pub from: u32,
+    /// They have memory: what decided them is not known here yet.
+    pub is_early: bool,
 }
 
 /// A window probe: asks for a credit grant of a stream.
@@ -255,6 +270,9 @@ const GRANTS: u8 = TunnelOption::CRITICAL | 4;
 const WINDOW_PROBES: u8 = TunnelOption::CRITICAL | 5;
 const OFFLOAD: u8 = TunnelOption::CRITICAL | 6;
 const MARKS: u8 = TunnelOption::CRITICAL | 7;
+// From 8 to 12 are those of sealed packets.
+const CONTEXT: u8 = TunnelOption::CRITICAL | 13;
+const RETURNS: u8 = TunnelOption::CRITICAL | 14;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -268,13 +286,15 @@ struct EndsRecord {
 struct StreamRecord {
     label: U32,
     class: u8,
-    /// Of a credit grant, [`NACK`]; otherwise unused.
+    /// Of a credit grant, [`NACK`] and [`NOT_YET`]; otherwise unused.
     flags: u8,
     unused: [u8; 2],
 }
 
 /// The record is a NACK: `consumed` holds its packet number, and `limit` its offset.
-const NACK: u8 = 1;
+const NACK: u8 = 1 << 0;
+/// Of a NACK: it is not memory that is missing.
+const NOT_YET: u8 = 1 << 1;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -375,7 +395,9 @@ impl Message {
             DATA => {
                 let mut rest = ours.peekable();
                 let offload = rest.next_if(|option| option.kind == OFFLOAD);
-                let data = Data::parse(first.data, offload.map(|option| option.data))?;
+                let context = rest.next_if(|option| option.kind == CONTEXT);
+                let [offload, context] = [offload, context].map(|it| it.map(|it| it.data));
+                let data = Data::parse(first.data, offload, context)?;
                 let report = match rest.next() {
                     None => None,
                     // A network card would copy the report to each packet that it cuts.
@@ -393,7 +415,7 @@ impl Message {
 
     /// Whether an option of our class has a known type.
     pub fn knows(kind: u8) -> bool {
-        (HELLO..=MARKS).contains(&kind)
+        matches!(kind, HELLO..=MARKS | CONTEXT | RETURNS)
     }
 
     /// Adds the message to a packet. `false` if it does not fit; it always fits in a packet without
@@ -415,9 +437,17 @@ const fn option_len(data: usize) -> usize {
 }
 
 const _: () = assert!(
-    option_len(size_of::<DataRecord>()) + option_len(Offload::LEN) + Report::MOST_LEN
+    option_len(size_of::<DataRecord>())
+        + option_len(Offload::LEN)
+        + option_len(Context::LEN)
+        + Report::MOST_LEN
         <= MOST_OPTIONS_LEN,
     "a report may go with any frame"
+);
+
+const _: () = assert!(
+    Report::MOST_LEN + option_len(MAX_RETURNS * size_of::<ReturnRecord>()) <= MOST_OPTIONS_LEN,
+    "returns may go with any report that has no window probes"
 );
 
 fn add(draft: &mut Draft, kind: u8, data: &[u8]) -> bool {
@@ -459,12 +489,26 @@ impl Data {
         offset: u32,
         len: NonZeroU16,
     ) -> Self {
-        Self { ends, number, stream, offset, len, part: Part::WHOLE, offload: None, cut: None }
+        Self {
+            ends,
+            number,
+            stream,
+            offset,
+            len,
+            part: Part::WHOLE,
+            offload: None,
+            context: None,
+            cut: None,
+        }
     }
 
-    fn parse(data: &[u8], offload: Option<&[u8]>) -> Option<Self> {
+    fn parse(data: &[u8], offload: Option<&[u8]>, context: Option<&[u8]>) -> Option<Self> {
         let (record, cut) = DataRecord::ref_from_prefix(data).ok()?;
         let offload = offload.map(|offload| offload.try_into()).transpose().ok()?;
+        let context = match context {
+            None => None,
+            Some(context) => Some(Context::parse(context)?),
+        };
         let shape = record.shape.get();
         let cut = match cut {
             [] => None,
@@ -482,6 +526,7 @@ impl Data {
             len: NonZeroU16::new(record.len.get())?,
             part: Part { continues: shape & CONTINUES != 0, more: shape & MORE != 0 },
             offload,
+            context,
             cut,
         })
     }
@@ -508,6 +553,7 @@ impl Data {
         }
         add(draft, DATA, &data[..len])
             && self.offload.is_none_or(|offload| add(draft, OFFLOAD, &offload))
+            && self.context.is_none_or(|context| add(draft, CONTEXT, &context.emit()))
     }
 }
 
@@ -538,6 +584,7 @@ impl Report {
             grants: Vec::new(),
             nacks: Vec::new(),
             window_probes: Vec::new(),
+            returns: Vec::new(),
         };
         for option in rest {
             match option.kind {
@@ -545,10 +592,16 @@ impl Report {
                     for GrantRecord { stream, consumed, limit } in
                         <[GrantRecord]>::ref_from_bytes(option.data).ok()?
                     {
-                        let is_again = stream.flags & NACK != 0;
+                        let [is_again, is_early] =
+                            [NACK, NOT_YET].map(|flag| stream.flags & flag != 0);
                         let (stream, first, second) = (stream.read()?, consumed.get(), limit.get());
                         if is_again {
-                            report.nacks.push(Nack { stream, number: first, from: second });
+                            report.nacks.push(Nack {
+                                stream,
+                                number: first,
+                                from: second,
+                                is_early,
+                            });
                         } else {
                             report.grants.push(CreditGrant {
                                 stream,
@@ -575,13 +628,19 @@ impl Report {
                         report.marks.push([last.wrapping_sub(len.get().into()), last]);
                     }
                 }
+                RETURNS => {
+                    for record in <[ReturnRecord]>::ref_from_bytes(option.data).ok()? {
+                        report.returns.push(record.read()?);
+                    }
+                }
                 _ => return None,
             }
         }
         let grants = report.grants.len() + report.nacks.len();
         let fits = grants <= MAX_GRANTS
             && report.window_probes.len() <= MAX_WINDOW_PROBES
-            && report.marks.len() <= MAX_MARKS;
+            && report.marks.len() <= MAX_MARKS
+            && report.returns.len() <= MAX_RETURNS;
         fits.then_some(report)
     }
 
@@ -604,7 +663,8 @@ impl Report {
     }
 
     /// Adds the report to a packet. `false` if it does not fit. It fits behind a data option if it
-    /// has no window probes.
+    /// has neither window probes nor returns, and in a packet of its own if it has only one kind of
+    /// these.
     pub fn write(&self, draft: &mut Draft) -> bool {
         let mut data = Vec::with_capacity(size_of::<ReportRecord>() + 4 * MAX_RANGES);
         let largest = self.came.first().map_or(0, |[_, last]| *last);
@@ -637,7 +697,10 @@ impl Report {
             sent: U32::new(window_probe.sent),
         };
         let nack = |nack: &Nack| GrantRecord {
-            stream: StreamRecord { flags: NACK, ..StreamRecord::of(nack.stream) },
+            stream: StreamRecord {
+                flags: NACK | if nack.is_early { NOT_YET } else { 0 },
+                ..StreamRecord::of(nack.stream)
+            },
             consumed: U32::new(nack.number),
             limit: U32::new(nack.from),
         };
@@ -651,10 +714,12 @@ impl Report {
         };
         let room = if self.marks.is_empty() { 0 } else { self.room_for_marks() };
         let marks: Vec<_> = self.marks.iter().take(room).map(mark).collect();
+        let returns: Vec<_> = self.returns.iter().map(ReturnRecord::of).collect();
         add(draft, REPORT, &data)
             && (marks.is_empty() || add(draft, MARKS, marks.as_bytes()))
             && (grants.is_empty() || add(draft, GRANTS, grants.as_bytes()))
             && (window_probes.is_empty() || add(draft, WINDOW_PROBES, window_probes.as_bytes()))
+            && (returns.is_empty() || add(draft, RETURNS, returns.as_bytes()))
     }
 }
 
@@ -684,10 +749,14 @@ fn incarnation(number: U64) -> Option<Incarnation> {
 
 #[cfg(test)]
 mod tests {
+    use core::net::IpAddr;
+
     use proptest::prelude::*;
     use wire::geneve::Packet;
 
     use super::*;
+    use crate::answer::Answer;
+    use crate::context::ContextFlags;
 
     fn incarnations() -> impl Strategy<Value = Incarnation> {
         (1..=u64::MAX).prop_map(|number| Incarnation(NonZeroU64::new(number).unwrap()))
@@ -700,6 +769,27 @@ mod tests {
 
     fn ends() -> impl Strategy<Value = Ends> {
         any::<[u32; 2]>().prop_map(|[from, to]| Ends { from: Tag(from), to: Tag(to) })
+    }
+
+    fn returns() -> impl Strategy<Value = Return> {
+        let answer = prop_oneof![
+            (any::<IpAddr>(), any::<u32>())
+                .prop_map(|(host, label)| Answer::Moved { host: host.to_canonical(), label }),
+            Just(Answer::Gone),
+            any::<u16>().prop_map(Answer::Refused),
+            Just(Answer::Unsupported),
+        ];
+        (streams(), any::<[u32; 2]>(), answer).prop_map(|(stream, [from, until], answer)| Return {
+            stream,
+            from,
+            until,
+            answer,
+        })
+    }
+
+    /// A report that may go with a frame.
+    fn riding(report: Report) -> Report {
+        Report { window_probes: Vec::new(), returns: Vec::new(), ..report }
     }
 
     fn messages() -> impl Strategy<Value = Message> {
@@ -728,17 +818,21 @@ mod tests {
             any::<Option<[u8; Offload::LEN]>>().prop_map(|offload| (offload, None)),
             cut.prop_map(|cut| (None, Some(cut))),
         ];
-        let data = (ends(), streams(), place, part, left).prop_map(
-            |(ends, stream, (number, offset, len), part, (offload, cut))| {
+        let context = any::<Option<(u32, u32, u16)>>().prop_map(|context| {
+            let (origin, generation, flags) = context?;
+            Some(Context { origin, generation, flags: ContextFlags(flags) })
+        });
+        let data = (ends(), streams(), place, part, left, context).prop_map(
+            |(ends, stream, (number, offset, len), part, (offload, cut), context)| {
                 let len = NonZeroU16::new(len).unwrap();
-                Data { ends, number, stream, offset, len, part, offload, cut }
+                Data { ends, number, stream, offset, len, part, offload, context, cut }
             },
         );
         let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MAX_RANGES);
         let grants = (streams(), any::<u32>(), any::<u32>())
             .prop_map(|(stream, consumed, limit)| CreditGrant { stream, consumed, limit });
-        let nacks = (streams(), any::<u32>(), any::<u32>())
-            .prop_map(|(stream, number, from)| Nack { stream, number, from });
+        let nacks = (streams(), any::<u32>(), any::<u32>(), any::<bool>())
+            .prop_map(|(stream, number, from, is_early)| Nack { stream, number, from, is_early });
         let window_probes =
             (streams(), any::<u32>()).prop_map(|(stream, sent)| WindowProbe { stream, sent });
         let grants = prop::collection::vec(grants, 0..=3);
@@ -746,8 +840,13 @@ mod tests {
         let window_probes = prop::collection::vec(window_probes, 0..=MAX_WINDOW_PROBES);
         let marks = prop::collection::vec((any::<u32>(), any::<u16>()), 0..=MAX_MARKS);
         let numbers = (any::<u32>(), any::<u32>(), marks);
-        let report = (ends(), numbers, steps, (grants, nacks), window_probes).prop_map(
-            |(ends, (marked, largest, marks), steps, (grants, nacks), window_probes)| {
+        let told = prop_oneof![
+            window_probes.prop_map(|window_probes| (window_probes, Vec::new())),
+            prop::collection::vec(returns(), 1..=MAX_RETURNS)
+                .prop_map(|returns| (Vec::new(), returns)),
+        ];
+        let report = (ends(), numbers, steps, (grants, nacks), told).prop_map(
+            |(ends, (marked, largest, marks), steps, (grants, nacks), (window_probes, returns))| {
                 let mut next = largest;
                 let came = steps.into_iter().enumerate().map(|(place, (missing, len))| {
                     let last =
@@ -759,7 +858,8 @@ mod tests {
                 let marks =
                     marks.into_iter().map(|(last, len)| [last.wrapping_sub(len.into()), last]);
                 let marks = marks.collect();
-                let mut report = Report { ends, marked, came, marks, grants, nacks, window_probes };
+                let mut report =
+                    Report { ends, marked, came, marks, grants, nacks, window_probes, returns };
                 report.marks.truncate(report.room_for_marks());
                 report
             },
@@ -767,7 +867,7 @@ mod tests {
         let report = report.boxed();
         let with_data = (data, prop::option::of(report.clone())).prop_map(|(data, report)| {
             let report = report.filter(|_| data.cut.is_none());
-            Message::Data(data, report.map(|report| Report { window_probes: Vec::new(), ..report }))
+            Message::Data(data, report.map(riding))
         });
         prop_oneof![hello, with_data, report.prop_map(Message::Report)]
     }
@@ -790,7 +890,9 @@ mod tests {
             prop_assert!(data.write(&mut draft));
             let mut bytes = draft.parts().concat();
             let end = bytes.len();
-            let end = end - data.offload.map_or(0, |_| 16) - data.cut.map_or(0, |_| 4);
+            let options = [data.offload.is_some(), data.context.is_some()];
+            let options = options.into_iter().filter(|is_there| *is_there).count();
+            let end = end - 16 * options - data.cut.map_or(0, |_| 4);
             bytes[end - 2..end].fill(0);
             prop_assert_eq!(Message::parse(Packet::parse(&bytes).unwrap().options), None);
         }
@@ -798,7 +900,7 @@ mod tests {
         #[test]
         fn a_report_of_more_streams_than_may_be_is_none(ends in ends(), more in 0..3_usize, is_rooms: bool) {
             let mut draft = Draft::new(7).unwrap();
-            let report = Report { ends, marked: 0, came: Vec::new(), marks: Vec::new(), grants: Vec::new(), nacks: Vec::new(), window_probes: Vec::new() };
+            let report = Report { ends, marked: 0, came: Vec::new(), marks: Vec::new(), grants: Vec::new(), nacks: Vec::new(), window_probes: Vec::new(), returns: Vec::new() };
             prop_assert!(report.write(&mut draft));
             let (kind, words, most) = if is_rooms { (GRANTS, 4, MAX_GRANTS) } else { (WINDOW_PROBES, 3, MAX_WINDOW_PROBES) };
             for count in [most, more] {
@@ -812,7 +914,7 @@ mod tests {
         #[test]
         fn what_rides_is_a_report_with_what_no_card_cuts(message in messages(), report in messages()) {
             let (Message::Data(data, None), Message::Report(report)) = (message, report) else { return Ok(()) };
-            let report = Report { window_probes: Vec::new(), ..report };
+            let report = riding(report);
             let mut draft = Draft::new(7).unwrap();
             prop_assert!(data.write(&mut draft) && report.write(&mut draft));
             let bytes = draft.parts().concat();
@@ -825,7 +927,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_message_or_none(kinds in prop::collection::vec((0x80_u8..0x88, 0_usize..32), 1..4), byte: u8) {
+        fn any_bytes_are_a_message_or_none(kinds in prop::collection::vec((0x80_u8..0x90, 0_usize..32), 1..4), byte: u8) {
             let mut draft = Draft::new(7).unwrap();
             for (kind, words) in kinds {
                 add(&mut draft, kind, &alloc::vec![byte; 4 * words]);

@@ -24,6 +24,8 @@ pub struct ReceiveStream<R> {
     newest: u64,
     /// There is still no memory.
     out_of_memory: bool,
+    /// It is not memory that is missing.
+    is_early: bool,
     /// The reduced window after memory was short: what waited here then, and an eighth of what was
     /// consumed since. `None` once it is as wide as before.
     narrowed: Option<u64>,
@@ -70,8 +72,9 @@ pub enum Position {
 pub struct Advertised {
     /// All before this offset is consumed.
     pub consumed: u64,
-    /// The packet number and the offset of the NACK, if the stream is NACKed.
-    pub nack: Option<(u64, u64)>,
+    /// The packet number and the offset of the NACK, if the stream is NACKed, and whether that is
+    /// because its frames came early.
+    pub nack: Option<(u64, u64, bool)>,
     /// The limit.
     pub limit: u64,
 }
@@ -90,6 +93,7 @@ impl<R> ReceiveStream<R> {
             nacked: None,
             newest: 0,
             out_of_memory: false,
+            is_early: false,
             narrowed: None,
             advertised: Advertised { consumed: 0, nack: None, limit: unsolicited },
             probed: false,
@@ -155,8 +159,15 @@ impl<R> ReceiveStream<R> {
     }
 
     /// A [new](Position::New) frame finds no memory. Returns the handles of frames received out of
-    /// order behind it, or behind the first that found none: all of these are NACKed.
-    pub fn nack(&mut self, offset: u64, len: u16, newest: u64) -> impl Iterator<Item = R> + use<R> {
+    /// order behind it, or behind the first that found none: all of these are NACKed. If it
+    /// `is_early`, there is memory, and it is to come again all the same.
+    pub fn nack(
+        &mut self,
+        offset: u64,
+        len: u16,
+        newest: u64,
+        is_early: bool,
+    ) -> impl Iterator<Item = R> + use<R> {
         self.sent = self.sent.max(offset + u64::from(len));
         let from = self.again_from().map_or(offset, |from| from.min(offset));
         self.nacked = Some(from..self.sent);
@@ -164,6 +175,7 @@ impl<R> ReceiveStream<R> {
         if !self.out_of_memory {
             self.narrowed = Some(from - self.delivered.consumed());
         }
+        self.is_early = is_early || self.is_early();
         (self.out_of_memory, self.probed) = (true, true);
         self.early.split_off(&from).into_values().map(|(.., frame)| frame)
     }
@@ -171,6 +183,11 @@ impl<R> ReceiveStream<R> {
     /// A [new](Position::New) frame of an unreliable class finds no memory: it counts as delivered.
     pub fn miss(&mut self, offset: u64, len: u16) {
         self.sent = self.sent.max(offset + u64::from(len));
+    }
+
+    /// Whether frames are NACKed because they came early.
+    pub fn is_early(&self) -> bool {
+        self.out_of_memory && self.is_early
     }
 
     /// There is memory again.
@@ -253,6 +270,16 @@ impl<R> ReceiveStream<R> {
         self.probed |= self.delivered.consumed() > self.advertised.consumed;
     }
 
+    /// Where the frame at this offset ends, if it is delivered and not consumed.
+    pub fn end_of(&self, offset: u64) -> Option<u64> {
+        self.delivered.end_of(offset)
+    }
+
+    /// There is something to report at once.
+    pub fn tell(&mut self) {
+        self.probed = true;
+    }
+
     /// The receiver has consumed the frame at this offset.
     pub fn consumed(&mut self, offset: u64) {
         let before = self.delivered.consumed();
@@ -321,7 +348,7 @@ impl<R> ReceiveStream<R> {
             return None;
         }
         *probed = false;
-        let nack = again_from.map(|from| (self.newest, from));
+        let nack = again_from.map(|from| (self.newest, from, self.is_early));
         *advertised = Advertised { consumed, nack, limit };
         Some(*advertised)
     }

@@ -6,6 +6,7 @@ use core::ops::Bound::{Excluded, Unbounded};
 
 use units::{Class, Instant, Span};
 
+use crate::answer::{Answer, Return};
 use crate::config::SessionConfig;
 use crate::delivered::Leftover;
 use crate::exchange::{Arrival, Epoch, Payload};
@@ -13,6 +14,7 @@ use crate::grants::Progress;
 use crate::message::{CreditGrant, Data, MAX_GRANTS, Nack, Part, Stream, Unsolicited, WindowProbe};
 use crate::number::expand;
 use crate::receive_stream::{Position, ReceiveStream};
+use crate::returns::Returns;
 
 /// How long a missing frame of an unreliable class is waited for. It may have taken another path
 /// through the fabric, and be delayed there.
@@ -33,6 +35,8 @@ pub struct Receiver<R> {
     full: BTreeSet<Stream>,
     /// Unreliable streams with missing frames, and until when these are waited for.
     missing: VecDeque<(Instant, Stream)>,
+    /// Frames that are given back.
+    returns: Returns,
 }
 
 /// What a window probe shows.
@@ -68,6 +72,8 @@ pub enum Fate {
     CreditExceeded,
     /// There is no memory for it, and it is NACKed.
     Nacked,
+    /// What decided it is not known yet, and it is NACKed.
+    NotYet,
     /// There is no memory for it, and it is lost.
     NoMemory,
     /// There are too many streams.
@@ -85,6 +91,7 @@ impl<R> Receiver<R> {
             owing: BTreeSet::new(),
             full: BTreeSet::new(),
             missing: VecDeque::new(),
+            returns: Returns::default(),
         }
     }
 
@@ -92,6 +99,15 @@ impl<R> Receiver<R> {
     /// will retransmit it. Delivered frames may still fill the windows, so nothing is accepted
     /// before the first grant.
     pub fn restart(&mut self, over: Epoch, mut release: impl FnMut(R)) {
+        // Nobody holds what was given back: it comes again.
+        for (stream, offsets) in self.returns.drain() {
+            let Some(receiving) = self.streams.get_mut(&stream) else { continue };
+            let mut next = offsets.start;
+            while let Some(end) = receiving.end_of(next).filter(|end| *end <= offsets.end) {
+                receiving.consumed(next);
+                next = end;
+            }
+        }
         for (stream, receiving) in core::mem::take(&mut self.streams) {
             let (delivered, early) = receiving.into_parts();
             early.flatten().for_each(&mut release);
@@ -128,7 +144,9 @@ impl<R> Receiver<R> {
             return Fate::TooManyStreams;
         };
         let (offset, len) = (expand(data.offset, receiving.expected()), data.len.get());
-        let is_kept = !matches!(brought, Payload::NoMemory);
+        let is_kept = !matches!(brought, Payload::NoMemory | Payload::NotYet);
+        let is_early = matches!(brought, Payload::NotYet);
+        let has_no_frame = matches!(brought, Payload::Placeholder);
         // The flags of a position without a frame mean nothing.
         let part = if matches!(brought, Payload::Frame(_)) { data.part } else { Part::WHOLE };
         let fate = match (receiving.place(offset, len), brought) {
@@ -140,10 +158,10 @@ impl<R> Receiver<R> {
                 Fate::Accepted
             }
             (Position::New, brought) if is_reliable => {
-                let others = receiving.nack(offset, len, newest).flatten();
+                let others = receiving.nack(offset, len, newest, is_early).flatten();
                 brought.frame().into_iter().chain(others).map(Arrival::Release).for_each(arrived);
                 self.full.insert(stream);
-                Fate::Nacked
+                if is_early { Fate::NotYet } else { Fate::Nacked }
             }
             (Position::New, brought) => {
                 receiving.miss(offset, len);
@@ -160,6 +178,12 @@ impl<R> Receiver<R> {
                 Fate::CreditExceeded
             }
         };
+        if has_no_frame
+            && fate == Fate::Duplicate
+            && let Some(receiving) = self.streams.get_mut(&stream)
+        {
+            self.returns.confirmed(stream, offset, receiving);
+        }
         self.owe(now, stream, is_reliable);
         fate
     }
@@ -182,13 +206,33 @@ impl<R> Receiver<R> {
         others.or_else(|| self.full.first()).copied()
     }
 
-    /// Ends the NACKs of a stream: there is memory for its frames again.
+    /// Ends the NACKs of a stream: there is memory for its frames again. Not those of frames that
+    /// came early.
     pub fn memory_available(&mut self, stream: Stream) {
-        if let Some(receiving) = self.streams.get_mut(&stream) {
+        if let Some(receiving) = self.streams.get_mut(&stream).filter(|it| !it.is_early()) {
             receiving.memory_available();
             self.full.remove(&stream);
             self.owing.insert(stream);
         }
+    }
+
+    /// Ends the NACKs of frames that came early: they are to come again.
+    pub fn look_again(&mut self) {
+        let Self { full, streams, owing, .. } = self;
+        full.retain(|stream| {
+            let Some(receiving) = streams.get_mut(stream).filter(|it| it.is_early()) else {
+                return true;
+            };
+            receiving.memory_available();
+            owing.insert(*stream);
+            false
+        });
+    }
+
+    /// Whether the frames of any stream came early.
+    pub fn is_any_early(&self) -> bool {
+        let is_early = |stream| self.streams.get(stream).is_some_and(ReceiveStream::is_early);
+        self.full.iter().any(is_early)
     }
 
     /// Handles a window probe.
@@ -202,6 +246,7 @@ impl<R> Receiver<R> {
             return Probed::TooManyStreams;
         };
         let contradicts = receiving.probed(expand(window_probe.sent, receiving.expected()));
+        self.returns.tell(window_probe.stream);
         self.owe(now, window_probe.stream, is_reliable);
         if contradicts && is_reliable { Probed::Contradicts } else { Probed::Known }
     }
@@ -212,6 +257,24 @@ impl<R> Receiver<R> {
             receiving.consumed(offset);
             self.owing.insert(stream);
         }
+    }
+
+    /// The frame at this offset, which was delivered, is given back. `false` if it is consumed.
+    pub fn give_back(&mut self, stream: Stream, offset: u64, answer: Answer) -> bool {
+        let end = self.streams.get(&stream).and_then(|receiving| receiving.end_of(offset));
+        let Some(end) = end else { return false };
+        self.returns.add(stream, offset..end, answer);
+        true
+    }
+
+    /// Whether frames that are given back are to be told of.
+    pub fn owes_returns(&self) -> bool {
+        self.returns.are_owed()
+    }
+
+    /// Those to tell of now.
+    pub fn returns(&mut self) -> Vec<Return> {
+        self.returns.take()
     }
 
     /// The receiver has consumed the frame at this offset of an earlier epoch.
@@ -284,10 +347,11 @@ impl<R> Receiver<R> {
             self.owing.remove(&stream);
             let report = self.streams.get_mut(&stream).and_then(ReceiveStream::report);
             let Some(advertised) = report else { continue };
-            let all = |(number, from): (u64, u64)| Nack {
+            let all = |(number, from, is_early): (u64, u64, bool)| Nack {
                 stream,
                 number: number as u32,
                 from: from as u32,
+                is_early,
             };
             nacks.extend(advertised.nack.map(all));
             grants.push(CreditGrant {

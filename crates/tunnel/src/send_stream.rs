@@ -1,6 +1,7 @@
 //! One stream to the peer: its limit, and its outstanding frames.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::num::NonZeroU16;
 
 use crate::exchange::Lane;
@@ -30,6 +31,8 @@ struct SentFrame<F> {
     len: NonZeroU16,
     /// `None` if it was withdrawn.
     frame: Option<F>,
+    /// The peer has given it back: it is its owner's again, and its position is sent without it.
+    is_returned: bool,
     state: State,
 }
 
@@ -108,6 +111,7 @@ impl<F: Copy> SendStream<F> {
             offset,
             len,
             frame: Some(frame),
+            is_returned: false,
             state: State::InFlight(number),
         });
         offset
@@ -121,11 +125,35 @@ impl<F: Copy> SendStream<F> {
     }
 
     /// The frame at `offset` was received in packet `number`. A different length means that it was
-    /// split since: the peer may not have used that packet.
+    /// split since: the peer may not have used that packet. Of a frame that was returned, packets
+    /// before that do not count.
     pub fn acknowledged(&mut self, offset: u64, len: u16, number: u64) {
-        if let Some(flight) = self.find(offset).filter(|flight| flight.len.get() == len) {
+        let counts = |flight: &&mut SentFrame<F>| {
+            let is_last = || flight.state == State::InFlight(number);
+            flight.len.get() == len && (!flight.is_returned || is_last())
+        };
+        if let Some(flight) = self.find(offset).filter(counts) {
             flight.state = State::Acknowledged(number);
         }
+    }
+
+    /// The peer gives back what is between these offsets. `ended` has each frame that is its
+    /// owner's again, in order. Nothing happens while the peer may have an earlier one: it tells
+    /// again. Returns the offsets whose positions are to be sent without frames.
+    pub fn returned(&mut self, from: u64, until: u64, mut ended: impl FnMut(F)) -> Vec<u64> {
+        let Some(first) = self.frames.iter().position(|flight| !flight.is_returned) else {
+            return Vec::new();
+        };
+        if !(from..until).contains(&self.frames[first].offset) {
+            return Vec::new();
+        }
+        let those = self.frames.range_mut(first..).take_while(|flight| flight.end() <= until);
+        let end = |flight: &mut SentFrame<F>| {
+            flight.frame.take().into_iter().for_each(&mut ended);
+            (flight.is_returned, flight.state) = (true, State::Retransmit);
+            flight.offset
+        };
+        those.map(end).collect()
     }
 
     /// Whether the frame at `offset` is in flight, last in packet `number`.
@@ -237,7 +265,7 @@ impl<F: Copy> SendStream<F> {
         (self.sent, self.limit, self.nacked) = (0, unsolicited, None);
         for flight in &mut self.frames {
             flight.offset = self.sent;
-            flight.state = State::Retransmit;
+            (flight.state, flight.is_returned) = (State::Retransmit, false);
             self.sent += u64::from(flight.len.get());
         }
     }

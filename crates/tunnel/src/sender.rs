@@ -7,6 +7,7 @@ use core::num::NonZeroU16;
 
 use units::{Class, Instant};
 
+use crate::answer::{Answer, Return};
 use crate::config::SessionConfig;
 use crate::exchange::{Admission, Lane, PathMetrics};
 use crate::lanes::Lanes;
@@ -384,9 +385,14 @@ impl<F: Copy> Sender<F> {
         streams.for_each(|(_, out)| out.withdraw(&mut is_gone));
     }
 
-    /// Handles a report. `completed` has each frame that is consumed. Returns the number of packets
-    /// found lost.
-    pub fn reported(&mut self, now: Instant, report: &Report, mut completed: impl FnMut(F)) -> u64 {
+    /// Handles a report. `ended` has each frame that is consumed, or given back for a reason: those
+    /// of a stream in order. Returns the number of packets found lost.
+    pub fn reported(
+        &mut self,
+        now: Instant,
+        report: &Report,
+        mut ended: impl FnMut(F, Option<Answer>),
+    ) -> u64 {
         let lost = self.acknowledge(now, report);
         let next = self.recovery.next();
         for CreditGrant { stream, consumed, limit } in &report.grants {
@@ -399,7 +405,7 @@ impl<F: Copy> Sender<F> {
                 lowered = known.min(from);
             }
             let limit = expand(*limit, known);
-            if out.granted(consumed, limit, known, &mut completed) {
+            if out.granted(consumed, limit, known, |frame| ended(frame, None)) {
                 self.window_probes.hurry();
             }
             let lane = out.lane();
@@ -409,6 +415,13 @@ impl<F: Copy> Sender<F> {
             if !out.window_probes() {
                 self.window_probes.end(*stream);
             }
+        }
+        for Return { stream, from, until, answer } in &report.returns {
+            let Some(out) = self.streams.get_mut(stream) else { continue };
+            let (lane, consumed) = (out.lane(), out.consumed());
+            let [from, until] = [*from, *until].map(|offset| expand(offset, consumed));
+            let again = out.returned(from, until, |frame| ended(frame, Some(*answer)));
+            self.due.extend(again.into_iter().map(|offset| (lane, *stream, offset)));
         }
         lost
     }

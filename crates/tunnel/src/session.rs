@@ -23,14 +23,15 @@ use core::ops::RangeInclusive;
 
 use units::{Class, ClassSet, Instant, Rng};
 
+use crate::answer::{Answer, Return};
 use crate::config::{MAX_FRAME_LEN, SessionConfig};
 use crate::exchange::{Admission, Arrival, Counters, Epoch, Lane, PathMetrics, Payload};
 use crate::grants::Progress;
-use crate::handshake::{Answer, Handshake, HelloTimer};
+use crate::handshake::{Answer as HelloAnswer, Handshake, HelloTimer};
 use crate::message::{
     Data, Ends, Hello, Incarnation, MAX_MARKS, MAX_RANGES, Message, Report, Stream, WindowProbe,
 };
-use crate::message::{Unsolicited, VERSION};
+use crate::message::{OLDEST, Unsolicited, VERSION, WITH_CONTEXT};
 use crate::number::expand;
 use crate::quota::Claim;
 use crate::ranges::Ranges;
@@ -61,13 +62,15 @@ pub struct Session<F, R> {
     next: Incarnation,
     rng: Rng,
     handshake: Handshake,
+    /// The newest version that both ends speak.
+    version: u8,
     /// The classes that the peer retransmits.
     reliable: ClassSet,
     epoch: Epoch,
     /// A new incarnation is to forget streams: all are in use and some are idle, or one contradicts
     /// itself.
     needs_incarnation: bool,
-    answer: Answer,
+    answer: HelloAnswer,
     hello: HelloTimer,
     sender: Sender<F>,
     receiver: Receiver<R>,
@@ -93,10 +96,11 @@ impl<F: Copy, R> Session<F, R> {
             next: Incarnation::random(&mut rng),
             rng,
             handshake: Handshake::Listening,
+            version: OLDEST,
             reliable: ClassSet::NONE,
             epoch: Epoch::default(),
             needs_incarnation: false,
-            answer: Answer::default(),
+            answer: HelloAnswer::default(),
             hello: HelloTimer::new(now),
             sender: Sender::new(config),
             receiver: Receiver::new(config),
@@ -134,6 +138,17 @@ impl<F: Copy, R> Session<F, R> {
     /// Whether the handshake is complete.
     pub fn is_established(&self) -> bool {
         self.ends().is_some()
+    }
+
+    /// The newest version that both ends speak, once an incarnation of the peer is accepted.
+    pub fn version(&self) -> Option<u8> {
+        self.handshake.peer().map(|_| self.version)
+    }
+
+    /// Whether frames may have a [context](crate::Context), and may be given back, if the peer is
+    /// there; `None` if it is not known yet.
+    pub fn carries_contexts(&self) -> Option<bool> {
+        self.version().map(|version| version >= WITH_CONTEXT)
     }
 
     /// Whether a frame of `len` bytes, or a part of one, may be sent on a stream. A stream that is
@@ -291,7 +306,7 @@ impl<F: Copy, R> Session<F, R> {
     /// peer will retransmit it.
     pub fn handle_hello(&mut self, now: Instant, hello: &Hello, release: impl FnMut(R)) {
         let [oldest, newest] = hello.versions;
-        if !(oldest..=newest).contains(&VERSION) {
+        if oldest > newest || newest < OLDEST || VERSION < oldest {
             self.counters.unsupported_version += 1;
             return;
         }
@@ -334,6 +349,7 @@ impl<F: Copy, R> Session<F, R> {
             self.take_next();
         }
         self.handshake = Handshake::HalfOpen(hello.from);
+        self.version = hello.versions[1].min(VERSION);
         self.reliable = hello.reliable;
         self.answer.withdraw();
         self.hello.send_now(now);
@@ -401,13 +417,11 @@ impl<F: Copy, R> Session<F, R> {
             Fate::Duplicate => self.counters.duplicates += u64::from(!is_probe),
             Fate::CreditExceeded => self.counters.credit_exceeded += 1,
             Fate::Nacked => self.counters.nacked += 1,
+            Fate::NotYet => self.counters.not_yet += 1,
             Fate::NoMemory => self.counters.no_memory += 1,
             Fate::TooManyStreams => self.counters.too_many_streams += 1,
         }
-        if !self.reliable().is_empty()
-            && number <= self.newest
-            && matches!(fate, Fate::Accepted | Fate::Duplicate | Fate::Nacked | Fate::NoMemory)
-        {
+        if !self.reliable().is_empty() && number <= self.newest && is_received(fate) {
             // Unreliable packets too, so that ranges have no gaps where those were.
             self.came.insert(number);
             if is_reliable {
@@ -417,6 +431,19 @@ impl<F: Copy, R> Session<F, R> {
                 self.marked = self.marked.wrapping_add(1);
                 self.marks.insert(number);
             }
+        }
+    }
+
+    /// A delivered frame is given back: it is the peer's again, which may send it elsewhere. If it
+    /// cannot be, because it came in an earlier epoch and comes again, or the peer does not know
+    /// what that is, it counts as [consumed](Self::consumed).
+    pub fn give_back(&mut self, stream: Stream, from: Epoch, offset: u64, answer: Answer) {
+        let may_be =
+            from == self.epoch && self.is_reliable(stream) && self.carries_contexts() == Some(true);
+        if may_be && self.receiver.give_back(stream, offset, answer) {
+            self.counters.given_back += 1;
+        } else {
+            self.consumed(stream, from, offset);
         }
     }
 
@@ -446,6 +473,17 @@ impl<F: Copy, R> Session<F, R> {
     /// Ends the NACKs of a stream: there is memory for its frames again.
     pub fn memory_available(&mut self, stream: Stream) {
         self.receiver.memory_available(stream);
+    }
+
+    /// More is known of what decides frames: those that [came early](Payload::NotYet) are to come
+    /// again.
+    pub fn look_again(&mut self) {
+        self.receiver.look_again();
+    }
+
+    /// Whether frames of any stream came early, and wait to [come again](Self::look_again).
+    pub fn is_any_early(&self) -> bool {
+        self.receiver.is_any_early()
     }
 
     /// Where a stream of the peer is that may be sent no further than [granted](Self::grant);
@@ -520,12 +558,18 @@ impl<F: Copy, R> Session<F, R> {
         self.unanswered_since
     }
 
-    /// Handles a report. `completed` has each frame that its receiver has consumed.
-    pub fn handle_report(&mut self, now: Instant, report: &Report, completed: impl FnMut(F)) {
+    /// Handles a report. `ended` has each frame that its receiver has consumed, and each that it
+    /// gives back, with its answer: those of a stream in the order in which they were sent.
+    pub fn handle_report(
+        &mut self,
+        now: Instant,
+        report: &Report,
+        ended: impl FnMut(F, Option<Answer>),
+    ) {
         if !self.is_current(now, report.ends) {
             return;
         }
-        self.counters.lost += self.sender.reported(now, report, completed);
+        self.counters.lost += self.sender.reported(now, report, ended);
         let reliable = self.reliable();
         for window_probe in &report.window_probes {
             let is_reliable = reliable.contains(window_probe.stream.class);
@@ -584,11 +628,16 @@ impl<F: Copy, R> Session<F, R> {
             return Some(Message::Hello(self.hello_message(self.unmet(), Some(to))));
         }
         let ends = self.ends_to(self.handshake.peer()?);
-        let window_probes = self.sender.window_probes(now);
-        if window_probes.is_empty() && self.due_report() < least {
+        // There is no room for both.
+        let returns = self.receiver.returns();
+        let window_probes = match returns.is_empty() {
+            true => self.sender.window_probes(now),
+            false => Vec::new(),
+        };
+        if window_probes.is_empty() && returns.is_empty() && self.due_report() < least {
             return None;
         }
-        self.report(ends, window_probes).map(Message::Report)
+        self.report(ends, window_probes, returns).map(Message::Report)
     }
 
     /// A report to send with a frame of this class. `None` if the peer waits for the report, or it
@@ -598,7 +647,7 @@ impl<F: Copy, R> Session<F, R> {
         if self.due_report() != Pending::Report || self.receiver.owes_others(class) {
             return None;
         }
-        self.report(ends, Vec::new())
+        self.report(ends, Vec::new(), Vec::new())
     }
 
     /// Whether a report may be [piggybacked](Self::piggyback). It may turn out to be empty.
@@ -607,12 +656,22 @@ impl<F: Copy, R> Session<F, R> {
     }
 
     fn due_report(&self) -> Pending {
-        if self.receiver.owes() { self.pending.max(Pending::Report) } else { self.pending }
+        if self.receiver.owes() || self.receiver.owes_returns() {
+            self.pending.max(Pending::Report)
+        } else {
+            self.pending
+        }
     }
 
-    fn report(&mut self, ends: Ends, window_probes: Vec<WindowProbe>) -> Option<Report> {
+    fn report(
+        &mut self,
+        ends: Ends,
+        window_probes: Vec<WindowProbe>,
+        returns: Vec<Return>,
+    ) -> Option<Report> {
         let (grants, nacks) = self.receiver.grants();
-        if self.pending == Pending::Nothing && grants.is_empty() && window_probes.is_empty() {
+        let has_asked = !window_probes.is_empty() || !returns.is_empty();
+        if self.pending == Pending::Nothing && grants.is_empty() && !has_asked {
             return None;
         }
         self.pending = Pending::Nothing;
@@ -632,6 +691,7 @@ impl<F: Copy, R> Session<F, R> {
             grants,
             nacks,
             window_probes,
+            returns,
         })
     }
 
@@ -639,7 +699,7 @@ impl<F: Copy, R> Session<F, R> {
         Hello {
             from,
             to,
-            versions: [VERSION; 2],
+            versions: [OLDEST, VERSION],
             reliable: self.config.reliable,
             // In our next incarnation, frames of this one may still wait here.
             unsolicited: match from == self.me {
@@ -652,5 +712,13 @@ impl<F: Copy, R> Session<F, R> {
     /// Frames that are sent and not known to be consumed, of all streams.
     pub fn outstanding(&self) -> usize {
         self.sender.outstanding()
+    }
+}
+
+/// Whether a packet is acknowledged.
+fn is_received(fate: Fate) -> bool {
+    match fate {
+        Fate::Accepted | Fate::Duplicate | Fate::Nacked | Fate::NotYet | Fate::NoMemory => true,
+        Fate::CreditExceeded | Fate::TooManyStreams => false,
     }
 }

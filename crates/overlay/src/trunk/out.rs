@@ -397,7 +397,7 @@ mod tests {
                 let stream = Stream { label: 1, class };
                 let (len, _) = going.part(0).unwrap();
                 let ends = Ends { from: Tag(1), to: Tag(2) };
-                let data = Data { ends, number: 0, stream, offset: 0, len, part: Part::WHOLE, offload: None, cut: None };
+                let data = Data { ends, number: 0, stream, offset: 0, len, part: Part::WHOLE, offload: None, context: None, cut: None };
                 out.put(&data, None, &going, 0);
             } else {
                 let (header, _) = super::super::stt::begin(&config, 7, &bytes, Offload::NONE);

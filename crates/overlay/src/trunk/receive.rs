@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use datapath::Network;
+use lossless::Refusal;
 use plane::Event;
 use port::Slot;
 use tunnel::message::{Cut, Message, OPTION_CLASS};
@@ -84,9 +85,10 @@ impl Trunk {
             return;
         };
         let Shared { slots, events, downlinks, .. } = shared;
-        session.handle_report(now, report, |Piece { flow, from, is_last, .. }| {
+        session.handle_report(now, report, |Piece { flow, from, is_last, .. }, answer| {
             if is_last {
                 let missed = from.and_then(|from| spoiled.remove(&from));
+                let missed = missed.or(answer.map(|_| Refusal::LOGICAL_NETWORK));
                 events.push_back(Event::Completed(flow, missed));
             }
         });
@@ -138,7 +140,7 @@ impl Trunk {
                 Ok(kept) => Payload::Frame(kept),
                 // The frame is refused and its position consumed: otherwise it would be
                 // retransmitted forever.
-                Err(NoPlace::Network) => Payload::Placeholder,
+                Err(NoPlace::Network) => Payload::Unwanted,
                 Err(NoPlace::Memory) => Payload::NoMemory,
             },
         };

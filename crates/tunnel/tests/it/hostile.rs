@@ -95,6 +95,56 @@ proptest! {
         world.check_repaired()?;
     }
 
+    /// What receivers refuse is its senders' again; what a host cannot judge yet waits.
+    #[test]
+    fn what_is_refused_is_its_senders_and_all_else_is_taken(
+        seed: u64,
+        fabric in fabrics(),
+        streams in 1_u32..4,
+        frames in 1_u32..400,
+        slow in prop::option::of(1_u64..300),
+        refused in prop_oneof![Just(0_u32), 1..1000_u32, Just(1000)],
+        known in prop::collection::vec(0_u64..20_000, 0..4),
+        restarts in prop::collection::vec((0_usize..2, 0_u64..20_000), 0..3),
+    ) {
+        let mut world = World::new(seed, fabric, streams, Classes::REPAIRED);
+        world.slow(slow.map(Span::from_micros));
+        world.refuse(refused);
+        (0..).zip(known).for_each(|(label, us)| world.know_at(label, Span::from_micros(us)));
+        world.offer(0, frames);
+        world.offer(1, frames / 2);
+        restarts.into_iter().for_each(|(end, us)| world.restart_at(end, Span::from_micros(us)));
+        world.run()?;
+        world.check()?;
+    }
+
+    /// A receiver moves while frames are underway to it: each comes to one of its places, once and in
+    /// order.
+    #[test]
+    fn who_moves_gets_each_frame_once_and_in_order(
+        seed: u64,
+        fabric in fabrics(),
+        streams in 1_u32..4,
+        frames in 1_u32..400,
+        slow in prop::option::of(1_u64..300),
+        refused in prop_oneof![Just(0_u32), 1..500_u32],
+        us in 0_u64..20_000,
+        known in prop::option::of(0_u64..20_000),
+        places in prop_oneof![Just(world::PLACES), 4_u32..60],
+    ) {
+        let mut world = World::new(seed, fabric, streams, Classes::REPAIRED);
+        world.slow(slow.map(Span::from_micros));
+        world.refuse(refused);
+        world.remember(places);
+        world.move_at(0, Span::from_micros(us));
+        // The new place may be behind, too.
+        known.into_iter().for_each(|us| world.know_at(world::MOVED, Span::from_micros(us)));
+        world.offer(0, frames);
+        world.offer(1, frames / 2);
+        world.run()?;
+        world.check()?;
+    }
+
     #[test]
     fn a_cut_fabric_heals(seed: u64, fabric in fabrics(), frames in 20_u32..300, cut_ms in 1_u64..3000) {
         let mut world = World::new(seed, fabric, 3, Classes::REPAIRED);

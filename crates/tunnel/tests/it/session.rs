@@ -8,6 +8,7 @@ mod memory;
 mod overtaking;
 mod path;
 mod piggyback;
+mod returns;
 mod silence;
 mod unreliable;
 
@@ -61,7 +62,7 @@ fn ms(ms: u64) -> Instant {
 fn hear(now: Instant, end: &mut End, message: &Message) {
     match message {
         Message::Hello(hello) => end.handle_hello(now, hello, |_| ()),
-        Message::Report(report) => end.handle_report(now, report, |_| ()),
+        Message::Report(report) => end.handle_report(now, report, |_, _| ()),
         Message::Data(..) => unreachable!("it comes with a frame"),
     }
 }
@@ -93,6 +94,7 @@ fn report() -> Report {
         grants: Vec::new(),
         nacks: Vec::new(),
         window_probes: Vec::new(),
+        returns: Vec::new(),
     }
 }
 
@@ -195,7 +197,7 @@ fn a_receiver_that_stands_still_is_asked_ever_less_often() {
         while let Some(message) = ends[0].poll_transmit(now) {
             let Message::Report(report) = message else { continue };
             window_probes += report.window_probes.len();
-            ends[1].handle_report(now, &report, |_| ());
+            ends[1].handle_report(now, &report, |_, _| ());
             talk(now, &mut ends);
         }
     }
@@ -263,7 +265,7 @@ fn who_asks_for_less_than_was_refused_waits_no_more() {
     assert_eq!(end.admit(LANE, stream(1), bytes(100), false), Admission::Go);
     let grants = vec![CreditGrant { stream: stream(1), consumed: 0, limit: 3000 }];
     let report = Report { grants, ..report() };
-    end.handle_report(ms(3), &report, |_| panic!());
+    end.handle_report(ms(3), &report, |_, _| panic!());
     assert_eq!(end.poll_transmit(ms(3)), None);
     assert_eq!(end.deadline(), None, "there is nothing to ask after");
 }
@@ -275,7 +277,7 @@ fn an_old_count_of_marks_counts_as_none() {
     let mut window = Vec::new();
     for (number, marked) in [(0, 3), (1, 2), (2, 3)] {
         carry(ms(1), &mut ends, 1, 100, false);
-        ends[0].handle_report(ms(2), &report(marked, number), |_| ());
+        ends[0].handle_report(ms(2), &report(marked, number), |_, _| ());
         window.push(ends[0].path().congestion_window);
     }
     assert!(window[0] < 15_000, "marks shrink the window");
@@ -290,7 +292,7 @@ fn a_long_range_is_told_by_its_end() {
     for number in 0..70_000_u32 {
         carry(ms(1), &mut ends, 1, 1, true);
         let Some(Message::Report(report)) = ends[1].poll_transmit(ms(1)) else { continue };
-        ends[0].handle_report(ms(1), &report, |_| ());
+        ends[0].handle_report(ms(1), &report, |_, _| ());
         if number >= 69_999 {
             advertised = report.came;
         }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 
+use proptest::prop_assert;
 use proptest::test_runner::TestCaseError;
 use tunnel::grants::{Downlink, Grants};
 use tunnel::message::Message;
 use tunnel::quota::{Claim, Quota};
 use tunnel::{
-    Admission, Arrival, Counters, Data, Epoch, Lane, Payload, Report, Session, SessionConfig,
-    Stream,
+    Admission, Answer, Arrival, Counters, Data, Epoch, Lane, Payload, Report, Session,
+    SessionConfig, Stream,
 };
 use units::{Class, ClassSet, Instant, Rate, Rng, Span};
 
@@ -25,6 +26,9 @@ const BAD: Span = Span::from_secs(3);
 /// By then, all of it at the latest is over. Probes come once a second, and there are a few of them
 /// in a row.
 const OVER: Span = Span::from_secs(60);
+
+/// How much greater a receiver's label is once it has moved. Its class is the same.
+pub const MOVED: u32 = 64;
 
 const LEN: [u16; 4] = [60, 300, 1000, 1446];
 
@@ -75,6 +79,8 @@ struct Ring {
     frames: VecDeque<(u32, NonZeroU16)>,
     /// The first that was not sent.
     next: usize,
+    /// The label that its receiver has now.
+    moved_to: Option<u32>,
 }
 
 struct Host {
@@ -119,6 +125,14 @@ pub struct World {
     restarted: usize,
     /// When an end's senders take back every third frame that was sent, or it gives up all.
     withdrawal: Option<(Instant, usize, Withdrawal)>,
+    /// Of what its receivers could take, how much they refuse, in thousandths.
+    refuses: u32,
+    /// What was refused, as its senders were told, by sender, stream and number.
+    refused: BTreeSet<(usize, u32, u32)>,
+    /// From when on receivers of these labels are known to their hosts, if they are not yet.
+    known_at: BTreeMap<u32, Instant>,
+    /// The receiver with this label has moved by then, at the second end: there it has another.
+    moves: Option<(u32, Instant)>,
     /// What was taken back or given up, by sender, stream and number.
     withdrawn: BTreeSet<(usize, u32, u32)>,
     offered: [u32; 2],
@@ -229,11 +243,33 @@ fn queue(queues: &mut Queues, places: &mut Quota<Stream, u32>, arrival: Arrival<
     }
 }
 
-/// The far receiver has a frame: its sender has its place back.
-fn complete(rings: &mut BTreeMap<u32, Ring>, (label, number): Frame) {
+/// Whether a receiver refuses a frame, of which so many thousandths are: the same whenever it comes.
+fn is_refused(thousandths: u32, label: u32, number: u32) -> bool {
+    Rng::new(u64::from(label) << 32 | u64::from(number)).below(1000) < thousandths.into()
+}
+
+/// The far receiver has a frame, or gives it back: its sender has its place back. What was refused.
+fn end_of(
+    rings: &mut BTreeMap<u32, Ring>,
+    (label, number): Frame,
+    answer: Option<Answer>,
+) -> Option<Frame> {
     let ring = rings.get_mut(&label).unwrap();
-    assert_eq!(ring.frames.pop_front().unwrap().0, number, "completed in order");
+    let frame = ring.frames.pop_front().unwrap();
+    assert_eq!(frame.0, number, "they end in order");
     ring.next -= 1;
+    match answer {
+        None => None,
+        Some(Answer::Moved { label: new, .. }) => {
+            ring.moved_to = Some(new);
+            rings.entry(new).or_default().frames.push_back(frame);
+            None
+        }
+        Some(answer) => {
+            assert_eq!(answer, Answer::Refused(number as u16));
+            Some((label, number))
+        }
+    }
 }
 
 impl World {
@@ -256,6 +292,10 @@ impl World {
             restarts: Vec::new(),
             restarted: 0,
             withdrawal: None,
+            refuses: 0,
+            refused: BTreeSet::new(),
+            known_at: BTreeMap::new(),
+            moves: None,
             withdrawn: BTreeSet::new(),
             offered: [0; 2],
             retransmitted: BTreeMap::new(),
@@ -292,6 +332,21 @@ impl World {
     pub fn remember(&mut self, places: u32) {
         self.places = places;
         self.hosts.iter_mut().for_each(|host| host.places = Quota::new(places));
+    }
+
+    /// Of a thousand frames, receivers refuse so many.
+    pub fn refuse(&mut self, thousandths: u32) {
+        self.refuses = thousandths;
+    }
+
+    /// Hosts know receivers with this label only after so long.
+    pub fn know_at(&mut self, label: u32, at: Span) {
+        self.known_at.insert(label, self.now + at);
+    }
+
+    /// The second end's receiver with this label moves after so long.
+    pub fn move_at(&mut self, label: u32, at: Span) {
+        self.moves = Some((label, self.now + at));
     }
 
     pub fn stall(&mut self, label: Option<u32>) {
@@ -455,7 +510,8 @@ impl World {
             let number = frame.map(|(_, number)| number);
             self.carry(1 - end, Packet::Frame { data, number, marked: false, report: None });
         }
-        for label in 0..self.streams {
+        let labels: Vec<_> = self.hosts[end].rings.keys().copied().collect();
+        for label in labels {
             while let Some(packet) = self.send_one(end, label) {
                 self.carry(1 - end, packet);
             }
@@ -471,7 +527,15 @@ impl World {
 
     fn send_one(&mut self, end: usize, label: u32) -> Option<Packet> {
         let Host { session, rings, .. } = &mut self.hosts[end];
-        let ring = rings.get_mut(&label)?;
+        // What a receiver gets under its new label comes behind all that it may get under the old.
+        if let Some(old) = label.checked_sub(MOVED).and_then(|old| rings.get_mut(&old)) {
+            if old.next > 0 {
+                return None;
+            }
+            let rest = std::mem::take(&mut old.frames);
+            rings.get_mut(&label)?.frames.extend(rest);
+        }
+        let ring = rings.get_mut(&label).filter(|ring| ring.moved_to.is_none())?;
         let (number, len) = *ring.frames.get(ring.next)?;
         if session.admit(lane(label), stream(label), len, false) != Admission::Go {
             return None;
@@ -502,6 +566,19 @@ impl World {
                 && let Some((from, offset, (whose, number, _))) = queue.pop_front()
             {
                 freed.push(whose);
+                let has_moved =
+                    self.moves.is_some_and(|(it, at)| (end, it) == (1, *label) && at <= self.now);
+                if has_moved {
+                    let host = [192, 0, 2, 9].into();
+                    let answer = Answer::Moved { host, label: *label + MOVED };
+                    session.give_back(stream(*label), from, offset, answer);
+                    continue;
+                }
+                if whose.is_some() && is_refused(self.refuses, *label, number) {
+                    let answer = Answer::Refused(number as u16);
+                    session.give_back(stream(*label), from, offset, answer);
+                    continue;
+                }
                 consumed.entry(*label).or_default().push(number);
                 session.consumed(stream(*label), from, offset);
                 if let Some(slow) = self.slow {
@@ -529,13 +606,17 @@ impl World {
         match packet {
             Packet::Frame { data, number, marked, report } => {
                 if let Some(report) = report {
-                    session.handle_report(now, &report, |frame| complete(rings, frame));
+                    session.handle_report(now, &report, |frame, answer| {
+                        let refused = end_of(rings, frame, answer);
+                        self.refused.extend(refused.map(|(label, number)| (end, label, number)));
+                    });
                 }
                 let claim = session.claim(&data);
                 let is_favoured =
                     !places.has_for(Claim::Reliable(data.stream), group(Some(data.stream)));
                 let brought = match number {
                     None => Payload::Placeholder,
+                    Some(_) if self.known_at.contains_key(&data.stream.label) => Payload::NotYet,
                     Some(number) if places.has_for(claim, group(claim.whose())) => {
                         places.take(claim, group(claim.whose()));
                         self.awaited += u32::from(is_favoured && claim.whose().is_some());
@@ -551,7 +632,10 @@ impl World {
                 session.handle_hello(now, &hello, |(whose, ..)| places.put(whose, group(whose)));
             }
             Packet::Word(Message::Report(report)) => {
-                session.handle_report(now, &report, |frame| complete(rings, frame));
+                session.handle_report(now, &report, |frame, answer| {
+                    let refused = end_of(rings, frame, answer);
+                    self.refused.extend(refused.map(|(label, number)| (end, label, number)));
+                });
                 report
                     .window_probes
                     .iter()
@@ -606,6 +690,7 @@ impl World {
         let due = self.hosts.iter().filter_map(|host| host.session.deadline()).chain(ready);
         let due = due
             .chain(self.restarts.first().map(|(at, _)| *at))
+            .chain(self.known_at.values().copied())
             .chain(self.withdrawal.map(|(at, ..)| at));
         let granted = self.hosts.iter().filter_map(|host| host.grants.as_ref()?.ready_at(self.now));
         let due = due.chain(granted);
@@ -619,6 +704,11 @@ impl World {
         {
             self.restarts.remove(0);
             self.restart(end);
+        }
+        let unknown = self.known_at.len();
+        self.known_at.retain(|_, at| *at > self.now);
+        if self.known_at.len() < unknown {
+            self.hosts.iter_mut().for_each(|host| host.session.look_again());
         }
         if let Some((_, end, withdrawal)) = self.withdrawal.take_if(|(at, ..)| *at <= self.now) {
             self.withdraw(end, withdrawal);
@@ -701,18 +791,32 @@ impl World {
         for end in 0..2 {
             for label in (0..self.streams).filter(|label| is_checked(*label)) {
                 let sent = (self.offered[1 - end] + self.streams - 1 - label) / self.streams;
-                let consumed = self.hosts[end].consumed.get(&label).map_or(&[][..], Vec::as_slice);
+                let of = |label| self.hosts[end].consumed.get(&label).into_iter().flatten();
+                let consumed: Vec<_> = of(label).chain(of(label + MOVED)).copied().collect();
+                if self.restarted == 0 {
+                    let both = |number: &u32| self.refused.contains(&(1 - end, label, *number));
+                    prop_assert!(!consumed.iter().any(both), "taken, and refused: {consumed:?}");
+                }
                 let (mut next, mut steps_back) = (0, 0);
                 // What was taken back may have come before that.
                 let pass = |next: &mut u32, until: u32| {
-                    while *next < until && self.withdrawn.contains(&(1 - end, label, *next)) {
+                    let is_its_senders = |next| {
+                        let frames = [&self.withdrawn, &self.refused];
+                        let is_in = |it: &BTreeSet<_>| {
+                            [label, label + MOVED]
+                                .iter()
+                                .any(|it_is| it.contains(&(1 - end, *it_is, next)))
+                        };
+                        frames.into_iter().any(is_in)
+                    };
+                    while *next < until && is_its_senders(*next) {
                         *next += 1;
                     }
                 };
-                for number in consumed {
-                    pass(&mut next, *number);
-                    steps_back += usize::from(*number < next);
-                    if *number > next || steps_back > self.restarted {
+                for &number in &consumed {
+                    pass(&mut next, number);
+                    steps_back += usize::from(number < next);
+                    if number > next || steps_back > self.restarted {
                         return Err(TestCaseError::fail(format!(
                             "{number} came, not {next}, after {} restarts: {consumed:?}",
                             self.restarted

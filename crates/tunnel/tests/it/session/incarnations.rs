@@ -1,5 +1,6 @@
 //! An end that begins anew, and who is believed to be one.
 
+use tunnel::message::OLDEST;
 use tunnel::{Hello, Unsolicited};
 
 use super::*;
@@ -107,7 +108,7 @@ fn nobody_sends_before_it_is_known() {
         Admission::NoSession,
         "2 may not have heard of 1"
     );
-    end.handle_report(ms(1), &report(), |_| panic!());
+    end.handle_report(ms(1), &report(), |_, _| panic!());
     assert_eq!(end.admit(LANE, stream(1), bytes(100), false), Admission::Go);
 }
 
@@ -189,10 +190,12 @@ fn all_lives_of_a_sender_share_one_window() {
 fn who_speaks_none_of_our_versions_is_not_heard() {
     for (versions, is_heard) in [
         ([VERSION; 2], true),
-        ([VERSION - 1, VERSION + 1], true),
-        ([VERSION - 1; 2], false),
+        ([OLDEST; 2], true),
+        ([OLDEST - 1, VERSION + 1], true),
+        ([OLDEST - 1; 2], false),
         ([VERSION + 1; 2], false),
-        ([VERSION + 1, VERSION - 1], false),
+        ([VERSION + 1, OLDEST - 1], false),
+        ([VERSION, OLDEST], false),
     ] {
         let mut end = End::new(ms(1), config(), Rng::new(1));
         end.handle_hello(ms(1), &Hello { versions, ..hello(2, Some(1)) }, |_| ());

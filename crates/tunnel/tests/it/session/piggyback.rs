@@ -26,7 +26,7 @@ fn what_rides_tells_all_that_a_report_tells_and_is_not_told_again() {
     assert_eq!(Message::Report(report.clone()), expected);
     assert_eq!((to.poll_transmit(ms(1)), to.piggyback(Class::from_low_bits(3))), (None, None));
     let mut completed = Vec::new();
-    from.handle_report(ms(1), &report, |frame| completed.push(frame));
+    from.handle_report(ms(1), &report, |frame, _| completed.push(frame));
     assert_eq!((completed, from.outstanding()), (vec![0], 0));
 }
 
@@ -47,7 +47,7 @@ fn an_answer_does_not_wait_and_does_not_ride() {
         ..report()
     };
     let causes: [&dyn Fn(&mut End); 3] = [
-        &|end| end.handle_report(ms(1), &ask, |_| ()),
+        &|end| end.handle_report(ms(1), &ask, |_, _| ()),
         &|end| end.handle_hello(ms(1), &incarnations::hello(1, Some(2)), |_| ()),
         &|end| end.change_path(ms(1)),
     ];

@@ -27,7 +27,7 @@ fn silence_begins_when_an_answer_is_owed_and_ends_with_anything_heard() {
             mutter(ms(now), &mut ends[0]);
             assert_eq!(ends[0].unanswered_since(), Some(ms(begin)));
         }
-        ends[0].handle_report(ms(begin + 3000), &report(), |_| panic!());
+        ends[0].handle_report(ms(begin + 3000), &report(), |_, _| panic!());
         assert_eq!(ends[0].unanswered_since(), None);
     }
     // One that hears us answers, whatever it has to say.
