@@ -70,9 +70,9 @@ mod sender;
 mod session;
 mod window_probe;
 
-pub use answer::{Answer, Return};
+pub use answer::Answer;
 pub use config::{MAX_FRAME_LEN, SessionConfig};
 pub use context::{Context, ContextFlags};
 pub use exchange::{Admission, Arrival, Counters, Epoch, Lane, PathMetrics, Payload};
-pub use message::{Data, Hello, Incarnation, Part, Report, Stream, Tag, Unsolicited};
+pub use message::{Data, Hello, Incarnation, Part, Report, Return, Stream, Tag, Unsolicited};
 pub use session::Session;

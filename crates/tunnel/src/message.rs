@@ -13,7 +13,7 @@ use wire::tcp::Flags;
 use zerocopy::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::answer::{Return, ReturnRecord};
+use crate::answer::Answer;
 use crate::context::Context;
 
 /// The class of our options: one for experiments (RFC 8926 §7).
@@ -254,6 +254,19 @@ pub struct Nack {
     pub is_early: bool,
 }
 
+/// Frames of a stream that are given back, all for the same reason.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Return {
+    /// The stream.
+    pub stream: Stream,
+    /// Where the first of them begins.
+    pub from: u32,
+    /// Where the last of them ends.
+    pub until: u32,
+    /// Why.
+    pub answer: Answer,
+}
+
 /// A window probe: asks for a credit grant of a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WindowProbe {
@@ -383,6 +396,42 @@ struct MarkRecord {
 struct WindowProbeRecord {
     stream: StreamRecord,
     sent: U32,
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ReturnRecord {
+    label: U32,
+    class: u8,
+    kind: u8,
+    code: U16,
+    from: U32,
+    until: U32,
+    new_label: U32,
+    host: [u8; 16],
+}
+
+impl ReturnRecord {
+    fn of(it: &Return) -> Self {
+        let (kind, code, new_label, host) = it.answer.parts();
+        Self {
+            label: U32::new(it.stream.label),
+            class: it.stream.class.pcp(),
+            kind,
+            code: U16::new(code),
+            from: U32::new(it.from),
+            until: U32::new(it.until),
+            new_label: U32::new(new_label),
+            host,
+        }
+    }
+
+    fn read(&self) -> Option<Return> {
+        let parts = (self.kind, self.code.get(), self.new_label.get(), self.host);
+        let stream = Stream { label: self.label.get(), class: Class::new(self.class)? };
+        let [from, until] = [&self.from, &self.until].map(|offset| offset.get());
+        Some(Return { stream, from, until, answer: Answer::of(parts)? })
+    }
 }
 
 impl Message {
@@ -755,7 +804,6 @@ mod tests {
     use wire::geneve::Packet;
 
     use super::*;
-    use crate::answer::Answer;
     use crate::context::ContextFlags;
 
     fn incarnations() -> impl Strategy<Value = Incarnation> {

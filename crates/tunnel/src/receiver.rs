@@ -6,12 +6,14 @@ use core::ops::Bound::{Excluded, Unbounded};
 
 use units::{Class, Instant, Span};
 
-use crate::answer::{Answer, Return};
+use crate::answer::Answer;
 use crate::config::SessionConfig;
 use crate::delivered::Leftover;
 use crate::exchange::{Arrival, Epoch, Payload};
 use crate::grants::Progress;
-use crate::message::{CreditGrant, Data, MAX_GRANTS, Nack, Part, Stream, Unsolicited, WindowProbe};
+use crate::message::{
+    CreditGrant, Data, MAX_GRANTS, Nack, Part, Return, Stream, Unsolicited, WindowProbe,
+};
 use crate::number::expand;
 use crate::receive_stream::{Position, ReceiveStream};
 use crate::returns::Returns;

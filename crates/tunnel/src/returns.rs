@@ -8,8 +8,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::answer::{Answer, Return};
-use crate::message::{MAX_RETURNS, Stream};
+use crate::answer::Answer;
+use crate::message::{MAX_RETURNS, Return, Stream};
 use crate::receive_stream::ReceiveStream;
 
 /// Those of all streams, in one epoch. There are no more than were delivered and not consumed.

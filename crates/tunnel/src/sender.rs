@@ -7,12 +7,12 @@ use core::num::NonZeroU16;
 
 use units::{Class, Instant};
 
-use crate::answer::{Answer, Return};
+use crate::answer::Answer;
 use crate::config::SessionConfig;
 use crate::exchange::{Admission, Lane, PathMetrics};
 use crate::lanes::Lanes;
 use crate::large::LargeBackoff;
-use crate::message::{CreditGrant, Data, Ends, Report, Stream, Unsolicited, WindowProbe};
+use crate::message::{CreditGrant, Data, Ends, Report, Return, Stream, Unsolicited, WindowProbe};
 use crate::number::expand;
 use crate::recovery::{Packet, Recovery};
 use crate::send_stream::SendStream;

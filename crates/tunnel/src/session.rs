@@ -23,7 +23,7 @@ use core::ops::RangeInclusive;
 
 use units::{Class, ClassSet, Instant, Rng};
 
-use crate::answer::{Answer, Return};
+use crate::answer::Answer;
 use crate::config::{MAX_FRAME_LEN, SessionConfig};
 use crate::exchange::{Admission, Arrival, Counters, Epoch, Lane, PathMetrics, Payload};
 use crate::grants::Progress;
@@ -31,7 +31,7 @@ use crate::handshake::{Answer as HelloAnswer, Handshake, HelloTimer};
 use crate::message::{
     Data, Ends, Hello, Incarnation, MAX_MARKS, MAX_RANGES, Message, Report, Stream, WindowProbe,
 };
-use crate::message::{OLDEST, Unsolicited, VERSION, WITH_CONTEXT};
+use crate::message::{OLDEST, Return, Unsolicited, VERSION, WITH_CONTEXT};
 use crate::number::expand;
 use crate::quota::Claim;
 use crate::ranges::Ranges;
