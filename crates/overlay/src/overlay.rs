@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use datapath::{Declared, Network, Peer, Remote};
 use kernel::clock;
-use lossless::{Classes, Flow, PortId, Switch};
+use lossless::{Classes, Flow, PortId, Reason, Switch};
 use model::{
     DownlinkStatus, Ledgers, NetworkName, PeerState, PeerStatus, ProtectionStatus, ResponderStatus,
     TunnelMode, Uplink, UplinkStatus, VtepList,
@@ -28,9 +28,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use seal::{Channel, Ends, Keys, Mode, Pace};
 use shares::Terms;
-use tunnel::SessionConfig;
 use tunnel::grants::{Grant, Granted, Sharing};
 use tunnel::outer::{Encapsulation, Received, Refusal};
+use tunnel::{Answer, SessionConfig};
 use underlay::{self, Transport};
 use units::{ClassMap, Instant, Span};
 use wire::ip::{Version, protocol};
@@ -41,7 +41,7 @@ use crate::error::OpenError;
 use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::outer::Outer;
-use crate::shared::{Carried, Networks, Shared};
+use crate::shared::{Carried, Known, Networks, Shared};
 use crate::slots::{FRAMES, Owner, Slots};
 use crate::status;
 use crate::table::Table;
@@ -142,6 +142,7 @@ impl Overlay {
             shared: Shared {
                 slots: Slots::new(FRAMES),
                 networks: Networks::default(),
+                known: None,
                 downlinks: Downlinks::new(
                     uplink.rate.filter(|_| uplink.grants),
                     uplink.latency,
@@ -454,6 +455,29 @@ impl Overlay {
             if let Some(trunk) = table.touch(owner.peer).filter(|trunk| trunk.owner() == owner) {
                 trunk.grant(stream, limit);
             }
+        }
+    }
+
+    /// This host has such a generation of its logical networks, in which these labels mean ports
+    /// here, or ports that have left. What comes for another label by a newer generation waits with
+    /// its sender until this is called again. Before it is called, and by generation 0, nothing does.
+    pub fn know(&mut self, generation: u64, labels: impl IntoIterator<Item = u32>) {
+        self.shared.known = Some(Known { generation, labels: labels.into_iter().collect() });
+        for peer in self.table.peers() {
+            if self.table.get_mut(peer).is_some_and(Trunk::look_again) {
+                self.table.touch(peer);
+            }
+        }
+    }
+
+    /// As the plane's release, of a frame of a logical network that has arrived and is not taken,
+    /// for this reason: its sender has it again, with this answer.
+    pub fn give_back(&mut self, slot: Slot, reason: Reason, answer: Answer) {
+        let Self { table, shared: Shared { slots, .. }, .. } = self;
+        let owner = slots.get(slot).owner;
+        match table.touch(owner.peer).filter(|trunk| trunk.owner() == owner) {
+            Some(trunk) => trunk.give_back(slots, slot, reason, answer),
+            None => drop(slots.release(slot)),
         }
     }
 

@@ -1,24 +1,42 @@
 //! The overlay as the plane's far hosts.
 
-use datapath::Remote;
+use datapath::{Origin, Remote};
 use lossless::{Flow, PortId, Reason, Refusal};
 use plane::{Arrival, Event, Leaving, Peers, Senders, Sent};
 use port::{FrameView, Slot};
+use tunnel::{Answer, Context};
 use units::Instant;
 
 use crate::overlay::Overlay;
-use crate::shared::Shared;
+use crate::shared::{Shared, origin_of};
+use crate::slots::Slots;
 use crate::trunk::Trunk;
+
+/// The label that a frame with a context is for, and where it came from.
+fn logical_of(slots: &Slots, slot: Slot, context: Context) -> Option<(u32, Origin)> {
+    let (stream, ..) = slots.get(slot).place?;
+    Some((stream.label, origin_of(context)))
+}
 
 impl Peers for Overlay {
     fn poll_arrival(&mut self) -> Option<(Slot, Arrival)> {
         let Self { table, shared: Shared { slots, .. }, .. } = self;
-        let trunk = table.next_arrival()?;
-        let slot = trunk.poll_arrival(slots).expect("a trunk in the ring has arrivals");
-        table.note_polled();
-        let stored = slots.get(slot);
-        let network = (!stored.is_orphan).then_some(stored.network);
-        Some((slot, Arrival { network, class: stored.class, logical: None }))
+        loop {
+            let trunk = table.next_arrival()?;
+            let slot = trunk.poll_arrival(slots).expect("a trunk in the ring has arrivals");
+            let context = slots.context(slot);
+            if context.is_some_and(|context| context.flags.has_unknown()) {
+                trunk.give_back(slots, slot, Reason::Unfit, Answer::Unsupported);
+                table.note_polled();
+                continue;
+            }
+            table.note_polled();
+            let stored = slots.get(slot);
+            let network = (!stored.is_orphan).then_some(stored.network);
+            let class = stored.class;
+            let logical = context.and_then(|context| logical_of(slots, slot, context));
+            return Some((slot, Arrival { network, class, logical }));
+        }
     }
 
     fn has_arrivals(&self) -> bool {
@@ -27,6 +45,11 @@ impl Peers for Overlay {
 
     fn frame(&self, slot: Slot) -> FrameView<'_> {
         self.shared.slots.view(slot)
+    }
+
+    fn logical(&self, slot: Slot) -> Option<(u32, Origin)> {
+        let slots = &self.shared.slots;
+        slots.context(slot).and_then(|context| logical_of(slots, slot, context))
     }
 
     fn release(&mut self, slot: Slot, refused: Option<Reason>) {

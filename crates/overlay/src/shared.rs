@@ -1,10 +1,11 @@
 //! What all trunks of a host share.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use datapath::{Declared, Network};
+use datapath::{Declared, Network, Origin};
 use plane::Event;
 use seal::Pace;
+use tunnel::{Context, ContextFlags};
 use units::{Class, ClassSet, Dscp, Span};
 
 use crate::downlinks::Downlinks;
@@ -16,6 +17,8 @@ pub struct Shared {
     pub slots: Slots,
     /// The networks that tunnels carry.
     pub networks: Networks,
+    /// What this host knows of logical networks, once it knows something.
+    pub known: Option<Known>,
     /// Credit for the uplinks' links.
     pub downlinks: Downlinks,
     /// Holds a contiguous copy of a frame that does not lie in one piece.
@@ -28,6 +31,41 @@ pub struct Shared {
     pub patience: Span,
     /// How often channels do Diffie-Hellman.
     pub pace: Pace,
+}
+
+/// What a host knows of logical networks, as far as tunnels ask: which generation it has, and which
+/// labels mean something here.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    pub generation: u64,
+    pub labels: BTreeSet<u32>,
+}
+
+impl Known {
+    /// Whether a frame for this label came early: a newer generation than that of this host may say
+    /// what the label means.
+    pub fn is_early(&self, label: u32, context: &Context) -> bool {
+        let is_newer = || context.generation_near(self.generation) > self.generation;
+        context.generation != 0 && !self.labels.contains(&label) && is_newer()
+    }
+}
+
+/// The VNI of frames of logical networks: their labels say whose they are.
+pub const LOGICAL: u32 = 0;
+
+/// What goes with a frame that comes from there.
+pub fn context_of(origin: Origin) -> Context {
+    let flags = if origin.is_networks { ContextFlags::NETWORKS } else { ContextFlags::default() };
+    Context { origin: origin.label, generation: origin.generation, flags }
+}
+
+/// Where a frame comes from with which this goes.
+pub fn origin_of(context: Context) -> Origin {
+    Origin {
+        label: context.origin,
+        is_networks: context.flags.contains(ContextFlags::NETWORKS),
+        generation: context.generation,
+    }
 }
 
 /// The networks that tunnels carry.
@@ -90,6 +128,12 @@ impl Networks {
         self.carried.get(usize::from(network.number()))?.as_ref()
     }
 
+    /// The network to which a session's frame with this VNI is booked, if one is here.
+    pub fn of_session(&self, vni: u32) -> Option<Network> {
+        let logical = || (vni == LOGICAL).then(Network::default);
+        self.of_vni(vni).or_else(logical)
+    }
+
     /// The network with this VNI.
     pub fn of_vni(&self, vni: u32) -> Option<Network> {
         self.by_vni.get(&vni).copied()
@@ -99,6 +143,17 @@ impl Networks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_a_newer_generation_may_explain_is_early() {
+        let known = Known { generation: 7, labels: [3].into() };
+        let of = |generation| Context { generation, ..Context::default() };
+        for (label, generation, is_early) in
+            [(4, 8, true), (4, 7, false), (4, 6, false), (3, 8, false), (4, 0, false)]
+        {
+            assert_eq!(known.is_early(label, &of(generation)), is_early, "{label} {generation}");
+        }
+    }
 
     #[test]
     fn the_underlay_is_shown_the_code_points_that_a_network_may_use() {

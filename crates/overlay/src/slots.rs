@@ -3,12 +3,13 @@
 //! Each frame lies in a slot of its own until its last receiver has it. Quotas keep a stream, a
 //! network and a host from taking the memory of others.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use datapath::{Network, Peer};
 use port::{FrameView, Pool, Slot};
 use tunnel::quota::{Claim, Quota};
-use tunnel::{Epoch, MAX_FRAME_LEN, Stream};
+use tunnel::{Context, Epoch, MAX_FRAME_LEN, Stream};
 use units::Class;
 use wire::Offload;
 
@@ -114,6 +115,8 @@ pub struct Slots {
     stored: [Vec<Option<Stored>>; SIZES.len()],
     /// For each slot but the smallest: the positions of the parts or segments behind the first one.
     joined: [Vec<Vec<u64>>; SIZES.len()],
+    /// What goes with those of logical networks.
+    contexts: HashMap<Slot, Context>,
 }
 
 impl Slots {
@@ -124,6 +127,7 @@ impl Slots {
             quotas: counts.map(Quota::new),
             stored: Default::default(),
             joined: Default::default(),
+            contexts: HashMap::new(),
         }
     }
 
@@ -226,7 +230,8 @@ impl Slots {
     /// If it had none.
     pub fn release(&mut self, slot: Slot) -> (Stored, impl Iterator<Item = u64>) {
         let (size, number) = self.find(slot);
-        let Self { pools, quotas, stored, joined } = self;
+        self.set_context(slot, None);
+        let Self { pools, quotas, stored, joined, .. } = self;
         let gone = stored[size][number as usize].take().expect("the slot has a frame");
         pools[size].put(number);
         quotas[size].put(gone.counted, groups(gone.owner, gone.network));
@@ -241,7 +246,8 @@ impl Slots {
         is_here: impl Fn(Owner) -> bool,
         is_carried: impl Fn(Network) -> bool,
     ) {
-        let Self { pools, quotas, stored, joined } = self;
+        let Self { pools, quotas, stored, joined, .. } = self;
+        let mut before = 0;
         for (size, stored) in stored.iter_mut().enumerate() {
             for (number, place) in stored.iter_mut().enumerate() {
                 let Some(frame) = place.as_mut().filter(|frame| frame.polled == 0) else {
@@ -255,7 +261,9 @@ impl Slots {
                 quotas[size].put(frame.counted, groups(frame.owner, frame.network));
                 joined[size].get_mut(number).into_iter().for_each(Vec::clear);
                 *place = None;
+                self.contexts.remove(&Slot((before + number) as u32));
             }
+            before += pools[size].slots();
         }
     }
 
@@ -267,6 +275,23 @@ impl Slots {
     pub fn get(&self, slot: Slot) -> &Stored {
         let (size, slot) = self.find(slot);
         self.stored[size][slot as usize].as_ref().expect("the slot has a frame")
+    }
+
+    /// What goes with the frame in a slot, if it is a logical network's.
+    pub fn context(&self, slot: Slot) -> Option<Context> {
+        if self.contexts.is_empty() {
+            return None;
+        }
+        self.contexts.get(&slot).copied()
+    }
+
+    /// The frame in a slot has this context, or none.
+    pub fn set_context(&mut self, slot: Slot, context: Option<Context>) {
+        match context {
+            Some(context) => drop(self.contexts.insert(slot, context)),
+            None if self.contexts.is_empty() => {}
+            None => drop(self.contexts.remove(&slot)),
+        }
     }
 
     /// What is known of the frame in a slot, to be changed.

@@ -145,6 +145,7 @@ impl Assembly {
         let stored = slots.get_mut(slot);
         (stored.class, stored.said) = (Some(data.stream.class), data.offload);
         stored.is_marked = is_marked && data.part != Part::WHOLE;
+        slots.set_context(slot, data.context);
         Some(kept(Some(slot)))
     }
 
@@ -312,8 +313,11 @@ impl Assembly {
     /// Joins the segments that follow the first, in a larger slot. `None` if none does.
     fn join(&mut self, slots: &mut Slots, first: Slot, ready: &mut VecDeque<Slot>) -> Option<Slot> {
         // Larger frames are large segments already.
-        let is_next =
-            |slot: Slot| slots.size(slot) == 0 && slots.get(slot).is_alike(slots.get(first));
+        let is_next = |slot: Slot| {
+            slots.size(slot) == 0
+                && slots.get(slot).is_alike(slots.get(first))
+                && slots.context(slot) == slots.context(first)
+        };
         ready.front().filter(|next| is_next(first) && is_next(**next))?;
         let one = slots.view(first).bytes;
         let mut join = Join::begin(one)?;
@@ -334,6 +338,7 @@ impl Assembly {
             return None;
         }
         let slot = slots.take(size, claim, whole)?;
+        slots.set_context(slot, slots.context(first));
         let others = ready.drain(..usize::from(join.count()) - 1).map(|next| (next, header_len));
         for (segment, from) in std::iter::once((first, 0)).chain(others) {
             let Stored { place, len, .. } = *slots.get(segment);

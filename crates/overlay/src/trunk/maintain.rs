@@ -7,7 +7,7 @@ use lossless::{Flow, PortId, Reason, Refusal};
 use model::CONTROL;
 use plane::{Event, Leaving, Senders, Sent};
 use port::Slot;
-use tunnel::{Lane, Session, Stream};
+use tunnel::{Answer, Lane, Session, Stream};
 use underlay::{Turn, Underlay};
 use units::{Instant, Span};
 use wire::geneve::Draft;
@@ -32,12 +32,35 @@ impl Trunk {
     /// Frees the slot of a frame that was polled: its last receiver has it, or it was refused for
     /// this reason.
     pub fn release(&mut self, slots: &mut Slots, slot: Slot, refused: Option<Reason>) {
+        if refused == Some(Reason::Rejected) && slots.context(slot).is_some() {
+            let answer = Answer::Refused(receive::REJECTED);
+            return self.give_back(slots, slot, Reason::Rejected, answer);
+        }
         let Self { assembly, session, has_left, ledger, .. } = self;
         ledger.end(refused);
         let mut session = session.as_mut().filter(|_| !*has_left);
         assembly.release(slots, slot, |(stream, from, offset)| {
             session.iter_mut().for_each(|session| session.consumed(stream, from, offset));
         });
+    }
+
+    /// The same of a frame that is not taken: its sender has it again, with this answer.
+    pub fn give_back(&mut self, slots: &mut Slots, slot: Slot, reason: Reason, answer: Answer) {
+        let Self { assembly, session, has_left, ledger, .. } = self;
+        ledger.end(Some(reason));
+        let mut session = session.as_mut().filter(|_| !*has_left);
+        assembly.release(slots, slot, |(stream, from, offset)| {
+            session.iter_mut().for_each(|it| it.give_back(stream, from, offset, answer));
+        });
+    }
+
+    /// This host knows more of logical networks: what came early is judged again. Whether any did.
+    pub fn look_again(&mut self) -> bool {
+        let Some(session) = self.session.as_mut().filter(|it| it.is_any_early()) else {
+            return false;
+        };
+        session.look_again();
+        true
     }
 
     /// The link here lets a stream of the far host be sent so far.
@@ -171,6 +194,7 @@ impl Trunk {
                 session.abandon(None, |_| {});
                 self.begun.values_mut().for_each(|begun| begun.from = None);
                 self.spoiled.clear();
+                self.carried.clear();
                 self.held.clear();
                 self.waiting.clear();
                 let flows = self.owner().peer.flows();
@@ -283,6 +307,7 @@ impl Trunk {
         let begun = self.begun.values_mut().filter(|begun| is_gone(begun.from));
         begun.for_each(|begun| begun.from = None);
         self.spoiled.retain(|(it, _), _| *it != port);
+        self.carried.retain(|(_, it, _), _| *it != port);
         let Some(session) = &mut self.session else { return false };
         session.withdraw(|piece| is_gone(piece.from));
         session.outstanding() > 0 || !self.begun.is_empty()

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 
 use tunnel::message::{self, PART};
 use tunnel::outer::Encapsulation;
-use tunnel::{Data, Part, Report};
+use tunnel::{Context, Data, Part, Report};
 use underlay::{Cut, LONGEST, Len, Marking, Underlay};
 use units::Class;
 use wire::ecn::Ecn;
@@ -27,6 +27,9 @@ pub const DATA_LEN: usize = geneve::Header::LEN + 4 + 24;
 
 /// The bytes before one that a card may cut.
 const CUT_LEN: usize = geneve::Header::LEN + OPTIONS_LEN;
+
+/// The length of the option that goes with a frame of a logical network, in bytes.
+pub const CONTEXT_LEN: usize = 4 + Context::LEN;
 
 /// The length of the option with a frame's offload, in bytes.
 const OFFLOAD_LEN: usize = 4 + Offload::LEN;
@@ -87,9 +90,10 @@ impl<'a> Going<'a> {
         }
     }
 
-    /// How it leaves as one datagram that a card cuts. `None` if it cannot, or if that is not
-    /// worthwhile.
-    pub fn large(&self) -> Option<Large> {
+    /// How it leaves as one datagram that a card cuts, with a context or without. `None` if it
+    /// cannot, or if that is not worthwhile.
+    pub fn large(&self, has_context: bool) -> Option<Large> {
+        let head = CUT_LEN + if has_context { CONTEXT_LEN } else { 0 };
         let Self::Parts(bytes, offload, most) = *self else { return None };
         let segment = offload.segment?;
         let kind = match segment.kind {
@@ -104,13 +108,13 @@ impl<'a> Going<'a> {
         let begin = ethernet::Header::LEN;
         let is_plain = bytes[..begin].ends_with(&kind.to_be_bytes());
         // The path may be IPv6, whose header is longer.
-        let is_short = CUT_LEN + bytes.len() + 20 <= LONGEST;
+        let is_short = head + bytes.len() + 20 <= LONGEST;
         let len =
             NonZeroU16::new(bytes.len() as u16).filter(|len| is_short && is_large(*len, most))?;
         let tcp = tcp::Header::ref_from_prefix(&bytes[offload.checksum?.start.into()..]).ok()?.0;
         let flags = tcp.flags.without(Flags(!message::Cut::FLAGS.0));
         let told = message::Cut { sequence: tcp.sequence.get() as u16, size, flags };
-        let cut = Cut { offload, frame: CUT_LEN as u16, packet: begin as u16 };
+        let cut = Cut { offload, frame: head as u16, packet: begin as u16 };
         (is_fit && is_plain).then_some(Large { len, told, cut })
     }
 
@@ -204,9 +208,14 @@ impl TrunkConfig {
 
 impl Out<'_> {
     /// Whether a datagram has room for a report beside so many bytes of a frame.
-    pub fn may_piggyback(&self, len: NonZeroU16) -> bool {
+    pub fn may_piggyback(&self, data: &Data) -> bool {
+        let len = data.len;
         !self.config.obeys_pauses
-            && DATA_LEN + OFFLOAD_LEN + Report::MOST_LEN + usize::from(len.get())
+            && data.context.map_or(0, |_| CONTEXT_LEN)
+                + DATA_LEN
+                + OFFLOAD_LEN
+                + Report::MOST_LEN
+                + usize::from(len.get())
                 <= self.config.most
     }
 

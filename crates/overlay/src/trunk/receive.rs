@@ -9,7 +9,7 @@ use port::Slot;
 use tunnel::message::{Cut, Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
 use tunnel::quota::Claim;
-use tunnel::{Arrival, Data, Epoch, Part, Payload, Report, Session, Stream};
+use tunnel::{Answer, Arrival, Data, Epoch, Part, Payload, Report, Session, Stream};
 use units::Instant;
 use wire::ecn::Ecn;
 use wire::{Layout, Offload};
@@ -25,6 +25,9 @@ use crate::slots::Slots;
 /// The shortest part that is not the last, in bytes: a packet of 576 bytes, which every network
 /// carries, has room for it.
 pub(super) const LEAST_PART: usize = 256;
+
+/// The code of a frame that a rule rejects: its sender is to be told.
+pub(super) const REJECTED: u16 = 1;
 
 impl Trunk {
     /// Handles a datagram from the far host. Returns whether that host has restarted: then its
@@ -80,7 +83,16 @@ impl Trunk {
 
     fn handle_report(&mut self, now: Instant, shared: &mut Shared, report: &Report) {
         let peer = self.owner().peer;
-        let Self { session: Some(session), path, assembly, spoiled, held, has_changed, .. } = self
+        let Self {
+            session: Some(session),
+            path,
+            assembly,
+            spoiled,
+            carried,
+            held,
+            has_changed,
+            ..
+        } = self
         else {
             return;
         };
@@ -88,7 +100,12 @@ impl Trunk {
         session.handle_report(now, report, |Piece { flow, from, is_last, .. }, answer| {
             if is_last {
                 let missed = from.and_then(|from| spoiled.remove(&from));
-                let missed = missed.or(answer.map(|_| Refusal::LOGICAL_NETWORK));
+                let missed = missed.or(answer.map(refusal_of));
+                if let Some((port, slot)) = from
+                    && !carried.is_empty()
+                {
+                    carried.remove(&(flow.0, port, slot));
+                }
                 events.push_back(Event::Completed(flow, missed));
             }
         });
@@ -136,6 +153,7 @@ impl Trunk {
                 self.refused.malformed += 1;
                 return;
             }
+            false if is_early(shared, data) => Payload::NotYet,
             false => match self.keep_data(shared, received, payload, data, cut) {
                 Ok(kept) => Payload::Frame(kept),
                 // The frame is refused and its position consumed: otherwise it would be
@@ -153,12 +171,12 @@ impl Trunk {
         });
         if is_unkept
             && session.is_nacking(data.stream)
-            && let Some(network) = networks.of_vni(received.vni.number())
+            && let Some(network) = networks.of_session(received.vni.number())
         {
             assembly.wait(data, network);
         }
         if let Some(progress) = session.progress(data.stream)
-            && let Some(network) = networks.of_vni(received.vni.number())
+            && let Some(network) = networks.of_session(received.vni.number())
         {
             let at = Place { link: *path, owner: assembly.owner(), stream: data.stream };
             let len = payload.len().max(data.len.get().into());
@@ -195,7 +213,12 @@ impl Trunk {
         data: &Data,
         cut: Option<Cut>,
     ) -> Result<Kept, NoPlace> {
-        let network = self.network(&shared.networks, received)?;
+        let network = shared.networks.of_session(received.vni.number());
+        let network = network.ok_or_else(|| {
+            self.refused.unknown_network += 1;
+            NoPlace::Network
+        })?;
+        let is_declared = shared.networks.of_vni(received.vni.number()).is_some();
         let slots = &mut shared.slots;
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
         let claim = self.session.as_ref().map_or(Claim::Unreliable, |session| session.claim(data));
@@ -206,6 +229,7 @@ impl Trunk {
         let kept = self.assembly.keep_data(slots, data, is_marked, claim, bytes, network);
         let kept = kept.ok_or(NoPlace::Memory)?;
         if let Some(slot) = kept.slot {
+            slots.get_mut(slot).is_orphan |= !is_declared;
             remark(slots, received, slot);
             // A card cuts nothing but TCP.
             let _ = cut.and_then(|cut| wire::cut::restore(slots.bytes_mut(slot), cut.flags));
@@ -262,6 +286,22 @@ fn remark(slots: &mut Slots, received: &Received<'_>, slot: Slot) {
     {
         // The layout was read from this header.
         let _ = layout.set_traffic_class(frame, class);
+    }
+}
+
+/// Whether a frame is for a port of a logical network that this host may learn of soon.
+fn is_early(shared: &Shared, data: &Data) -> bool {
+    let Some(context) = &data.context else { return false };
+    shared.known.as_ref().is_some_and(|known| known.is_early(data.stream.label, context))
+}
+
+/// Why a frame is refused that is given back.
+fn refusal_of(answer: Answer) -> Refusal {
+    match answer {
+        Answer::Refused(REJECTED) => Refusal::REJECTED,
+        Answer::Refused(_) => Refusal::LOGICAL_NETWORK,
+        Answer::Unsupported => Refusal::UNFIT,
+        Answer::Gone | Answer::Moved { .. } => Refusal::DETACHED,
     }
 }
 

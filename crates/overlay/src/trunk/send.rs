@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use lossless::{Flow, Load, PortId, Refusal};
 use plane::{Event, Leaving, Senders, Sent};
 use port::{FrameView, Slot};
-use tunnel::{Admission, Lane, MAX_FRAME_LEN, Session, Stream};
+use tunnel::{Admission, Data, Lane, MAX_FRAME_LEN, Session, Stream};
 use underlay::Turn;
 use units::Instant;
 use wire::Layout;
@@ -14,12 +14,12 @@ use super::assembly::Kept;
 use super::channel::Sealer;
 use super::config::{host_hash, lane_of, stream_of};
 use super::liveness::Liveness;
-use super::out::{Going, Out, is_large, part_len};
+use super::out::{CONTEXT_LEN, Going, Out, is_large, part_len};
 use super::paths::Path;
 use super::receive::LEAST_PART;
-use super::state::{Begun, Halt, Piece, Trunk};
+use super::state::{Begun, Halt, Piece, Trunk, origin_in};
 use super::stt;
-use crate::shared::Shared;
+use crate::shared::{LOGICAL, Shared, context_of};
 
 impl Trunk {
     /// Sends a frame of this flow, or as much of it as may go now: then it is in flight, and
@@ -37,8 +37,15 @@ impl Trunk {
         if self.liveness == Liveness::Down || !self.want_channel(now) {
             return Err(Halt::Window);
         }
-        if self.session.is_none() {
+        let Some(session) = &self.session else {
             return self.send_plain(now, shared, leaving);
+        };
+        if leaving.origin.is_some() {
+            match session.carries_contexts() {
+                Some(true) => {}
+                Some(false) => return Err(Halt::Unfit),
+                None => return Err(Halt::Window),
+            }
         }
         let lane = lane_of(leaving.network);
         if let Some(waits) = self.waits_for_rest(lane) {
@@ -48,9 +55,18 @@ impl Trunk {
             return Err(Halt::Credit);
         }
         let Leaving { port, slot, .. } = *leaving;
-        match self.send_from(now, shared, flow, leaving, 0) {
+        let sent = self.send_from(now, shared, flow, leaving, 0);
+        if let Some(origin) = leaving.origin
+            && !matches!(sent, Err((0, _)))
+        {
+            self.carried.insert((flow.0, port, slot), origin);
+        }
+        match sent {
             Ok(()) if self.config.is_reliable(stream_of(flow).class) => Ok(Sent::Underway),
-            Ok(()) => Ok(Sent::Gone),
+            Ok(()) => {
+                self.carried.remove(&(flow.0, port, slot));
+                Ok(Sent::Gone)
+            }
             Err((0, waits)) => Err(waits),
             Err((sent, waits)) => {
                 self.rest_waits_for_link |= waits == Halt::Link;
@@ -80,7 +96,9 @@ impl Trunk {
     ) -> Result<Sent, Halt> {
         let Self { config, paths, channel, .. } = self;
         let Shared { networks, scratch, cut, .. } = shared;
-        let vni = networks.vni(leaving.network).ok_or(Halt::Unfit)?;
+        // No other encapsulation has room for what goes with a frame of a logical network.
+        let is_plain = leaving.origin.is_none();
+        let vni = networks.vni(leaving.network).filter(|_| is_plain).ok_or(Halt::Unfit)?;
         let bytes = whole(&leaving.view, scratch);
         let (stt, left) = stt::begin(config, vni, bytes, leaving.view.offload());
         let pieces = wire::segments(bytes, left).map_err(|_| Halt::Unfit)?;
@@ -130,11 +148,13 @@ impl Trunk {
         let Shared { networks, scratch, .. } = shared;
         let Leaving { port, slot, network, view, .. } = *leaving;
         let bytes = whole(&view, scratch);
+        let context = leaving.origin.map(context_of);
+        let most = config.most - if context.is_some() { CONTEXT_LEN } else { 0 };
         let going = match first {
-            0 => Going::new(bytes, view.offload(), config.most),
-            _ => Going::in_parts(bytes, view.offload(), config.most),
+            0 => Going::new(bytes, view.offload(), most),
+            _ => Going::in_parts(bytes, view.offload(), most),
         };
-        let vni = networks.vni(network);
+        let vni = if context.is_some() { Some(LOGICAL) } else { networks.vni(network) };
         let (Some(vni), Some(going)) = (vni, going) else { return Err((first, Halt::Unfit)) };
         let mut underlay = underlay.borrow_mut();
         let (lane, stream) = (lane_of(network), stream_of(flow));
@@ -152,7 +172,9 @@ impl Trunk {
         }
         let handle =
             |begin, is_last| Piece { flow, from: Some((port, slot)), begin: Some(begin), is_last };
-        let large = going.large().filter(|_| may_be_cut && config.is_reliable(stream.class));
+        let large = going
+            .large(context.is_some())
+            .filter(|_| may_be_cut && config.is_reliable(stream.class));
         if let Some(large) = large
             && session.may_send_large(now, lane, large.len)
             && out.underlay.carries_large(config.far)
@@ -160,6 +182,7 @@ impl Trunk {
             match may_send(session, lane, stream, large.len, false) {
                 Ok(()) => {
                     let data = session.send_large(now, stream, large.len, handle(0, true));
+                    let data = Data { context, ..data };
                     out.put_large(&data, bytes, large);
                     return Ok(());
                 }
@@ -179,7 +202,9 @@ impl Trunk {
             }
             may_send(session, lane, stream, len, begin > 0).map_err(|waits| (begin, waits))?;
             let data = session.send(now, stream, len, handle(begin as u32, is_last));
-            let report = out.may_piggyback(len).then(|| session.piggyback(stream.class)).flatten();
+            let data = Data { context: context.filter(|_| begin == 0), ..data };
+            let report =
+                out.may_piggyback(&data).then(|| session.piggyback(stream.class)).flatten();
             // What the report did not tell has waited its turn.
             *report_waits &= report.is_none() || session.may_piggyback();
             out.put(&data, report.as_ref(), &going, begin);
@@ -209,7 +234,8 @@ impl Trunk {
                 Some((port, slot)) => {
                     let (network, view) = (senders.network(port), senders.frame(port, slot));
                     let class = stream_of(flow).class;
-                    let leaving = Leaving { port, slot, network, class, view, origin: None };
+                    let origin = origin_in(&self.carried, flow, from);
+                    let leaving = Leaving { port, slot, network, class, view, origin };
                     self.send_from(now, shared, flow, &leaving, sent)
                 }
             };
@@ -236,6 +262,7 @@ impl Trunk {
                         && !self.config.is_reliable(stream_of(flow).class)
                     {
                         let missed = self.spoiled.remove(&from);
+                        self.carried.remove(&(flow.0, from.0, from.1));
                         shared.events.push_back(Event::Completed(flow, missed));
                     }
                 }
@@ -286,10 +313,15 @@ impl Trunk {
         if self.paused != 0 || self.liveness == Liveness::Down || !self.is_channel_open() {
             return false;
         }
-        let Self { config, underlay, session: Some(session), channel, spoiled, .. } = self else {
+        let Self { config, underlay, session: Some(session), channel, spoiled, carried, .. } = self
+        else {
             return false;
         };
         let Shared { networks, scratch, events, .. } = shared;
+        let most_of = |piece: &Piece| {
+            let origin = origin_in(carried, piece.flow, piece.from);
+            config.most - if origin.is_some() { CONTEXT_LEN } else { 0 }
+        };
         let mut underlay = underlay.borrow_mut();
         let mut moved = false;
         while underlay.has_room(host_hash(config.far)) {
@@ -297,27 +329,37 @@ impl Trunk {
                 self.rest_waits_for_link = true;
                 break;
             }
-            let divide = |piece, len| in_two(piece, len, config.most);
+            let divide = |piece: Piece, len| in_two(piece, len, most_of(&piece));
             let Some((handle, data)) = session.retransmit_divided(now, divide) else { break };
             moved = true;
             let marking = config.marking(data.stream.class, 0);
             let sealer = Sealer::of(channel, now);
             let mut out = Out { config, underlay: &mut underlay, vni: 0, marking, sealer };
-            let Some(Piece { from: Some((port, slot)), begin: Some(begin), .. }) = handle else {
+            let Some(piece @ Piece { from: Some((port, slot)), begin: Some(begin), .. }) = handle
+            else {
                 out.put_place(&data);
                 continue;
             };
+            let most = most_of(&piece);
+            let origin = origin_in(carried, piece.flow, piece.from);
+            let context = origin.map(context_of);
+            // The far host's next incarnation may be of an earlier version.
+            let is_known = context.is_none() || session.carries_contexts() == Some(true);
+            let data = Data { context: context.filter(|_| begin == 0), ..data };
             let view = senders.frame(port, slot);
             let bytes = whole(&view, scratch);
             let network = senders.network(port);
-            out.vni = networks.vni(network).unwrap_or(0);
+            out.vni = match context {
+                Some(_) => LOGICAL,
+                None => networks.vni(network).unwrap_or(0),
+            };
             let inner = networks.shown(network, traffic_class(bytes));
             out.marking = config.marking(data.stream.class, inner);
             let going = match usize::from(data.len.get()) == bytes.len() {
-                true => Going::new(bytes, view.offload(), config.most),
-                false => Going::in_parts(bytes, view.offload(), config.most),
+                true => Going::new(bytes, view.offload(), most),
+                false => Going::in_parts(bytes, view.offload(), most),
             };
-            let going = going.filter(|going| going.has(begin as usize, data.len));
+            let going = going.filter(|going| is_known && going.has(begin as usize, data.len));
             let load = Load { frames: 1, bytes: data.len.get().into() };
             events.push_back(Event::Resent(port, load));
             // Of a frame whose guest has withdrawn its memory only the position is sent.
@@ -326,7 +368,7 @@ impl Trunk {
             }
             match &going {
                 Some(going) => out.put(&data, None, going, begin as usize),
-                None => out.put_place(&data),
+                None => out.put_place(&Data { context: None, ..data }),
             }
         }
         moved

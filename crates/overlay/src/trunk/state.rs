@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use datapath::Origin;
 use lossless::{Flow, PortId, Refusal};
 use port::Slot;
 use seal::Channel;
@@ -90,6 +91,8 @@ pub struct Trunk {
     pub(super) ledger: Ledger,
     /// Frames in flight of which a part is lost and cannot be retransmitted.
     pub(super) spoiled: HashMap<(PortId, Slot), Refusal>,
+    /// Where frames in flight came from that are of logical networks.
+    pub(super) carried: HashMap<(u64, PortId, Slot), Origin>,
     /// Large segments that were sent in part. The rest goes before other frames of their flows.
     pub(super) begun: BTreeMap<Flow, Begun>,
     /// The far host is silent, and what was in flight to it is given up.
@@ -139,6 +142,19 @@ pub(super) struct Refused {
     pub(super) unfinished: u64,
 }
 
+/// Where a frame in flight came from, if it is a logical network's.
+pub(super) fn origin_in(
+    carried: &HashMap<(u64, PortId, Slot), Origin>,
+    flow: Flow,
+    from: Option<(PortId, Slot)>,
+) -> Option<Origin> {
+    if carried.is_empty() {
+        return None;
+    }
+    let (port, slot) = from?;
+    carried.get(&(flow.0, port, slot)).copied()
+}
+
 impl Trunk {
     /// A trunk to the far host at the end of these paths. There is at least one.
     pub fn new(
@@ -165,6 +181,7 @@ impl Trunk {
             ready: VecDeque::new(),
             ledger: Ledger::default(),
             spoiled: HashMap::new(),
+            carried: HashMap::new(),
             begun: BTreeMap::new(),
             is_given_up: false,
             held: BTreeSet::new(),

@@ -4,6 +4,8 @@ mod world;
 
 use std::net::Ipv4Addr;
 
+use datapath::Origin;
+use lossless::Refusal;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tunnel::message::Message;
@@ -123,6 +125,42 @@ proptest! {
         let mut world = world(1, how, ENOUGH, &offers);
         world.run();
         prop_assert!(is_all_there(&world), "{:?} {:?} {:?} {:?}", world.had, world.completed, world.counters(), world.cut);
+    }
+
+    /// What says where frames of logical networks came from comes with each, whatever becomes of
+    /// their packets; who rejects one has its sender told; and what comes early waits.
+    #[test]
+    fn frames_of_logical_networks_come_with_their_origin_and_go_back_when_they_are_rejected(
+        how in how(),
+        offers in offers(),
+        (label, generation, is_networks) in (any::<u32>(), 2..1000_u32, any::<bool>()),
+        rejects in 0..5_usize,
+        is_behind: bool,
+    ) {
+        if !needs::root() {
+            return Ok(());
+        }
+        let mut world = World::new(31, how.0, how.1, how.2, how.3, ENOUGH);
+        world.logical = Some(Origin { label, is_networks, generation });
+        world.rejects = rejects;
+        world.know(1, !is_behind);
+        offers.iter().for_each(|(flow, port, offer)| world.offer(*flow, *port, *offer));
+        if is_behind {
+            world.run_for(Span::from_millis(40));
+            let is_any_polled = world.had[0].iter().any(|had| !had.polled.is_empty());
+            prop_assert!(!is_any_polled && world.early() > 0 || how.1.lost > 0);
+            world.know(u64::from(generation), true);
+        }
+        world.run();
+        for (flow, completed) in world.completed.iter().enumerate() {
+            prop_assert_eq!(completed.len(), world.offered[flow].len());
+            let had: Vec<_> = completed.keys().copied().collect();
+            prop_assert_eq!(&world.had[0][flow].polled, &had);
+            for (number, missed) in completed {
+                let rejected = world.rejected.contains(&(flow, *number));
+                prop_assert_eq!(*missed, rejected.then_some(Refusal::REJECTED));
+            }
+        }
     }
 
     /// Flows that wait for a small window go on by what their trunk says, and by nothing else.

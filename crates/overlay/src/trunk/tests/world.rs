@@ -2,12 +2,12 @@
 //! the sockets a fabric that loses, repeats and delays what it is given. Time is a number.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
-use datapath::{Network, Peer, Remote};
-use lossless::{Flow, PortConfig, PortId, Refusal, Settings, Switch};
+use datapath::{Network, Origin, Peer, Remote};
+use lossless::{Flow, PortConfig, PortId, Reason, Refusal, Settings, Switch};
 use plane::{Event, Leaving, Senders, Sent};
 use port::{FrameView, Slot};
 use seal::Pace;
@@ -23,7 +23,7 @@ use super::super::config::flow_of;
 use super::super::{Path, Trunk, TrunkConfig};
 use super::{large, session};
 use crate::downlinks::Downlinks;
-use crate::shared::{Carried, Networks, Shared};
+use crate::shared::{Carried, Known, Networks, Shared, origin_of};
 use crate::slots::{Counts, FRAMES, Owner, Slots};
 
 /// How many flows there are: each to a receiver of its own, in a class of its own.
@@ -144,6 +144,13 @@ pub struct World {
     pub cut: u32,
     /// The traffic class of the packets in frames.
     pub traffic_class: u8,
+    /// Frames are of logical networks, whose hosts have this generation, and each frame comes from
+    /// the port with this label.
+    pub logical: Option<Origin>,
+    /// Of how many frames one is rejected by its receiver's rules; 0 for none.
+    pub rejects: usize,
+    /// What was rejected: flows and numbers.
+    pub rejected: BTreeSet<(usize, usize)>,
     /// How many frames came with a mark in their packets.
     pub came_marked: u32,
 }
@@ -198,10 +205,12 @@ fn trunk(
 pub fn shared(frames: Counts) -> Shared {
     let mut networks = Networks::default();
     networks.set(NETWORK, Some(Carried { vni: VNI, classes: ClassSet::ALL }));
+    let known = None;
     let (slots, patience) = (Slots::new(frames), Span::from_secs(1_000_000));
     Shared {
         slots,
         networks,
+        known,
         downlinks: Downlinks::new(None, Span::ZERO, 1, 0),
         scratch: Vec::new(),
         cut: Vec::new(),
@@ -262,6 +271,9 @@ impl World {
             count: 0,
             cut: 0,
             traffic_class: 0,
+            logical: None,
+            rejects: 0,
+            rejected: BTreeSet::new(),
             came_marked: 0,
         };
         world.ends[1].shared = shared(frames);
@@ -298,7 +310,8 @@ impl World {
     /// The sender's trunk sends what it may, and again what was lost; its frames are its own again
     /// once it says so.
     fn send(&mut self) {
-        let Self { ends, memory, unsent, is_blocked, underway, completed, now, .. } = self;
+        let Self { ends, memory, unsent, is_blocked, underway, completed, now, logical, .. } = self;
+        let origin = *logical;
         let [End { trunk, shared, .. }, _] = ends;
         let senders = Memory(memory);
         let mut ended = Vec::new();
@@ -324,7 +337,7 @@ impl World {
                 let port = memory[&slot].port;
                 let class = Class::from_low_bits(flow as u8);
                 let view = senders.frame(port, slot);
-                let leaving = Leaving { port, slot, network: NETWORK, class, view, origin: None };
+                let leaving = Leaving { port, slot, network: NETWORK, class, view, origin };
                 match trunk.send(*now, shared, named(flow), &leaving) {
                     Sent::Underway => underway[flow].push_back((number, slot)),
                     Sent::Refused(refusal) => ended.push((flow, number, slot, Some(refusal))),
@@ -360,12 +373,15 @@ impl World {
             rng,
             stalled,
             came_marked,
+            logical,
             ..
         } = self;
         let had = had.last_mut().unwrap();
         while let Some(slot) = trunk.poll_arrival(slots) {
             let come = *slots.get(slot);
-            assert_eq!((come.network, come.is_orphan), (NETWORK, false));
+            let booked = (come.network, come.is_orphan);
+            let of = if logical.is_some() { (Network::default(), true) } else { (NETWORK, false) };
+            assert_eq!((booked, slots.context(slot).map(origin_of)), (of, *logical));
             let view = slots.view(slot);
             let mut bytes = view.bytes.to_vec();
             let layout = Layout::of(&bytes).unwrap();
@@ -400,7 +416,13 @@ impl World {
                 continue;
             }
             let (slot, flow, numbers) = held.swap_remove(place);
-            trunk.release(slots, slot, None);
+            let is_one = |number: &usize| number.is_multiple_of(self.rejects.max(1));
+            if self.rejects > 0 && numbers.iter().any(is_one) {
+                self.rejected.extend(numbers.iter().map(|number| (flow, *number)));
+                trunk.release(slots, slot, Some(Reason::Rejected));
+            } else {
+                trunk.release(slots, slot, None);
+            }
             trunk.offer_memory(slots);
             had[flow].taken.extend(numbers);
         }
@@ -516,6 +538,7 @@ impl World {
         while !self.is_done() && self.step(OVER) {}
         assert!(self.is_done(), "it stands still: {}", self.left());
         assert!(self.ends[0].trunk.spoiled.is_empty());
+        assert!(self.ends[0].trunk.carried.is_empty());
         assert!(self.underway.iter().all(VecDeque::is_empty));
         let End { trunk, shared, .. } = &self.ends[1];
         assert!(trunk.ready.is_empty() && trunk.assembly.is_empty() && shared.slots.is_all_free());
@@ -628,6 +651,20 @@ impl World {
             self.carry(1);
             self.now += Span::from_micros(20);
         }
+    }
+
+    /// The receiver's host has this generation from now on, in which labels mean ports: those of
+    /// the flows, or none.
+    pub fn know(&mut self, generation: u64, is_all: bool) {
+        let End { trunk, shared, .. } = &mut self.ends[1];
+        let labels = if is_all { (0..FLOWS as u32).collect() } else { Default::default() };
+        shared.known = Some(Known { generation, labels });
+        trunk.look_again();
+    }
+
+    /// How many frames came early.
+    pub fn early(&self) -> u64 {
+        self.counters()[1].not_yet
     }
 
     /// The receiver's link may pause classes from now on.
