@@ -321,7 +321,7 @@ fn to_router(protocol: u8, to: [u8; 4], body: &[u8]) -> Vec<u8> {
 fn a_large_frame_fits_where_its_segments_do() {
     let now = Instant::from_nanos(1_000_000_000);
     let topology = logical::load(ROUTED).unwrap();
-    let mut host = Host::new(&topology, now);
+    let mut host = Hosts::new(&topology, 1, MEMORY);
     let [a, b] = ["a", "b"]
         .map(|name| host.ends.keys().find(|port| port.name.as_str() == name).unwrap().clone());
     // From port 9 to port 9, the first, with five words of header.
@@ -332,14 +332,14 @@ fn a_large_frame_fits_where_its_segments_do() {
         let kind = wire::SegmentKind::Tcp4;
         let segment = Some(wire::Segment { kind, ecn: false, header_len: 54, size });
         let note = wire::Offload { checksum, segment, data_valid: false };
-        let end = &mut host.ends.get_mut(&a).unwrap().1;
+        let end = &mut host.ends.get_mut(&a).unwrap().machine;
         end.send_frame(port::FrameView::noted(&frame, &note)).unwrap();
-        host.plane.mark_all_rx_ready();
+        host.planes[0].mark_all_rx_ready();
         host.turn(now).into_iter().map(|(to, _)| to).collect::<Vec<_>>()
     };
     assert_eq!(send(1460), [b], "40 bytes of headers and 1460 are 1500");
     assert_eq!(send(1461), [a.clone()], "its sender is told");
-    let refused: Vec<_> = host.plane.logical().unwrap().refused(host.ends[&a].0).collect();
+    let refused: Vec<_> = host.planes[0].logical().unwrap().refused(host.ends[&a].port).collect();
     assert_eq!(refused, [(pipeline::Reason::TooLong, 1)]);
     host.assert_balanced();
 }
@@ -347,7 +347,7 @@ fn a_large_frame_fits_where_its_segments_do() {
 #[test]
 fn a_question_whose_checksum_is_left_to_its_receiver_is_answered() {
     let now = Instant::from_nanos(1_000_000_000);
-    let mut host = Host::new(&logical::load(ROUTED).unwrap(), now);
+    let mut host = Hosts::new(&logical::load(ROUTED).unwrap(), 1, MEMORY);
     let a = host.ends.keys().find(|port| port.name.as_str() == "a").unwrap().clone();
     let question = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01b\x01t\0\0\x01\0\x01";
     let len = (8 + question.len()) as u8;
@@ -357,9 +357,9 @@ fn a_question_whose_checksum_is_left_to_its_receiver_is_answered() {
     frame[40..42].copy_from_slice(&(!sum.checksum()).to_be_bytes());
     let checksum = Some(wire::PartialChecksum { start: 34, offset: 6 });
     let note = wire::Offload { checksum, segment: None, data_valid: false };
-    let end = &mut host.ends.get_mut(&a).unwrap().1;
+    let end = &mut host.ends.get_mut(&a).unwrap().machine;
     end.send_frame(port::FrameView::noted(&frame, &note)).unwrap();
-    host.plane.mark_all_rx_ready();
+    host.planes[0].mark_all_rx_ready();
     let got = host.turn(now);
     assert!(got.len() == 1 && got[0].0 == a && got[0].1.ends_with(&[10, 0, 1, 2]), "{got:02x?}");
 }
