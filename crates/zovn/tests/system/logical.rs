@@ -253,7 +253,7 @@ fn machines_reach_what_a_file_says_and_nothing_before() {
     assert!(line.contains("rejected "), "{shown}");
     let metrics = world.client().metrics().unwrap();
     for sample in [
-        "zovn_logical_generation 1\n",
+        "zovn_logical_generation{} 1\n",
         "zovn_logical_port_realized{port=\"web-1\"} 1\n",
         "zovn_logical_port_refused_frames_total{port=\"db-1\",reason=\"rejected\"} ",
         "zovn_network_ports{network=\"logical/shop\"} 3\n",
