@@ -186,6 +186,7 @@ mod tests {
             networks,
             ledger,
             balanced,
+            logical: None,
             uplink: None,
         }
     }

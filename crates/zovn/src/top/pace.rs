@@ -329,6 +329,7 @@ mod tests {
             udp_gate: GateStatus::On,
             ports: Vec::new(),
             networks: vec![network],
+            logical: None,
             uplink: None,
             ledger: LedgerStatus::default(),
             balanced: true,

@@ -111,7 +111,7 @@ impl World {
             uplink: Some(uplink),
             networks: vec![NetworkSpec::new(network, 7, vec![member(0), member(1)])],
             ports: vec![port],
-            logical: Default::default(),
+            ..HostConfig::default()
         };
         let file = self.directory.path().join(format!("host{host}.toml"));
         fs::write(&file, toml::to_string(&config).unwrap()).unwrap();

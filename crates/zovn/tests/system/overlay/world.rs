@@ -346,7 +346,7 @@ impl World {
             uplink: Some(Uplink { vtep: self.vteps(host), key, ..self.plan.uplink.clone() }),
             networks: self.networks(),
             ports: here.map(|machine| self.port(*machine)).collect(),
-            logical: Default::default(),
+            ..HostConfig::default()
         };
         let file = self.folder(host).join("host.toml");
         fs::write(&file, toml::to_string(&config).unwrap()).unwrap();
