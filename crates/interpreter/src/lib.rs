@@ -25,18 +25,22 @@
 
 extern crate alloc;
 
+mod balance;
 mod decide;
 mod decision;
 mod nat;
 mod policy;
 mod relay;
 mod route;
+mod router;
 mod rule;
 mod security;
 mod service;
 mod state;
+mod switch;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use decide::{Arrival, decide};
 pub use decision::{Copy, Decision, Reason, Refusal, Step};

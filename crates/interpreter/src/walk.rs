@@ -1,0 +1,175 @@
+//! A frame underway, and what is told and remembered of it on its way.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use logical::objects::{Direction, Identity};
+use logical::topology::{Attachment, NodeIndex, Port, PortIndex, Topology};
+use packet::{Fields, answer};
+use units::{Class, Instant, Span};
+use wire::ethernet;
+use wire::ip::Fragment;
+
+use crate::decision::{Copy, Decision, Reason, Refusal, Step};
+use crate::policy::{Gate, Passage};
+use crate::rule::RuleId;
+use crate::state::{Change, FragmentOf, State, Subject, What};
+
+/// How long a packet's ends are remembered for its later fragments.
+const FRAGMENTS: Span = Span::from_secs(5);
+
+/// Why, where and by whom a frame goes no further.
+pub type Stop = Box<Refusal>;
+
+/// A frame underway.
+#[derive(Clone)]
+pub struct Underway {
+    pub frame: Vec<u8>,
+    pub fields: Fields,
+    pub subject: Subject,
+    /// How many routers it has come through.
+    pub routers: usize,
+    /// Whether the network itself sends it on to a machine: defaults do not speak of it.
+    pub is_networks: bool,
+}
+
+/// What a decision is made of.
+pub struct Walk<'a> {
+    pub topology: &'a Topology,
+    pub state: &'a State,
+    pub now: Instant,
+    pub origin: PortIndex,
+    pub node: Option<NodeIndex>,
+    /// The frame as its sender wrote it, without a child's tag: what answers are about.
+    pub sent: Vec<u8>,
+    pub decision: Decision,
+}
+
+impl Walk<'_> {
+    pub fn step(&mut self, at: &Identity, stage: &'static str, by: Option<String>, what: &str) {
+        self.decision.trace.push(Step { at: at.clone(), stage, by, what: what.to_string() });
+    }
+
+    pub fn stop(reason: Reason, at: &Identity) -> Stop {
+        Box::new(Refusal { reason, at: at.clone(), by: None, to: None })
+    }
+
+    pub fn refuse(&mut self, stop: Refusal, to: Option<PortIndex>) {
+        let Refusal { reason, at, by, .. } = stop;
+        let what = alloc::format!("refused: {}", reason.name());
+        self.step(&at, "verdict", by.as_ref().map(RuleId::to_string), &what);
+        self.decision.refused.push(Refusal { reason, at, by, to });
+    }
+
+    /// Of a frame that is refused in the end, what was to be remembered since then lets nobody in.
+    pub fn undo(&mut self, from: usize) {
+        let mut place = 0;
+        self.decision.changes.retain(|change| {
+            place += 1;
+            place <= from || !change.grants()
+        });
+    }
+
+    /// Something goes back to the sender, past all rules.
+    pub fn answer(&mut self, frame: Option<Vec<u8>>) {
+        let Some(frame) = frame else { return };
+        let copy = self.wrap(self.origin, frame);
+        self.decision.answers.push(copy);
+    }
+
+    /// A frame as a port's machine gets it: a child's with its tag.
+    pub fn wrap(&self, port: PortIndex, frame: Vec<u8>) -> Copy {
+        match self.topology[port].attachment {
+            Attachment::Child { vlan, .. } => {
+                let tag = ethernet::Tag { class: Class::default(), vlan };
+                Copy { port, frame: ethernet::tagged(&frame, tag) }
+            }
+            _ => Copy { port, frame },
+        }
+    }
+
+    /// The fields of a frame that was rewritten.
+    pub fn read_again(&self, under: &mut Underway, at: &Port) -> Result<(), Stop> {
+        let fields = Fields::of(&under.frame);
+        under.fields = fields.ok_or_else(|| Self::stop(Reason::Malformed, &at.id))?;
+        Ok(())
+    }
+
+    /// Whether a port can get frames here: a `local` one only on the sender's host.
+    pub fn is_here(&self, port: PortIndex) -> bool {
+        let is_local = |port: PortIndex| self.topology[port].attachment == Attachment::Local;
+        let elsewhere = |node: Option<NodeIndex>| node.is_some() && node != self.node;
+        let from_local = is_local(self.origin) && elsewhere(self.topology[port].node);
+        self.topology[port].enabled && !from_local
+    }
+
+    /// What rules ask of a packet at a port. A later fragment has its first's ports.
+    pub fn subject(
+        &mut self,
+        port: PortIndex,
+        way: Direction,
+        fields: &Fields,
+        origin: Option<Identity>,
+    ) -> Result<Subject, Stop> {
+        let own = &self.topology[port].id;
+        let mut tuple = fields.ip.map(|ip| ip.tuple);
+        if let (Some(ip), Some(ends)) = (fields.ip, tuple) {
+            let of: FragmentOf = (
+                own.clone(),
+                way,
+                ip.identification,
+                ends.source.0,
+                ends.destination.0,
+                ends.protocol,
+            );
+            match ip.layout.fragment {
+                Fragment::Whole => {}
+                Fragment::First => {
+                    let until = self.now + FRAGMENTS;
+                    self.decision.changes.push(Change(What::Fragment(of, ends, until)));
+                }
+                Fragment::Later => {
+                    let known = self.state.fragment(&of, self.now);
+                    tuple = Some(known.ok_or_else(|| Self::stop(Reason::Fragment, own))?);
+                }
+            }
+        }
+        Ok(Subject {
+            ethertype: fields.ethertype,
+            source_mac: fields.source,
+            destination_mac: fields.destination,
+            tuple,
+            icmp: fields.ip.and_then(|ip| ip.icmp).map(|icmp| (icmp.kind, icmp.code)),
+            origin,
+            target: (way == Direction::ToPort).then(|| own.clone()),
+            is_control: fields.is_control(),
+        })
+    }
+
+    /// Rules and connections of a port.
+    pub fn gate(&mut self, port: PortIndex, way: Direction, under: &Underway) -> Result<(), Stop> {
+        let gate = Gate { topology: self.topology, state: self.state, now: self.now, port, way };
+        let stage = match way {
+            Direction::FromPort => "from-port rules",
+            Direction::ToPort => "to-port rules",
+        };
+        let id = &self.topology[port].id;
+        // Later fragments follow the first one's fate and change nothing.
+        let is_later = under.fields.ip.is_some_and(|ip| ip.layout.fragment == Fragment::Later);
+        match gate.pass(&under.fields, &under.subject) {
+            Passage::Pass { by, what, changes } => {
+                self.step(id, stage, by.map(|by| by.to_string()), what);
+                self.decision.changes.extend(changes.into_iter().filter(|_| !is_later));
+                Ok(())
+            }
+            Passage::Refuse { reason, by, changes } => {
+                self.decision.changes.extend(changes);
+                if reason == Reason::Rejected {
+                    self.answer(answer::reject(&self.sent));
+                }
+                Err(Box::new(Refusal { reason, at: id.clone(), by, to: None }))
+            }
+        }
+    }
+}
