@@ -31,7 +31,8 @@ pub enum Reason {
     Untracked,
     /// Its port has as many connections as it may have.
     ConnectionsFull,
-    /// It is a later fragment of a packet whose first is not known, or too short a first one.
+    /// It is a later fragment of a packet whose first is not known, too short a first one, or of a
+    /// packet whose fragments overlap.
     Fragment,
     /// It is for an address that bridges keep to themselves (802.1Q §8.6.3).
     Reserved,

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use logical::objects::{Direction, Identity};
+use packet::fragments::Pieces;
 use packet::{Ip, Tuple};
 use units::{Instant, Mac, Span};
 use wire::ip::protocol;
@@ -196,7 +197,7 @@ pub type FragmentOf = (Identity, Direction, u32, IpAddr, IpAddr, u8);
 pub struct State {
     connections: BTreeMap<(Identity, Tuple), Connection>,
     translations: BTreeMap<Identity, Vec<Translation>>,
-    fragments: BTreeMap<FragmentOf, (Tuple, Instant)>,
+    fragments: BTreeMap<FragmentOf, (Pieces, Instant)>,
     learned: BTreeMap<(Identity, Mac), Identity>,
 }
 
@@ -217,8 +218,8 @@ pub enum What {
     Connection(Identity, Tuple, Option<Box<Connection>>),
     /// A router, or a load balancer for a port, translates this flow.
     Translation(Identity, Translation),
-    /// A fragment's packet has these ends.
-    Fragment(FragmentOf, Tuple, Instant),
+    /// So much of a packet has come in fragments.
+    Fragment(FragmentOf, Pieces, Instant),
     /// An Ethernet address of a switch is behind a port.
     Learned(Identity, Mac, Identity),
 }
@@ -249,8 +250,8 @@ impl State {
                     all.retain(|it| it.before != translation.before);
                     all.push(translation);
                 }
-                What::Fragment(of, tuple, until) => {
-                    self.fragments.insert(of, (tuple, until));
+                What::Fragment(of, pieces, until) => {
+                    self.fragments.insert(of, (pieces, until));
                 }
                 What::Learned(switch, mac, port) => {
                     self.learned.insert((switch, mac), port);
@@ -307,9 +308,9 @@ impl State {
         self.translations.get(place).into_iter().flatten().filter(move |it| it.until > now)
     }
 
-    /// The ends of the packet that a later fragment is of.
-    pub(crate) fn fragment(&self, of: &FragmentOf, now: Instant) -> Option<Tuple> {
-        self.fragments.get(of).filter(|(_, until)| *until > now).map(|(tuple, _)| *tuple)
+    /// What is known of a packet that comes in fragments, and until when.
+    pub(crate) fn fragment(&self, of: &FragmentOf, now: Instant) -> Option<&(Pieces, Instant)> {
+        self.fragments.get(of).filter(|(_, until)| *until > now)
     }
 
     pub(crate) fn learned(&self, switch: &Identity, mac: Mac) -> Option<&Identity> {

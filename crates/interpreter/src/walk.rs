@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use logical::objects::{Direction, Identity};
 use logical::topology::{Attachment, NodeIndex, Port, PortIndex, Topology};
+use packet::fragments::Pieces;
 use packet::{Fields, answer};
 use units::{Class, Instant, Span};
 use wire::ethernet;
@@ -104,7 +105,8 @@ impl Walk<'_> {
         self.topology[port].enabled && !from_local
     }
 
-    /// What rules ask of a packet at a port. A later fragment has its first's ports.
+    /// What rules ask of a packet at a port. A later fragment has its first's ports. Of a packet
+    /// whose fragments contradict each other nothing passes.
     pub fn subject(
         &mut self,
         port: PortIndex,
@@ -114,7 +116,9 @@ impl Walk<'_> {
     ) -> Result<Subject, Stop> {
         let own = &self.topology[port].id;
         let mut tuple = fields.ip.map(|ip| ip.tuple);
-        if let (Some(ip), Some(ends)) = (fields.ip, tuple) {
+        if let (Some(ip), Some(ends)) = (fields.ip, tuple)
+            && let Some(piece) = ip.piece
+        {
             let of: FragmentOf = (
                 own.clone(),
                 way,
@@ -123,16 +127,19 @@ impl Walk<'_> {
                 ends.destination.0,
                 ends.protocol,
             );
-            match ip.layout.fragment {
-                Fragment::Whole => {}
-                Fragment::First => {
-                    let until = self.now + FRAGMENTS;
-                    self.decision.changes.push(Change(What::Fragment(of, ends, until)));
-                }
-                Fragment::Later => {
-                    let known = self.state.fragment(&of, self.now);
-                    tuple = Some(known.ok_or_else(|| Self::stop(Reason::Fragment, own))?);
-                }
+            let first = (ip.layout.fragment == Fragment::First).then_some(ends);
+            let known = self.state.fragment(&of, self.now);
+            let (pieces, until) = match (known, first) {
+                (Some((known, until)), None) => (known.with(piece, None), *until),
+                (Some((known, _)), first) => (known.with(piece, first), self.now + FRAGMENTS),
+                (None, Some(ends)) => (Pieces::first(ends, piece), self.now + FRAGMENTS),
+                (None, None) => return Err(Self::stop(Reason::Fragment, own)),
+            };
+            tuple = Some(pieces.ends);
+            let are_sound = pieces.are_sound;
+            self.decision.changes.push(Change(What::Fragment(of, pieces, until)));
+            if !are_sound {
+                return Err(Self::stop(Reason::Fragment, own));
             }
         }
         Ok(Subject {

@@ -7,6 +7,8 @@ use wire::ip::{Fragment, Layout, Version, protocol};
 use wire::{ethernet, ipv4, ipv6, tcp};
 use zerocopy::FromBytes;
 
+use crate::fragments::Piece;
+
 /// The two ends of a flow. ICMP's questions have their identifier in place of both ports.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Tuple {
@@ -74,6 +76,8 @@ pub struct Ip {
     pub ttl: u8,
     /// Of a fragment, which packet it is of.
     pub identification: u32,
+    /// Of a fragment, what it brings of that.
+    pub piece: Option<Piece>,
     /// Whether no router may cut it.
     pub dont_fragment: bool,
     /// The ICMP message that it is.
@@ -188,22 +192,28 @@ fn ip(frame: &[u8]) -> Option<Ip> {
     let (source, destination) =
         (address(layout.version, source), address(layout.version, destination));
     let packet = frame.get(layout.network..layout.end)?;
-    let (ttl, identification, dont_fragment) = match layout.version {
+    let (ttl, part, dont_fragment) = match layout.version {
         Version::V4 => {
             let (header, _) = ipv4::Header::ref_from_prefix(packet).ok()?;
-            (header.ttl, header.part().identification, header.dont_fragment())
+            (header.ttl, Some(header.part()), header.dont_fragment())
         }
         Version::V6 => {
             let packet = ipv6::Packet::parse(packet)?;
-            let part = packet.part();
-            (packet.header.hop_limit, part.map_or(0, |part| part.identification), true)
+            (packet.header.hop_limit, packet.part(), true)
         }
     };
     let body = frame.get(layout.transport..layout.end)?;
     let is_here = layout.fragment != Fragment::Later;
-    if !is_here && layout.protocol == protocol::TCP && offset(frame, &layout)? < tcp::Header::LEN {
+    let from = if is_here { 0 } else { offset(frame, &layout)? };
+    if !is_here && layout.protocol == protocol::TCP && from < tcp::Header::LEN {
         return None;
     }
+    let identification = part.map_or(0, |part| part.identification);
+    let piece = (layout.fragment != Fragment::Whole).then(|| Piece {
+        from,
+        end: from + body.len(),
+        is_last: part.is_none_or(|part| part.last),
+    });
     let (ports, icmp) = match is_here {
         true => transport(layout.version, layout.protocol, body)?,
         false => ((0, 0), None),
@@ -221,7 +231,7 @@ fn ip(frame: &[u8]) -> Option<Ip> {
         source: (source, ports.0),
         destination: (destination, ports.1),
     };
-    Some(Ip { layout, tuple, ttl, identification, dont_fragment, icmp, tcp })
+    Some(Ip { layout, tuple, ttl, identification, piece, dont_fragment, icmp, tcp })
 }
 
 /// Where a later fragment's bytes lie in its packet. One that lies over the header of TCP would

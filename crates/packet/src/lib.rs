@@ -21,6 +21,7 @@ pub mod dhcp4;
 pub mod dhcp6;
 pub mod emit;
 mod fields;
+pub mod fragments;
 pub mod names;
 pub mod relay;
 pub mod rewrite;

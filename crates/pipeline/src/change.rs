@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use logical::objects::{Direction, Identity};
-use packet::Tuple;
+use packet::fragments::Pieces;
 use units::{Instant, Mac};
 
 use crate::rules::RuleName;
@@ -31,8 +31,8 @@ pub enum Change {
     Advance(conntrack::Change),
     /// A connection is no more.
     End(conntrack::Id),
-    /// A fragment's packet has these ends until then.
-    Fragment(FragmentOf, Tuple, Instant),
+    /// So much of a packet has come in fragments, which is remembered until then.
+    Fragment(FragmentOf, Pieces, Instant),
     /// An Ethernet address of a switch is behind a port.
     Learned(Identity, Mac, Identity),
 }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use conntrack::{Hit, Packet, Verdict, Way};
 use logical::objects::{Direction, Identity};
+use packet::fragments::Pieces;
 use packet::{Fields, Ip, Tuple};
 use units::{Instant, Mac, Span};
 use wire::ip::{Fragment, protocol};
@@ -81,11 +82,12 @@ struct Known {
 }
 
 impl Gate<'_> {
-    /// The ends of a packet as rules see them, and what is to be remembered of a first fragment: a
-    /// later one has its first's.
-    pub fn ends(&self, fields: &Fields) -> Result<(Option<Tuple>, Option<Change>), Reason> {
-        let Some(ip) = fields.ip else { return Ok((None, None)) };
+    /// The ends of a packet as rules see them: a later fragment has its first's. Of a packet whose
+    /// fragments contradict each other there are none. And what is to be remembered of a fragment.
+    pub fn ends(&self, fields: &Fields) -> (Result<Option<Tuple>, Reason>, Option<Change>) {
+        let Some(ip) = fields.ip else { return (Ok(None), None) };
         let ends = ip.tuple;
+        let Some(piece) = ip.piece else { return (Ok(Some(ends)), None) };
         let of: FragmentOf = (
             self.port.id.clone(),
             self.way,
@@ -94,16 +96,15 @@ impl Gate<'_> {
             ends.destination.0,
             ends.protocol,
         );
-        match ip.layout.fragment {
-            Fragment::Whole => Ok((Some(ends), None)),
-            Fragment::First => {
-                Ok((Some(ends), Some(Change::Fragment(of, ends, self.now + FRAGMENTS))))
-            }
-            Fragment::Later => {
-                let known = self.state.fragment(&of, self.now).ok_or(Reason::Fragment)?;
-                Ok((Some(known), None))
-            }
-        }
+        let first = (ip.layout.fragment == Fragment::First).then_some(ends);
+        let (pieces, until) = match (self.state.fragment(&of, self.now), first) {
+            (Some((known, until)), None) => (known.with(piece, None), *until),
+            (Some((known, _)), first) => (known.with(piece, first), self.now + FRAGMENTS),
+            (None, Some(ends)) => (Pieces::first(ends, piece), self.now + FRAGMENTS),
+            (None, None) => return (Err(Reason::Fragment), None),
+        };
+        let ends = if pieces.are_sound { Ok(Some(pieces.ends)) } else { Err(Reason::Fragment) };
+        (ends, Some(Change::Fragment(of, pieces, until)))
     }
 
     /// Rules and connections together. Later fragments follow the first one's fate and change

@@ -41,7 +41,8 @@ reasons! {
     Policy "policy",
     /// A rule rejects it: the sender is told.
     Rejected "rejected",
-    /// It is a later fragment of a packet whose first is not known, or too short a first one.
+    /// It is a later fragment of a packet whose first is not known, too short a first one, or of a
+    /// packet whose fragments overlap.
     Fragment "fragment",
     /// It is for an address that bridges keep to themselves (802.1Q §8.6.3).
     Reserved "reserved",

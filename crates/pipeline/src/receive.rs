@@ -63,8 +63,9 @@ impl Net {
         let own = own.ok_or((Reason::Disabled, None))?;
         let fields = Fields::of(&onward.frame).ok_or((Reason::Malformed, None))?;
         let gate = Gate { net: self, state, now, port, own, way: Direction::ToPort };
-        let (tuple, change) = gate.ends(&fields).map_err(|reason| (reason, None))?;
+        let (tuple, change) = gate.ends(&fields);
         changes.extend(change);
+        let tuple = tuple.map_err(|reason| (reason, None))?;
         let origin = onward.origin.as_ref().map(|name| self.groups_of(name));
         let subject = Subject {
             ethertype: fields.ethertype,

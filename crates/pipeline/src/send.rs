@@ -174,8 +174,9 @@ impl Walk<'_> {
         let origin = (!port.is_outside()).then_some(at);
         let (state, now, way) = (self.state, self.now, Direction::FromPort);
         let gate = Gate { net, state, now, port, own, way };
-        let (tuple, change) = gate.ends(&fields).map_err(|it| Net::stop(it, &port.id))?;
+        let (tuple, change) = gate.ends(&fields);
         self.done.changes.extend(change);
+        let tuple = tuple.map_err(|it| Net::stop(it, &port.id))?;
         let under = Underway { frame, fields, tuple, origin, routers: 0, is_networks: false };
         self.gate(&gate, &under)?;
         self.forward(port.switch, Some(at), under)

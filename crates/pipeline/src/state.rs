@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use conntrack::{Begin, Flags, Hit, Phase, Settings, Stamp, Table, Tenant, Zone};
 use logical::objects::{Direction, Identity, Name};
 use packet::Tuple;
+use packet::fragments::Pieces;
 use units::{Instant, Mac};
 
 use crate::change::{Change, FragmentOf};
@@ -64,7 +65,7 @@ pub struct State {
     tenants: BTreeMap<Option<Name>, Tenant>,
     origins: Numbers<Identity>,
     rules: Numbers<RuleName>,
-    fragments: BTreeMap<FragmentOf, (Tuple, Instant)>,
+    fragments: BTreeMap<FragmentOf, (Pieces, Instant)>,
     learned: BTreeMap<(Identity, Mac), Identity>,
 }
 
@@ -184,8 +185,8 @@ impl State {
                 Change::End(id) => {
                     self.table.remove(id);
                 }
-                Change::Fragment(of, tuple, until) => {
-                    self.fragments.insert(of, (tuple, until));
+                Change::Fragment(of, pieces, until) => {
+                    self.fragments.insert(of, (pieces, until));
                 }
                 Change::Learned(switch, mac, port) => {
                     self.learned.insert((switch, mac), port);
@@ -194,9 +195,9 @@ impl State {
         }
     }
 
-    /// The ends of the packet that a later fragment is of.
-    pub(crate) fn fragment(&self, of: &FragmentOf, now: Instant) -> Option<Tuple> {
-        self.fragments.get(of).filter(|(_, until)| *until > now).map(|(tuple, _)| *tuple)
+    /// What is known of a packet that comes in fragments, and until when.
+    pub(crate) fn fragment(&self, of: &FragmentOf, now: Instant) -> Option<&(Pieces, Instant)> {
+        self.fragments.get(of).filter(|(_, until)| *until > now)
     }
 
     pub(crate) fn learned(&self, switch: &Identity, mac: Mac) -> Option<&Identity> {
