@@ -94,6 +94,10 @@ pub fn declare(network: &Network) -> Result<Declared, String> {
         let spec = profile_spec(profile)?;
         objects.tenants("DhcpProfile", &plain(name), spec);
     }
+    let marks: BTreeSet<u8> = network.ports.values().filter_map(|it| it.dscp).collect();
+    for mark in marks {
+        objects.operator("QosProfile", &format!("dscp-{mark}"), json!({ "dscp": mark }));
+    }
     for (name, port) in &network.ports {
         objects.port(name, port)?;
     }
@@ -157,6 +161,9 @@ impl Objects<'_> {
             if let Some(profile) = profile {
                 spec[field] = json!(plain(profile));
             }
+        }
+        if let Some(mark) = port.dscp {
+            spec["qos"] = json!(format!("dscp-{mark}"));
         }
         let metadata = json!({ "name": plain(name), "tenant": TENANT, "labels": port.labels });
         self.list.push(json!({ "kind": "LogicalPort", "metadata": metadata, "spec": spec }));

@@ -245,6 +245,7 @@ fields! {
     }
     Igmp {
         "type" Bits(0, 8), Form::Number(&[("query", 0x11), ("report", 0x16), ("leave", 0x17)]);
+        "sum" Bits(16, 16), NUMBER;
         "group" Bits(32, 32), Form::V4;
     }
     Dhcp {

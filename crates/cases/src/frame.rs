@@ -284,6 +284,7 @@ impl Told {
                 body.extend(self.payload(26)?);
             }
             protocol::ICMP | protocol::ICMPV6 => body = self.icmp(carried, ends)?,
+            protocol::IGMP if self.value(&["payload"]).is_some() => body = self.payload(0)?,
             protocol::IGMP => body = [0x16, 0, 0, 0, 224, 1, 2, 3].to_vec(),
             _ => body = self.payload(26)?,
         }

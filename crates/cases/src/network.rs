@@ -44,6 +44,7 @@ impl Network {
             (self.routers.values().any(|it| !it.nat.is_empty()), "nat"),
             (!self.lbs.is_empty(), "lb"),
             (self.ports.values().any(|it| it.local), "local"),
+            (self.routers.values().any(|it| it.routes.iter().any(|it| it.symmetric)), "symmetric"),
         ];
         has.into_iter().filter(|(is_so, _)| *is_so).map(|(_, need)| need)
     }
@@ -118,6 +119,8 @@ pub struct Port {
     pub tag: Option<u16>,
     pub dhcp: Option<String>,
     pub dhcp6: Option<String>,
+    /// How its packets are marked.
+    pub dscp: Option<u8>,
 }
 
 /// What a port may name as its own.

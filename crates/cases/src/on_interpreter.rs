@@ -51,6 +51,9 @@ const CAN: &[&str] = &[
     "sets",
     "groups",
     "move",
+    "symmetric",
+    "limits",
+    "lb-arp",
 ];
 
 /// The interpreter, and all that it has been sent.

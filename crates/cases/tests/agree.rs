@@ -182,7 +182,7 @@ impl Traffic<'_> {
 struct Counts(BTreeMap<&'static str, usize>);
 
 impl Counts {
-    const WORDS: [&'static str; 12] = [
+    const WORDS: [&'static str; 15] = [
         "verdict: delivered",
         "neighbour answer",
         "answered",
@@ -195,6 +195,9 @@ impl Counts {
         "related to a connection",
         "route policies",
         "refused: untracked",
+        "refused: fragment",
+        "refused: not_joined",
+        "QoS: marked",
     ];
 
     fn count(&mut self, trace: &str) {

@@ -2,15 +2,34 @@
 
 use core::net::IpAddr;
 
-use logical::topology::PortIndex;
+use logical::topology::{Port, PortIndex, SwitchIndex};
 use packet::{Tuple, answer, rewrite};
+use units::Mac;
 use wire::ip::Fragment;
 
 use crate::decision::Reason;
 use crate::nat::Place;
 use crate::walk::{Stop, Underway, Walk};
+use crate::{route, service};
+
+/// Where load balancers of switches are, for machines whose own subnet they are in.
+pub const ADDRESS: Mac = Mac([2, 0x7a, 0x6f, 0x76, 0, 1]);
 
 impl Walk<'_> {
+    /// Whether a load balancer of a switch has an address.
+    pub fn balances(&self, switch: SwitchIndex, address: IpAddr) -> bool {
+        let mut all = self.topology.balancers();
+        all.any(|(_, it)| it.vip == address && it.switches.contains(&switch))
+    }
+
+    /// Whom a frame for a load balancer itself goes to: who serves, if it is another machine of the
+    /// switch; a router that knows the way, if not.
+    fn onward_of(&self, own: &Port, to: IpAddr) -> Option<Mac> {
+        let neighbour = route::neighbour(self.topology, &self.topology[own.switch], to);
+        let router = || service::routers(self.topology, own.switch).next().map(|it| it.mac);
+        neighbour.filter(|mac| *mac != own.mac).or_else(router)
+    }
+
     /// Load balancers of the sender's switch.
     pub fn balance(&mut self, port: PortIndex, under: &mut Underway) -> Result<(), Stop> {
         let (topology, own) = (self.topology, &self.topology[port]);
@@ -48,6 +67,12 @@ impl Walk<'_> {
             self.decision.changes.push(place.keep(ip.tuple, chosen));
             rewrite::set_tuple(&mut under.frame, &ip, chosen);
             under.subject.tuple = Some(chosen);
+            if under.fields.destination == ADDRESS {
+                let next = self.onward_of(own, chosen.destination.0);
+                let next = next.ok_or_else(|| Self::stop(Reason::Unresolved, &balancer.id))?;
+                rewrite::set_macs(&mut under.frame, next, under.fields.source);
+                under.subject.destination_mac = next;
+            }
             let what = alloc::format!("to {}", chosen.destination.0);
             self.step(&balancer.id, "load balancer", None, &what);
             return self.read_again(under, own);

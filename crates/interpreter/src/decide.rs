@@ -1,10 +1,11 @@
 //! The beginning of a frame's walk: from its port to its switch.
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use logical::objects::Direction;
+use logical::objects::{Direction, Multicast};
 use logical::topology::{Attachment, NodeIndex, Port, PortIndex, Topology};
-use packet::Fields;
+use packet::{Fields, groups, rewrite};
 use units::{Instant, Mac};
 use wire::ethernet;
 
@@ -68,8 +69,30 @@ impl Walk<'_> {
         let subject = self.subject(port, Direction::FromPort, &fields, origin)?;
         let mut under = Underway { frame, fields, subject, routers: 0, is_networks: false };
         self.gate(port, Direction::FromPort, &under)?;
+        self.overhear(own, &under);
+        self.mark(own, &mut under)?;
         self.balance(port, &mut under)?;
         self.forward(own.switch, Some(port), under)
+    }
+
+    /// What a machine tells of the groups that it listens to, where that decides who gets them.
+    fn overhear(&mut self, port: &Port, under: &Underway) {
+        if self.topology[port.switch].multicast == Multicast::Snoop && port.is_machine() {
+            let told = groups::overhear(&under.fields, &under.frame).into_iter();
+            let told = told.map(|it| Change(What::Overheard(port.id.clone(), it)));
+            self.decision.changes.extend(told);
+        }
+    }
+
+    /// A port's packets are marked as its QoS profile says.
+    fn mark(&mut self, port: &Port, under: &mut Underway) -> Result<(), Stop> {
+        let profile = port.qos.map(|it| &self.topology[it]);
+        let dscp = profile.and_then(|it| Some((it, it.profile.dscp?)));
+        let (Some((profile, dscp)), Some(ip)) = (dscp, under.fields.ip) else { return Ok(()) };
+        rewrite::set_dscp(&mut under.frame, &ip, dscp);
+        let what = alloc::format!("marked {}", dscp.number());
+        self.step(&port.id, "QoS", Some(profile.id.to_string()), &what);
+        self.read_again(under, port)
     }
 
     /// Whether a port sends at all, and which of its children it is.

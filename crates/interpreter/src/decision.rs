@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use logical::objects::Identity;
+use logical::objects::{Identity, Severity};
 use logical::topology::PortIndex;
 
 use crate::rule::RuleId;
@@ -66,6 +66,8 @@ pub enum Reason {
     NoBackend,
     /// Its receiver's port may not have that address.
     NotItsAddress,
+    /// It is for a group that its receiver does not listen to.
+    NotJoined,
 }
 
 impl Reason {
@@ -98,6 +100,7 @@ impl Reason {
             Self::NatFull => "nat_full",
             Self::NoBackend => "no_backend",
             Self::NotItsAddress => "not_its_address",
+            Self::NotJoined => "not_joined",
         }
     }
 }
@@ -144,6 +147,19 @@ pub struct Refusal {
     pub to: Option<PortIndex>,
 }
 
+/// A line that a rule asks for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Line {
+    /// At which port.
+    pub at: Identity,
+    /// The rule.
+    pub by: RuleId,
+    /// How loud.
+    pub severity: Severity,
+    /// What became of the frame there.
+    pub what: &'static str,
+}
+
 /// What becomes of a frame.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
@@ -153,6 +169,8 @@ pub struct Decision {
     pub answers: Vec<Copy>,
     /// What is not delivered.
     pub refused: Vec<Refusal>,
+    /// What rules want to be written down, as often as their meters let them.
+    pub lines: Vec<Line>,
     /// How it came to that.
     pub trace: Vec<Step>,
     /// What [`State::commit`](crate::State::commit) makes of it.

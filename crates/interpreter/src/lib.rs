@@ -28,6 +28,7 @@ extern crate alloc;
 mod balance;
 mod decide;
 mod decision;
+mod meter;
 mod nat;
 mod policy;
 mod relay;
@@ -43,7 +44,7 @@ mod tests;
 mod walk;
 
 pub use decide::{Arrival, decide};
-pub use decision::{Copy, Decision, Reason, Refusal, Step};
+pub use decision::{Copy, Decision, Line, Reason, Refusal, Step};
 pub use packet::{Fields, Tuple};
 pub use rule::RuleId;
 pub use state::{Change, State};

@@ -20,7 +20,7 @@ use crate::policy::holds;
 use crate::state::{Change, State, Subject, Translation, What};
 
 /// How long a flow's ends are remembered without a packet.
-fn patience(tuple: Tuple) -> Span {
+pub fn patience(tuple: Tuple) -> Span {
     Span::from_secs(if tuple.protocol == protocol::TCP { 432_000 } else { 180 })
 }
 

@@ -36,6 +36,7 @@ pub fn find(
     router: &Router,
     tuple: Tuple,
     subject: &Subject,
+    back: Option<Hop>,
 ) -> (Way, Option<String>) {
     let subject = Subject { tuple: Some(tuple), ..subject.clone() };
     let policy = router.policies.iter().find(|it| holds(topology, &it.matches, &subject));
@@ -51,7 +52,7 @@ pub fn find(
             }
         }
     }
-    by_routes(topology, router, tuple)
+    by_routes(topology, router, tuple, back)
 }
 
 /// Which of the routes to a destination is taken, the least: by the length of its prefix, its
@@ -65,7 +66,8 @@ enum Kind {
     Leads,
 }
 
-fn by_routes(topology: &Topology, router: &Router, tuple: Tuple) -> (Way, Option<String>) {
+/// The best route, or all of the best together, and what it is called.
+fn best(topology: &Topology, router: &Router, tuple: Tuple) -> Option<(String, Target)> {
     let (source, destination) = (tuple.source.0, tuple.destination.0);
     let mut found: Vec<(Rank, String, Target)> = Vec::new();
     for index in &router.ports {
@@ -98,17 +100,57 @@ fn by_routes(topology: &Topology, router: &Router, tuple: Tuple) -> (Way, Option
         }
     }
     found.sort_by_key(|(rank, ..)| *rank);
-    let Some((best, by, target)) = found.first().cloned() else { return (Way::None, None) };
-    let hops = match target {
-        Target::Discard { reject } => return (Way::Discard { reject }, Some(by)),
-        Target::Hops { .. } => found.iter().filter(|(rank, ..)| *rank == best),
-    };
-    let hops = hops.flat_map(|(.., target)| match target {
-        Target::Hops { hops, .. } => hops.clone(),
-        Target::Discard { .. } => Vec::new(),
-    });
-    let hops: Vec<Hop> = hops.filter(|hop| topology[hop.out].enabled).collect();
-    (choose(router, hops, tuple).map_or(Way::None, Way::To), Some(by))
+    let (best, by, target) = found.first().cloned()?;
+    if let Target::Discard { .. } = target {
+        return Some((by, target));
+    }
+    let (mut all, mut is_symmetric) = (Vec::new(), false);
+    for (.., target) in found.iter().filter(|(rank, ..)| *rank == best) {
+        if let Target::Hops { hops, symmetric } = target {
+            all.extend(hops.iter().filter(|hop| topology[hop.out].enabled));
+            is_symmetric |= symmetric;
+        }
+    }
+    Some((by, Target::Hops { hops: all, symmetric: is_symmetric }))
+}
+
+/// `back`: where the flow that this answers came from. Symmetric routes lead back there.
+fn by_routes(
+    topology: &Topology,
+    router: &Router,
+    tuple: Tuple,
+    back: Option<Hop>,
+) -> (Way, Option<String>) {
+    match best(topology, router, tuple) {
+        None => (Way::None, None),
+        Some((by, Target::Discard { reject })) => (Way::Discard { reject }, Some(by)),
+        Some((by, Target::Hops { hops, symmetric })) => {
+            let back = back.filter(|it| symmetric && hops.contains(it));
+            let hop = back.or_else(|| choose(router, hops, tuple));
+            (hop.map_or(Way::None, Way::To), Some(by))
+        }
+    }
+}
+
+/// Of the neighbours to which a flow's answers would go the one that it came from, if the route
+/// there is symmetric.
+pub fn came_from(
+    topology: &Topology,
+    router: &Router,
+    tuple: Tuple,
+    (port, mac): (RouterPortIndex, Mac),
+) -> Option<Hop> {
+    let (_, target) = best(topology, router, tuple.reversed())?;
+    let Target::Hops { hops, symmetric: true } = target else { return None };
+    hops.into_iter().find(|hop| hop.out == port && next(topology, *hop) == Some(mac))
+}
+
+/// The Ethernet address of a neighbour that packets are handed to, if it is known.
+pub fn next(topology: &Topology, hop: Hop) -> Option<Mac> {
+    match topology[hop.out].link {
+        Link::Peer(peer) => Some(topology[peer].mac),
+        link => neighbour(topology, switch_of(topology, link)?, hop.address),
+    }
 }
 
 /// One of equal neighbours, by the flow, in whatever order they are declared.
@@ -167,7 +209,7 @@ pub fn own_address(topology: &Topology, port: RouterPortIndex, like: IpAddr) -> 
 }
 
 /// The switch that a router's port leads to.
-pub fn switch_of(topology: &Topology, link: Link) -> Option<&Switch> {
+fn switch_of(topology: &Topology, link: Link) -> Option<&Switch> {
     match link {
         Link::Switch(at) => Some(&topology[topology[at].switch]),
         Link::Peer(_) | Link::Nowhere => None,

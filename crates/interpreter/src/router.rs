@@ -2,19 +2,19 @@
 
 use core::net::IpAddr;
 
-use logical::topology::{Link, RouterPortIndex, Topology};
+use logical::topology::{Hop, Link, RouterPortIndex, Topology};
 use packet::answer::{self, Error};
 use packet::{Fields, Ip, Tuple, rewrite};
 use units::Mac;
 use wire::ip::{Fragment, Version, protocol};
-use wire::{arp, neighbor};
-use zerocopy::IntoBytes;
+use wire::neighbor;
 
 use crate::decision::Reason;
-use crate::nat::{Inside, Place};
+use crate::nat::{Inside, Place, patience};
 use crate::relay;
 use crate::route::{self, Way};
-use crate::switch::question;
+use crate::state::{Change, What};
+use crate::switch::{question, told};
 use crate::walk::{Stop, Underway, Walk};
 
 /// Through how many routers a packet may go.
@@ -100,14 +100,7 @@ impl Walk<'_> {
         let is_own = own.has(asked) || asked == IpAddr::V6(neighbor::link_local(own.mac));
         let mac = is_own.then_some(own.mac).or_else(|| route::external_mac(topology, port, asked));
         let mac = mac.ok_or_else(|| Self::stop(Reason::NotForRouter, &own.id))?;
-        let frame = match asked {
-            IpAddr::V4(_) => {
-                arp::Request::parse(&under.frame).map(|it| it.answer(mac).as_bytes().to_vec())
-            }
-            IpAddr::V6(_) => neighbor::Solicitation::parse(&under.frame)
-                .map(|it| it.answer(mac, true).as_bytes().to_vec()),
-        };
-        self.answer(frame);
+        self.answer(told(&under.frame, mac, true));
         Err(Self::stop(Reason::Answered, &own.id))
     }
 
@@ -130,7 +123,8 @@ impl Walk<'_> {
             self.tell(Error::TimeToLive, from);
             return Err(stop(Reason::TimeToLive));
         }
-        let (way, by) = route::find(topology, router, now, &under.subject);
+        let (way, by) =
+            route::find(topology, router, now, &under.subject, self.way_back(port, now));
         let hop = match way {
             Way::To(hop) => hop,
             Way::Discard { reject } => {
@@ -156,12 +150,8 @@ impl Walk<'_> {
             self.tell(Error::TooLong(mtu), from);
             return Err(stop(Reason::TooLong));
         }
-        let mac = match out.link {
-            Link::Peer(peer) => Some(topology[peer].mac),
-            link => route::switch_of(topology, link)
-                .and_then(|switch| route::neighbour(topology, switch, hop.address)),
-        };
-        let Some(mac) = mac else {
+        self.note_way(port, now, under.fields.source);
+        let Some(mac) = route::next(topology, hop) else {
             self.tell(Error::NoHost, from);
             return Err(stop(Reason::Unresolved));
         };
@@ -205,6 +195,25 @@ impl Walk<'_> {
                 self.forward(topology[at].switch, Some(at), under)
             }
             Link::Switch(_) | Link::Nowhere => Err(stop(Reason::Disabled)),
+        }
+    }
+
+    /// Where the flow that this one answers came into the router.
+    fn way_back(&self, port: RouterPortIndex, tuple: Tuple) -> Option<Hop> {
+        let router = &self.topology[self.topology[port].router];
+        let (out, address) = self.state.path(&router.id, tuple.reversed(), self.now)?;
+        let mut ports = router.ports.iter().copied();
+        let out = ports.find(|it| self.topology[*it].id == *out)?;
+        Some(Hop { address: *address, out })
+    }
+
+    /// A flow whose answers have several ways is remembered by the one that it came.
+    fn note_way(&mut self, port: RouterPortIndex, tuple: Tuple, mac: Mac) {
+        let router = &self.topology[self.topology[port].router];
+        if let Some(hop) = route::came_from(self.topology, router, tuple, (port, mac)) {
+            let path = (self.topology[hop.out].id.clone(), hop.address);
+            let until = self.now + patience(tuple);
+            self.decision.changes.push(Change(What::Path(router.id.clone(), tuple, path, until)));
         }
     }
 

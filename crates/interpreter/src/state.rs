@@ -10,6 +10,7 @@ use core::net::IpAddr;
 
 use logical::objects::{Direction, Identity};
 use packet::fragments::Pieces;
+use packet::groups::{Listener, Told};
 use packet::{Ip, Tuple};
 use units::{Instant, Mac, Span};
 use wire::ip::protocol;
@@ -192,6 +193,12 @@ pub struct Translation {
 /// Which packet a fragment is of: by the port that sees it, and which way.
 pub type FragmentOf = (Identity, Direction, u32, IpAddr, IpAddr, u8);
 
+/// Whose meter it is: a port's answers, or a Meter's or port's lines, of a rule if not of all.
+pub type MeterOf = (Identity, Option<RuleId>);
+
+/// Where a flow came into a router: by which of its ports, from which neighbour.
+pub type Path = (Identity, IpAddr);
+
 /// What is known of the packets before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
@@ -199,6 +206,9 @@ pub struct State {
     translations: BTreeMap<Identity, Vec<Translation>>,
     fragments: BTreeMap<FragmentOf, (Pieces, Instant)>,
     learned: BTreeMap<(Identity, Mac), Identity>,
+    listeners: BTreeMap<Identity, Listener>,
+    paths: BTreeMap<(Identity, Tuple), (Path, Instant)>,
+    meters: BTreeMap<MeterOf, Instant>,
 }
 
 /// What a frame changes once it has left.
@@ -222,6 +232,12 @@ pub enum What {
     Fragment(FragmentOf, Pieces, Instant),
     /// An Ethernet address of a switch is behind a port.
     Learned(Identity, Mac, Identity),
+    /// A port's machine tells of groups.
+    Overheard(Identity, Told),
+    /// A router's flow came in there.
+    Path(Identity, Tuple, Path, Instant),
+    /// A meter has nothing to give before.
+    Metered(MeterOf, Instant),
 }
 
 impl State {
@@ -255,6 +271,13 @@ impl State {
                 }
                 What::Learned(switch, mac, port) => {
                     self.learned.insert((switch, mac), port);
+                }
+                What::Overheard(port, told) => self.listeners.entry(port).or_default().hear(told),
+                What::Path(router, tuple, path, until) => {
+                    self.paths.insert((router, tuple), (path, until));
+                }
+                What::Metered(of, until) => {
+                    self.meters.insert(of, until);
                 }
             }
         }
@@ -311,6 +334,22 @@ impl State {
     /// What is known of a packet that comes in fragments, and until when.
     pub(crate) fn fragment(&self, of: &FragmentOf, now: Instant) -> Option<&(Pieces, Instant)> {
         self.fragments.get(of).filter(|(_, until)| *until > now)
+    }
+
+    /// Whether a port's machine listens to a group.
+    pub(crate) fn wants(&self, port: &Identity, group: IpAddr) -> bool {
+        self.listeners.get(port).is_some_and(|it| it.wants(group))
+    }
+
+    /// Where a flow came into a router.
+    pub(crate) fn path(&self, router: &Identity, tuple: Tuple, now: Instant) -> Option<&Path> {
+        let found = self.paths.get(&(router.clone(), tuple));
+        found.filter(|(_, until)| *until > now).map(|(path, _)| path)
+    }
+
+    /// How far a meter is used up.
+    pub(crate) fn metered(&self, of: &MeterOf) -> Option<Instant> {
+        self.meters.get(of).copied()
     }
 
     pub(crate) fn learned(&self, switch: &Identity, mac: Mac) -> Option<&Identity> {

@@ -4,12 +4,14 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
 
-use logical::objects::{Broadcast, Direction, UnknownUnicast};
+use logical::objects::{Broadcast, Direction, Multicast, UnknownUnicast};
 use logical::topology::{Attachment, Port, PortIndex, RouterPortIndex, SwitchIndex};
+use packet::groups;
 use units::Mac;
 use wire::{arp, ethernet, neighbor};
 use zerocopy::IntoBytes;
 
+use crate::balance;
 use crate::decision::Reason;
 use crate::walk::{Stop, Underway, Walk};
 use crate::{route, security, service};
@@ -32,7 +34,10 @@ impl Walk<'_> {
             return Err(Self::stop(Reason::Reserved, &own.id));
         }
         if !to.is_multicast() {
-            if let Some(frame) = from.and_then(|port| self.own_server(port, &under)) {
+            let asked = from.and_then(|port| {
+                self.own_server(port, &under).or_else(|| self.own_balancer(switch, &under))
+            });
+            if let Some(frame) = asked {
                 self.step(&own.id, "neighbour answer", None, "the network's own server");
                 self.answer(Some(frame));
                 return Err(Self::stop(Reason::Answered, &own.id));
@@ -164,13 +169,7 @@ impl Walk<'_> {
     ) -> Answer {
         let topology = self.topology;
         let own = &topology[switch];
-        let answer = |mac: Mac, is_router: bool| match asked {
-            IpAddr::V4(_) => {
-                arp::Request::parse(&under.frame).map(|it| it.answer(mac).as_bytes().to_vec())
-            }
-            IpAddr::V6(_) => neighbor::Solicitation::parse(&under.frame)
-                .map(|it| it.answer(mac, is_router).as_bytes().to_vec()),
-        };
+        let answer = |mac: Mac, is_router: bool| told(&under.frame, mac, is_router);
         let made = |frame: Option<Vec<u8>>| frame.map_or(Answer::None, Answer::Made);
         for port in own.ports.iter().copied().filter(|port| Some(*port) != from) {
             let it = &self.topology[port];
@@ -196,6 +195,10 @@ impl Walk<'_> {
         if let Some(profile) = profile.filter(|it| IpAddr::V4(it.server_id) == asked) {
             return made(answer(profile.server_mac, false));
         }
+        let is_machine = from.is_some_and(|port| topology[port].is_machine());
+        if is_machine && self.balances(switch, asked) {
+            return made(answer(balance::ADDRESS, false));
+        }
         Answer::None
     }
 
@@ -210,11 +213,25 @@ impl Walk<'_> {
         is_it.then(|| asked.answer(profile.server_mac).as_bytes().to_vec())
     }
 
+    /// What a load balancer of the switch says when it alone is asked for its address.
+    fn own_balancer(&self, switch: SwitchIndex, under: &Underway) -> Option<Vec<u8>> {
+        let asked = question(under).filter(|_| under.fields.destination == balance::ADDRESS)?;
+        let is_it = self.balances(switch, asked);
+        is_it.then(|| told(&under.frame, balance::ADDRESS, false)).flatten()
+    }
+
     /// From a switch to a port: what it may be sent, and what its rules say.
     pub fn leave(&mut self, port: PortIndex, mut under: Underway) -> Result<(), Stop> {
         let own = &self.topology[port];
         if !self.is_here(port) {
             return Err(Self::stop(Reason::Disabled, &own.id));
+        }
+        if let Some(group) = groups::of_listeners(&under.fields)
+            && self.topology[own.switch].multicast == Multicast::Snoop
+            && own.is_machine()
+            && !self.state.wants(&own.id, group)
+        {
+            return Err(Self::stop(Reason::NotJoined, &own.id));
         }
         self.unbalance(port, &mut under)?;
         let origin = under.subject.origin.clone();
@@ -238,6 +255,14 @@ enum Answer {
     Router,
     /// Nobody here.
     None,
+}
+
+/// What answers a question for an address.
+pub fn told(frame: &[u8], mac: Mac, is_router: bool) -> Option<Vec<u8>> {
+    if let Some(request) = arp::Request::parse(frame) {
+        return Some(request.answer(mac).as_bytes().to_vec());
+    }
+    neighbor::Solicitation::parse(frame).map(|it| it.answer(mac, is_router).as_bytes().to_vec())
 }
 
 /// The address that a frame asks for, if it is a question for one.

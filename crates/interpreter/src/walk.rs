@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use logical::objects::{Direction, Identity};
+use logical::objects::{Direction, Identity, Meter, MeterUnit};
 use logical::topology::{Attachment, NodeIndex, Port, PortIndex, Topology};
 use packet::fragments::Pieces;
 use packet::{Fields, answer};
@@ -19,6 +19,10 @@ use crate::state::{Change, FragmentOf, State, Subject, What};
 
 /// How long a packet's ends are remembered for its later fragments.
 const FRAGMENTS: Span = Span::from_secs(5);
+
+/// How often the network answers a port: whatever asks for more is no machine that needs it (RFC
+/// 4443 §2.4 (f), RFC 1812 §4.3.2.8).
+const ANSWERS: Meter = Meter { rate: 256, burst: None, unit: MeterUnit::Pps, shared: false };
 
 /// Why, where and by whom a frame goes no further.
 pub type Stop = Box<Refusal>;
@@ -72,9 +76,14 @@ impl Walk<'_> {
         });
     }
 
-    /// Something goes back to the sender, past all rules.
+    /// Something goes back to the sender, past all rules, but not without measure.
     pub fn answer(&mut self, frame: Option<Vec<u8>>) {
         let Some(frame) = frame else { return };
+        let id = &self.topology[self.origin].id;
+        if !self.take((id.clone(), None), &ANSWERS, frame.len()) {
+            self.step(id, "answer", None, "none: it was answered too often");
+            return;
+        }
         let copy = self.wrap(self.origin, frame);
         self.decision.answers.push(copy);
     }
@@ -166,11 +175,13 @@ impl Walk<'_> {
         let is_later = under.fields.ip.is_some_and(|ip| ip.layout.fragment == Fragment::Later);
         match gate.pass(&under.fields, &under.subject) {
             Passage::Pass { by, what, changes } => {
+                self.write_line(port, by.as_ref(), what);
                 self.step(id, stage, by.map(|by| by.to_string()), what);
                 self.decision.changes.extend(changes.into_iter().filter(|_| !is_later));
                 Ok(())
             }
             Passage::Refuse { reason, by, changes } => {
+                self.write_line(port, by.as_ref(), reason.name());
                 self.decision.changes.extend(changes);
                 if reason == Reason::Rejected {
                     self.answer(answer::reject(&self.sent));

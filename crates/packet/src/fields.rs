@@ -7,8 +7,6 @@ use wire::ip::{Fragment, Layout, Version, protocol};
 use wire::{ethernet, ipv4, ipv6, tcp};
 use zerocopy::FromBytes;
 
-use crate::fragments::Piece;
-
 /// The two ends of a flow. ICMP's questions have their identifier in place of both ports.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Tuple {
@@ -63,6 +61,17 @@ pub struct Icmp {
     pub quoted: Option<Tuple>,
     /// Whether what it quotes is itself an answer to an echo request.
     pub quotes_answer: bool,
+}
+
+/// The bytes of its packet that a fragment brings.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Piece {
+    /// The first one's place.
+    pub from: usize,
+    /// The place behind the last one.
+    pub end: usize,
+    /// Whether no more come behind.
+    pub is_last: bool,
 }
 
 /// An IP packet's fields.

@@ -6,26 +6,15 @@
 //! ```
 //!
 //! Two fragments that bring the same byte would let a receiver see other bytes than whoever filters
-//! saw (RFC 5722 §3, RFC 8200 §4.5; of IPv4, RFC 1858 §4 and RFC 3128). The very same piece again is
-//! no contradiction: links repeat frames.
+//! saw (RFC 5722 §3, RFC 8200 §4.5; of IPv4, RFC 1858 §4 and RFC 3128). The very same piece again
+//! is no contradiction: links repeat frames.
 
 use alloc::vec::Vec;
 
-use crate::fields::Tuple;
+use crate::fields::{Piece, Tuple};
 
 /// Of how many pieces a packet may consist: 64 KiB in links of 576 bytes.
 const MOST: usize = 128;
-
-/// The bytes of its packet that a fragment brings.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Piece {
-    /// The first one's place.
-    pub from: usize,
-    /// The place behind the last one.
-    pub end: usize,
-    /// Whether no more come behind.
-    pub is_last: bool,
-}
 
 /// What is known of a packet that comes in fragments.
 #[derive(Clone, Debug, Eq, PartialEq)]

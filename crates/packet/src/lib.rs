@@ -22,8 +22,9 @@ pub mod dhcp6;
 pub mod emit;
 mod fields;
 pub mod fragments;
+pub mod groups;
 pub mod names;
 pub mod relay;
 pub mod rewrite;
 
-pub use fields::{Fields, Icmp, Ip, Tuple, address, address_hash, flow_hash};
+pub use fields::{Fields, Icmp, Ip, Piece, Tuple, address, address_hash, flow_hash};

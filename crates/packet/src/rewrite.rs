@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use units::Mac;
+use units::{Dscp, Mac};
 use wire::checksum::Sum;
 use wire::ip::{Fragment, Version, protocol};
 use wire::ipv4;
@@ -49,6 +49,26 @@ pub fn take_hop(frame: &mut [u8], ip: &Ip) {
             put(frame, ip.layout.network + at, &sum.to_be_bytes());
         }
         Version::V6 => frame[ip.layout.network + 7] = ip.ttl.saturating_sub(1),
+    }
+}
+
+/// Marks a packet (RFC 2474 §3). What routers tell of congestion stays (RFC 3168 §5).
+pub fn set_dscp(frame: &mut [u8], ip: &Ip, dscp: Dscp) {
+    let at = ip.layout.network;
+    let Some(old) = frame.get(at..at + 2).and_then(|it| it.as_array::<2>()).copied() else {
+        return;
+    };
+    let mark = u16::from(dscp.number());
+    let (rest, shift) = match ip.layout.version {
+        Version::V4 => (0xff03, 2),
+        Version::V6 => (0xf03f, 6),
+    };
+    let new = (u16::from_be_bytes(old) & rest | mark << shift).to_be_bytes();
+    put(frame, at, &new);
+    if ip.layout.version == Version::V4 {
+        let place = at + ipv4::Header::CHECKSUM_OFFSET;
+        let sum = word(frame, place).map_or(0, |sum| patched(sum, &old, &new));
+        put(frame, place, &sum.to_be_bytes());
     }
 }
 

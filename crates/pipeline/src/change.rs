@@ -4,6 +4,7 @@ use core::net::IpAddr;
 
 use logical::objects::{Direction, Identity};
 use packet::fragments::Pieces;
+use packet::groups::Told;
 use units::{Instant, Mac};
 
 use crate::rules::RuleName;
@@ -35,6 +36,8 @@ pub enum Change {
     Fragment(FragmentOf, Pieces, Instant),
     /// An Ethernet address of a switch is behind a port.
     Learned(Identity, Mac, Identity),
+    /// A port's machine tells of the groups that it listens to.
+    Overheard(Identity, Told),
 }
 
 impl Change {

@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use image::{Domain, Link, RouteKey, RoutePolicy, RoutesAs, Station, StationRole};
 use logical::objects::{AddressRange, AllowDrop, Direction, Identity};
 use logical::topology::{Profile, Zone};
-use units::Mac;
+use units::{Dscp, Mac};
 
 use crate::rules::{Conditions, List, RuleName};
 
@@ -101,6 +101,8 @@ pub struct Own {
     pub keeping: BTreeSet<RuleName>,
     pub dhcp4: Option<Profile>,
     pub dhcp6: Option<Profile>,
+    /// How its packets are marked, and by which QoS profile.
+    pub dscp: Option<(Identity, Dscp)>,
 }
 
 impl Own {
@@ -269,6 +271,7 @@ impl Net {
                 keeping,
                 dhcp4: profile(&row.dhcp4),
                 dhcp6: profile(&row.dhcp6),
+                dscp: row.qos.as_ref().and_then(|it| Some((it.clone(), part.qos.get(it)?.dscp?))),
             });
         }
         for at in 0..net.ports.len() {

@@ -78,6 +78,8 @@ reasons! {
     ConnectionsFull "connections_full",
     /// Its receiver's port may not have that address.
     NotItsAddress "not_its_address",
+    /// It is for a group that its receiver does not listen to.
+    NotJoined "not_joined",
 }
 
 /// One step of a decision.

@@ -3,8 +3,8 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use logical::objects::Direction;
-use packet::Fields;
+use logical::objects::{Direction, Multicast};
+use packet::{Fields, groups};
 use units::{Instant, Mac};
 
 use crate::change::Change;
@@ -62,6 +62,13 @@ impl Net {
         let own = port.own.as_ref().filter(|_| port.station.enabled);
         let own = own.ok_or((Reason::Disabled, None))?;
         let fields = Fields::of(&onward.frame).ok_or((Reason::Malformed, None))?;
+        if let Some(group) = groups::of_listeners(&fields)
+            && self.switches[port.switch.at()].row.multicast == Multicast::Snoop
+            && port.is_machine()
+            && !state.wants(&port.id, group)
+        {
+            return Err((Reason::NotJoined, None));
+        }
         let gate = Gate { net: self, state, now, port, own, way: Direction::ToPort };
         let (tuple, change) = gate.ends(&fields);
         changes.extend(change);

@@ -6,10 +6,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
 
-use logical::objects::{Broadcast, Direction, Identity, UnknownUnicast};
+use logical::objects::{Broadcast, Direction, Identity, Multicast, UnknownUnicast};
 use packet::answer::{self, Error};
 use packet::relay::{self, Back};
-use packet::{Fields, Ip, Tuple, rewrite};
+use packet::{Fields, Ip, Tuple, groups, rewrite};
 use units::{Class, Instant, Mac};
 use wire::ip::{Fragment, Version, protocol};
 use wire::{arp, ethernet, neighbor};
@@ -17,7 +17,7 @@ use zerocopy::IntoBytes;
 
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
-use crate::net::{Leads, Net, PortAt, Role, RouterAt, RouterPortAt, SwitchAt};
+use crate::net::{Leads, Net, Port, PortAt, Role, RouterAt, RouterPortAt, SwitchAt};
 use crate::outcome::{Copy, Onward, Reason, Refusal, Sent, Step};
 use crate::route::Way;
 use crate::rules::{RuleName, Subject};
@@ -177,8 +177,14 @@ impl Walk<'_> {
         let (tuple, change) = gate.ends(&fields);
         self.done.changes.extend(change);
         let tuple = tuple.map_err(|it| Net::stop(it, &port.id))?;
-        let under = Underway { frame, fields, tuple, origin, routers: 0, is_networks: false };
+        let mut under = Underway { frame, fields, tuple, origin, routers: 0, is_networks: false };
         self.gate(&gate, &under)?;
+        self.overhear(port, &under);
+        if let (Some((profile, dscp)), Some(ip)) = (&own.dscp, under.fields.ip) {
+            rewrite::set_dscp(&mut under.frame, &ip, *dscp);
+            let what = alloc::format!("marked {}", dscp.number());
+            self.step(&port.id, "QoS", Some(profile.to_string()), &what);
+        }
         self.forward(port.switch, Some(at), under)
     }
 
@@ -195,6 +201,16 @@ impl Walk<'_> {
         let learned = crate::Change::Learned(switch.id.clone(), mac, port.id.clone());
         self.done.changes.push(learned);
         Ok(())
+    }
+
+    /// What a machine tells of the groups that it listens to, where that decides who gets them.
+    fn overhear(&mut self, port: &Port, under: &Underway) {
+        let switch = &self.net.switches[port.switch.at()].row;
+        if switch.multicast == Multicast::Snoop && port.is_machine() {
+            let told = groups::overhear(&under.fields, &under.frame).into_iter();
+            let told = told.map(|it| crate::Change::Overheard(port.id.clone(), it));
+            self.done.changes.extend(told);
+        }
     }
 
     /// The rules and connections of the sender's port.

@@ -7,6 +7,7 @@ use conntrack::{Begin, Flags, Hit, Phase, Settings, Stamp, Table, Tenant, Zone};
 use logical::objects::{Direction, Identity, Name};
 use packet::Tuple;
 use packet::fragments::Pieces;
+use packet::groups::Listener;
 use units::{Instant, Mac};
 
 use crate::change::{Change, FragmentOf};
@@ -67,6 +68,7 @@ pub struct State {
     rules: Numbers<RuleName>,
     fragments: BTreeMap<FragmentOf, (Pieces, Instant)>,
     learned: BTreeMap<(Identity, Mac), Identity>,
+    listeners: BTreeMap<Identity, Listener>,
 }
 
 impl State {
@@ -80,6 +82,7 @@ impl State {
             rules: Numbers::default(),
             fragments: BTreeMap::new(),
             learned: BTreeMap::new(),
+            listeners: BTreeMap::new(),
         }
     }
 
@@ -108,8 +111,9 @@ impl State {
         self.table.expire(now, budget).is_done
     }
 
-    /// Forgets the connections of ports that are here no longer.
+    /// Forgets the connections, and the groups, of ports that are here no longer.
     pub fn retain(&mut self, mut is_here: impl FnMut(&Identity) -> bool) {
+        self.listeners.retain(|port, _| is_here(port));
         let table = &mut self.table;
         self.zones.retain(|port, zone| {
             let is_here = is_here(port);
@@ -191,6 +195,7 @@ impl State {
                 Change::Learned(switch, mac, port) => {
                     self.learned.insert((switch, mac), port);
                 }
+                Change::Overheard(port, told) => self.listeners.entry(port).or_default().hear(told),
             }
         }
     }
@@ -198,6 +203,11 @@ impl State {
     /// What is known of a packet that comes in fragments, and until when.
     pub(crate) fn fragment(&self, of: &FragmentOf, now: Instant) -> Option<&(Pieces, Instant)> {
         self.fragments.get(of).filter(|(_, until)| *until > now)
+    }
+
+    /// Whether a port's machine listens to a group.
+    pub(crate) fn wants(&self, port: &Identity, group: core::net::IpAddr) -> bool {
+        self.listeners.get(port).is_some_and(|it| it.wants(group))
     }
 
     pub(crate) fn learned(&self, switch: &Identity, mac: Mac) -> Option<&Identity> {

@@ -78,7 +78,7 @@ fn declare(seed: u64, options: Options) -> String {
     let mut it = Maker { rng: Rng::new(seed), text: String::new(), options };
     it.say("ProviderNetwork", "net", false, "", "mtu: 1500");
     it.say("Meter", "slow", false, "", "rate: 10, burst: 20, unit: pps");
-    it.say("QosProfile", "gold", false, "", "limit: 1gbit");
+    it.say("QosProfile", "gold", false, "", "limit: 1gbit, dscp: 46");
     let mut operators = Vec::new();
     it.tenant(&mut operators);
     let mut text = core::mem::take(&mut it.text);
@@ -326,6 +326,7 @@ impl Maker {
                 (20, ", enabled: false"),
                 (6, ", mtu: 1280"),
                 (8, ", qos: gold"),
+                (4, ", multicast: snoop"),
             ] {
                 if self.once_in(times) {
                     spec += more;
@@ -377,9 +378,13 @@ impl Maker {
             3 => ", security: {own: false, allowed: [{prefixes: [10.1.0.0/25]}]}",
             _ => "",
         };
-        for (times, more) in
-            [(5, ", unknown: true"), (15, ", enabled: false"), (3, ", dhcp4: d"), (3, ", dhcp6: d")]
-        {
+        for (times, more) in [
+            (5, ", unknown: true"),
+            (15, ", enabled: false"),
+            (3, ", dhcp4: d"),
+            (3, ", dhcp6: d"),
+            (6, ", qos: gold"),
+        ] {
             if self.once_in(times) {
                 spec += more;
             }

@@ -185,9 +185,35 @@ impl Sender<'_> {
                 frame
             }
             1 | 2 => self.neighbour(),
+            3 if self.once_in(2) => self.groups(),
             3 => self.service(),
             _ => self.packet(),
         }
+    }
+
+    /// A machine joins a group, leaves it, or sends to it.
+    fn groups(&mut self) -> Vec<u8> {
+        let own = &self.topology[self.port];
+        let (mac, addresses) = (own.mac, own.addresses.clone());
+        let from = addresses.into_iter().find(IpAddr::is_ipv4);
+        let from = from.unwrap_or(IpAddr::from([10, 1, 0, 1]));
+        let group = self.one(&[[239, 1, 1, 1], [239, 1, 1, 2], [224, 0, 0, 9]]);
+        let macs = (mac, Mac([1, 0, 0x5e, 1, 1, group[3]]));
+        let ends = (from, IpAddr::from(group));
+        let datagram = udp::Header::new(80, 80, 0).map(|it| it.as_bytes().to_vec());
+        let (carried, mut body) = match self.one(&[0, 0, 0, 0x16, 0x16, 0x16, 0x17, 0x22, 0x11]) {
+            0 => (protocol::UDP, datagram.unwrap_or_default()),
+            0x22 => {
+                (protocol::IGMP, [&[0x22, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0], &group[..]].concat())
+            }
+            0x11 if !self.once_in(8) => (protocol::UDP, vec![0; 4]),
+            kind => (protocol::IGMP, [&[kind, 0, 0, 0], &group[..]].concat()),
+        };
+        if carried == protocol::IGMP {
+            let sum = wire::checksum::Sum::of(&body).checksum();
+            body[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+        whole::packet(macs, ends, carried, &body).unwrap_or_default()
     }
 
     /// A machine's question for an address, or a far server's answer to one.
