@@ -46,8 +46,8 @@ impl Walk<'_> {
         let rule = policy.and_then(|(_, it)| it.rules.iter().find(|rule| rule.name == by.rule));
         let Some(log) = rule.and_then(|rule| rule.log.as_ref()) else { return };
         let at = &topology[port].id;
-        let named = topology.meters().map(|(_, it)| it);
-        let named = named.filter(|it| log.meter.as_ref() == Some(&it.id.name)).next();
+        let mut meters = topology.meters().map(|(_, it)| it);
+        let named = meters.find(|it| log.meter.as_ref() == Some(&it.id.name));
         let (of, meter): (&Identity, &Meter) = named.map_or((at, &LINES), |it| (&it.id, &it.meter));
         let whose = (of.clone(), (!meter.shared).then(|| by.clone()));
         if self.take(whose, meter, self.sent.len()) {
