@@ -17,7 +17,8 @@
 //! list whose services nobody asked for leaves ports unread, and a decision says what it has read.
 //!
 //! Bitmaps are made when a class is seen first, from lists of the rules that name a set: this takes
-//! the sets of the class, not all rules. What was decided of the same classes is remembered.
+//! the sets of the class, not all rules. A [`List`] makes them whenever it is asked; [`Decisions`]
+//! remembers them, and what was decided of the same classes.
 
 mod bits;
 
@@ -179,13 +180,19 @@ pub struct Memory {
     pub decisions: usize,
 }
 
-/// An ordered list of rules.
+/// An ordered list of rules. Nothing is remembered of what is asked, so many can ask at a time.
 #[derive(Clone, Debug)]
-pub struct Decisions {
+pub struct List {
     len: u32,
     layers: Vec<Layer>,
     /// Of each rule that passes: where the next level begins. 0: it does not pass.
     passes_to: Vec<u32>,
+}
+
+/// An ordered list of rules that remembers what was asked.
+#[derive(Clone, Debug)]
+pub struct Decisions {
+    list: List,
     bitmaps: Exact<4, Arc<Bits>>,
     known: Exact<8, Decision>,
     cells: Cells,
@@ -202,11 +209,10 @@ const ORDER: [Aspect; 7] = [
     Aspect::Service,
 ];
 
-impl Decisions {
+impl List {
     /// Of levels of rules, which decide one after the other; the first rule of a level decides.
-    /// Places of rules are counted through all levels. `hash_key` must be secret where strangers
-    /// choose packets.
-    pub fn new(levels: &[Vec<Rule>], memory: Memory, hash_key: HashKey) -> Self {
+    /// Places of rules are counted through all levels.
+    pub fn new(levels: &[Vec<Rule>]) -> Self {
         let rules: Vec<&Rule> = levels.iter().flatten().collect();
         let len = u32::try_from(rules.len()).expect("a list has fewer than 2^32 rules");
         let mut passes_to = Vec::with_capacity(rules.len());
@@ -237,14 +243,7 @@ impl Decisions {
                 index.finish(len);
             }
         }
-        Self {
-            len,
-            layers,
-            passes_to,
-            bitmaps: Exact::new(memory.bitmaps, hash_key),
-            known: Exact::new(memory.decisions, hash_key),
-            cells: Cells::default(),
-        }
+        Self { len, layers, passes_to }
     }
 
     /// How many rules there are.
@@ -257,15 +256,9 @@ impl Decisions {
         self.len == 0
     }
 
-    /// The first rule that all holds of.
-    pub fn decide(&mut self, facts: &Facts<'_>) -> Decision {
-        let key = self.key(facts);
-        if let Some(known) = self.known.find(&self.cells, &key) {
-            return *known;
-        }
-        let decision = self.search(facts);
-        self.known.insert(&self.cells, key, decision, Depends::NOTHING);
-        decision
+    /// The first rule that all holds of. Bitmaps are made anew for what is asked about.
+    pub fn first(&self, facts: &Facts<'_>) -> Decision {
+        self.search(facts, |at| Arc::new(self.layers[at].satisfied(self.len, facts)))
     }
 
     /// What decides, in numbers. What no rule asks about is left out.
@@ -290,7 +283,7 @@ impl Decisions {
         key
     }
 
-    fn search(&mut self, facts: &Facts<'_>) -> Decision {
+    fn search(&self, facts: &Facts<'_>, mut satisfied: impl FnMut(usize) -> Arc<Bits>) -> Decision {
         let mut maps: Vec<Option<Arc<Bits>>> = alloc::vec![None; self.layers.len()];
         let mut read = Aspects::default();
         let mut from = 0;
@@ -309,7 +302,7 @@ impl Decisions {
                 if map.is_none() {
                     read = read.and(layer.reads(facts));
                 }
-                possible &= map.get_or_insert_with(|| self.satisfied(at, facts)).word(word);
+                possible &= map.get_or_insert_with(|| satisfied(at)).word(word);
                 if possible == 0 {
                     break;
                 }
@@ -326,19 +319,55 @@ impl Decisions {
         }
         Decision { rule: None, read }
     }
+}
 
-    /// The rules that a layer has nothing against.
-    fn satisfied(&mut self, at: usize, facts: &Facts<'_>) -> Arc<Bits> {
-        let layer = &self.layers[at];
-        let [kind, groups, address] = layer.key(facts);
-        let key = [(at as u64) << 2 | kind, groups, address, 0];
-        if let Some(known) = self.bitmaps.find(&self.cells, &key) {
-            return known.clone();
+impl Decisions {
+    /// Of levels of rules, as [`List::new`] has it. `hash_key` must be secret where strangers
+    /// choose packets.
+    pub fn new(levels: &[Vec<Rule>], memory: Memory, hash_key: HashKey) -> Self {
+        Self {
+            list: List::new(levels),
+            bitmaps: Exact::new(memory.bitmaps, hash_key),
+            known: Exact::new(memory.decisions, hash_key),
+            cells: Cells::default(),
         }
-        let made = Arc::new(layer.satisfied(self.len, facts));
-        self.bitmaps.insert(&self.cells, key, made.clone(), Depends::NOTHING);
-        made
     }
+
+    /// The list.
+    pub const fn list(&self) -> &List {
+        &self.list
+    }
+
+    /// The first rule that all holds of.
+    pub fn decide(&mut self, facts: &Facts<'_>) -> Decision {
+        let key = self.list.key(facts);
+        if let Some(known) = self.known.find(&self.cells, &key) {
+            return *known;
+        }
+        let Self { list, bitmaps, cells, .. } = self;
+        let decision = list.search(facts, |at| satisfied(list, bitmaps, cells, at, facts));
+        self.known.insert(&self.cells, key, decision, Depends::NOTHING);
+        decision
+    }
+}
+
+/// The rules that a layer has nothing against: as they are remembered.
+fn satisfied(
+    list: &List,
+    bitmaps: &mut Exact<4, Arc<Bits>>,
+    cells: &Cells,
+    at: usize,
+    facts: &Facts<'_>,
+) -> Arc<Bits> {
+    let layer = &list.layers[at];
+    let [kind, groups, address] = layer.key(facts);
+    let key = [(at as u64) << 2 | kind, groups, address, 0];
+    if let Some(known) = bitmaps.find(cells, &key) {
+        return known.clone();
+    }
+    let made = Arc::new(layer.satisfied(list.len, facts));
+    bitmaps.insert(cells, key, made.clone(), Depends::NOTHING);
+    made
 }
 
 impl Rule {

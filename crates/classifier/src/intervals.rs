@@ -13,6 +13,7 @@
 //!
 //! ICMP has no ports. Its type and code stand in the destination's place, the type first.
 
+use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -139,10 +140,7 @@ impl Services {
         let source_bits = other.bits(source);
         let key = [u64::from(protocol) << 40 | (to as u64) << 20 | from as u64];
         if self.pairs.find(&self.cells, &key).is_none() {
-            let forms = &piece.forms;
-            let both: Vec<u32> =
-                forms.iter().copied().filter(|it| other.forms.binary_search(it).is_ok()).collect();
-            let sets = services_of(&self.forms, &both);
+            let sets = services_of(&self.forms, &piece.both(other));
             // Held by nobody once it is forgotten here, and then it is another number.
             let id = self.interner.hold(&sets);
             self.pairs.insert(&self.cells, key, (id, sets.into()), Depends::NOTHING);
@@ -155,7 +153,42 @@ impl Services {
     }
 }
 
+/// The services of a packet, without the number of their class.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Sets<'a> {
+    /// The services, in ascending order.
+    pub sets: Cow<'a, [SetId]>,
+    /// How many leading bits of the destination port decided.
+    pub destination_bits: u8,
+    /// How many leading bits of the source port decided.
+    pub source_bits: u8,
+}
+
+impl Services {
+    /// The services that packets of a protocol are of, by their ports. Nothing is remembered.
+    pub fn sets_of(&self, protocol: u8, source: u16, destination: u16) -> Sets<'_> {
+        let Some(lines) = self.protocols.get(&protocol) else {
+            return Sets { sets: Cow::Borrowed(&[]), destination_bits: 0, source_bits: 0 };
+        };
+        let (_, piece) = find(&lines.destination, destination);
+        let destination_bits = piece.bits(destination);
+        if let Some(class) = piece.class {
+            let sets = Cow::Borrowed(self.interner.class(class).sets);
+            return Sets { sets, destination_bits, source_bits: 0 };
+        }
+        let (_, other) = find(&lines.source, source);
+        let sets = Cow::Owned(services_of(&self.forms, &piece.both(other)));
+        Sets { sets, destination_bits, source_bits: other.bits(source) }
+    }
+}
+
 impl Piece {
+    /// The forms of this piece and of one of the other line.
+    fn both(&self, other: &Self) -> Vec<u32> {
+        let is_both = |form: &u32| other.forms.binary_search(form).is_ok();
+        self.forms.iter().copied().filter(is_both).collect()
+    }
+
     fn bits(&self, port: u16) -> u8 {
         Block::within(port, self.first, self.last).bits()
     }
@@ -257,6 +290,12 @@ mod tests {
                 let sets = found.class.sets.to_vec();
                 let (id, bits) = (found.class.id, (found.source_bits, found.destination_bits));
                 prop_assert_eq!(&sets, &linear(&all, protocol, source, destination));
+                let unremembered = services.sets_of(protocol, source, destination);
+                prop_assert_eq!(&unremembered.sets[..], &sets[..]);
+                prop_assert_eq!(
+                    (unremembered.source_bits, unremembered.destination_bits),
+                    bits
+                );
                 prop_assert_eq!(seen.entry(id).or_insert_with(|| sets.clone()), &sets);
                 for noise in noise.chunks(2) {
                     let keep = |port: u16, bits, noise: u16| {

@@ -1,6 +1,5 @@
 //! What a port lets pass: its rules, and the connections that they admitted.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use conntrack::{Hit, Packet, Verdict, Way};
@@ -214,10 +213,10 @@ impl Gate<'_> {
             true => wire::ethernet::ethertype::IPV4,
             false => wire::ethernet::ethertype::IPV6,
         };
-        let (origin, target): (Option<BTreeSet<u32>>, _) = match known.opened {
-            Direction::FromPort => (Some(self.port.groups.clone()), None),
+        let (origin, target) = match known.opened {
+            Direction::FromPort => (Some(self.port.groups), None),
             Direction::ToPort => {
-                (known.origin.as_ref().map(|it| self.net.groups_of(it)), Some(&self.port.groups))
+                (known.origin.as_ref().map(|it| self.net.groups_of(it)), Some(self.port.groups))
             }
         };
         let subject = Subject {
@@ -227,7 +226,7 @@ impl Gate<'_> {
             tuple: Some(known.ends),
             icmp,
             sender: None,
-            origin: origin.as_ref(),
+            origin,
             target,
             is_control: false,
         };

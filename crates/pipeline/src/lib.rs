@@ -23,9 +23,9 @@
 extern crate alloc;
 
 mod change;
+mod conditions;
 mod gate;
 mod guard;
-mod members;
 mod net;
 mod outcome;
 mod receive;

@@ -1,16 +1,21 @@
 //! A host's part of a domain, made ready: names become places, and what is looked up has an index.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::net::IpAddr;
 
-use image::{Domain, Link, RouteKey, RoutePolicy, RoutesAs, Station, StationRole};
+use classifier::class::ClassId;
+use image::{Domain, Link, RouteKey, Station, StationRole};
 use logical::objects::{AddressRange, AllowDrop, Direction, Identity};
 use logical::topology::{Profile, Zone};
 use units::{Dscp, Mac};
+use wire::neighbor::link_local;
 
-use crate::rules::{Conditions, List, RuleName};
+use crate::conditions::Conditions;
+use crate::route::{Policies, Routes};
+use crate::rules::{List, ListKey, RuleName};
 
 /// Says once which places there are.
 macro_rules! places {
@@ -49,7 +54,18 @@ pub struct Switch {
     /// Its ports, by name.
     pub ports: Vec<PortAt>,
     by_mac: BTreeMap<Mac, PortAt>,
+    /// Routers' ports on it, and the ports that stand for them.
+    routers: Vec<(PortAt, RouterPortAt)>,
+    /// Who has an address, routers' own among them, in the order of ports.
+    by_address: BTreeMap<IpAddr, Vec<PortAt>>,
     pub zones: Vec<Zone>,
+}
+
+impl Switch {
+    /// The ports that have an address, routers' own among them, in the order of ports.
+    pub fn may_answer(&self, address: IpAddr) -> impl Iterator<Item = PortAt> + Clone + '_ {
+        self.by_address.get(&address).into_iter().flatten().copied()
+    }
 }
 
 /// What a port stands for.
@@ -69,8 +85,8 @@ pub struct Port {
     pub switch: SwitchAt,
     pub role: Role,
     pub station: Station,
-    /// The conditions' groups that it is in.
-    pub groups: BTreeSet<u32>,
+    /// The class of the groups that it is in.
+    pub groups: ClassId,
     /// What its own host knows. `None`: it is another host's, or a router's.
     pub own: Option<Own>,
 }
@@ -96,7 +112,7 @@ pub struct Own {
     /// Its children, by their tags.
     pub children: BTreeMap<u16, PortAt>,
     /// What decides about packets that it sends, and that it is about to get.
-    pub lists: [List; 2],
+    pub lists: [Arc<List>; 2],
     /// The rules that keep what they admitted.
     pub keeping: BTreeSet<RuleName>,
     pub dhcp4: Option<Profile>,
@@ -112,7 +128,7 @@ impl Own {
     }
 
     /// What decides about packets of a direction.
-    pub const fn list(&self, way: Direction) -> &List {
+    pub fn list(&self, way: Direction) -> &List {
         match way {
             Direction::FromPort => &self.lists[0],
             Direction::ToPort => &self.lists[1],
@@ -127,10 +143,10 @@ pub struct Router {
     pub row: image::Router,
     /// Its ports, by name.
     pub ports: Vec<RouterPortAt>,
-    /// Its routes, the best first.
-    pub routes: Vec<(RouteKey, RoutesAs)>,
-    /// What is decided before, in its order.
-    pub policies: Vec<(Identity, RoutePolicy, u32)>,
+    /// Its routes.
+    pub routes: Routes,
+    /// What is decided before.
+    pub policies: Policies,
 }
 
 /// What a router's port leads to.
@@ -197,7 +213,7 @@ impl Net {
             routers: Vec::new(),
             router_ports: Vec::new(),
             by_name: ports.iter().map(|(id, at)| ((*id).clone(), PortAt(*at))).collect(),
-            conditions: Conditions::default(),
+            conditions: Conditions::new(&Domain::default()),
         };
         net.switches = part
             .switches
@@ -207,6 +223,8 @@ impl Net {
                 row: row.clone(),
                 ports: Vec::new(),
                 by_mac: BTreeMap::new(),
+                routers: Vec::new(),
+                by_address: BTreeMap::new(),
                 zones: row.zones.iter().filter_map(|it| part.zones.get(it).cloned()).collect(),
             })
             .collect();
@@ -235,6 +253,9 @@ impl Net {
                 switch.by_mac.entry(station.mac).or_insert(place);
             }
         }
+        // One list for all ports that the same policies hold for.
+        let mut lists: BTreeMap<ListKey<'_>, Arc<List>> = BTreeMap::new();
+        let none = BTreeSet::new();
         for (id, row) in &part.ports {
             let Some(at) = port_at(id) else { continue };
             let port = &net.ports[at.at()];
@@ -245,9 +266,14 @@ impl Net {
                     Direction::FromPort => default.from_port,
                     Direction::ToPort => default.to_port,
                 };
-                let policies = row.policies.iter().filter(|_| port.is_machine());
-                let policies = policies.filter_map(|it| part.policies.get_key_value(it));
-                List::new(way, policies, default == AllowDrop::Allow, &mut conditions)
+                let named = if port.is_machine() { &row.policies } else { &none };
+                let allows = default == AllowDrop::Allow;
+                let list = lists.entry((way == Direction::FromPort, named, allows));
+                let list = list.or_insert_with(|| {
+                    let policies = named.iter().filter_map(|it| part.policies.get_key_value(it));
+                    Arc::new(List::new(way, policies, allows, &mut conditions))
+                });
+                list.clone()
             };
             let lists = [list(Direction::FromPort), list(Direction::ToPort)];
             let policies = row.policies.iter().filter_map(|it| part.policies.get_key_value(it));
@@ -295,27 +321,49 @@ impl Net {
         }
         for (id, row) in &part.routers {
             let of = |router: &Identity| router == id;
-            let mut routes: Vec<_> =
-                part.routes.iter().filter(|(key, _)| of(&key.router)).collect();
-            routes.sort_by_key(|(key, _)| rank(key));
+            let routes = part.routes.keys().filter(|key| of(&key.router));
+            let routes = Routes::new(routes, |out| net.up(out));
             let policies = part.route_policies.iter().filter(|(key, _)| of(&key.router));
-            let policies = policies.map(|(key, it)| {
-                let name = Identity { name: key.name.clone(), ..id.clone() };
-                (name, it.clone(), conditions.add(core::slice::from_ref(&it.condition)))
-            });
-            let policies = policies.collect();
+            let policies = Policies::new(id, policies, &mut conditions, |out| net.up(out));
             let ports = (0..).map(RouterPortAt).zip(&net.router_ports);
             let ports = ports.filter(|(_, port)| of(&port.row.router)).map(|(at, _)| at);
             net.routers.push(Router {
                 id: id.clone(),
                 row: row.clone(),
                 ports: ports.collect(),
-                routes: routes.into_iter().map(|(key, it)| (key.clone(), *it)).collect(),
+                routes,
                 policies,
             });
         }
+        conditions.finish();
         net.conditions = conditions;
+        net.address();
         net
+    }
+
+    /// Finds out who has which address in each switch.
+    fn address(&mut self) {
+        for switch in &mut self.switches {
+            for at in &switch.ports {
+                let port = &self.ports[at.at()];
+                let mut addresses: BTreeSet<IpAddr> = BTreeSet::new();
+                if let Role::Router(router) = port.role {
+                    let row = &self.router_ports[router.at()].row;
+                    addresses.extend(row.addresses.iter().map(|it| it.address));
+                    addresses.insert(link_local(row.mac).into());
+                    switch.routers.push((*at, router));
+                }
+                addresses.extend(&port.station.addresses);
+                for address in addresses {
+                    switch.by_address.entry(address).or_default().push(*at);
+                }
+            }
+        }
+    }
+
+    /// A router's port that forwards.
+    fn up(&self, name: &Identity) -> Option<RouterPortAt> {
+        self.router_port(name).filter(|at| self.router_ports[at.at()].row.enabled)
     }
 
     /// A port's name.
@@ -345,11 +393,8 @@ impl Net {
     }
 
     /// The groups that a port is in, wherever it is.
-    pub(crate) fn groups_of(&self, name: &Identity) -> BTreeSet<u32> {
-        match self.port(name) {
-            Some(at) => self.ports[at.at()].groups.clone(),
-            None => self.conditions.groups_of(name),
-        }
+    pub(crate) fn groups_of(&self, name: &Identity) -> ClassId {
+        self.conditions.groups_of(name)
     }
 
     /// A router's port by its name.
@@ -370,10 +415,7 @@ impl Net {
         &self,
         switch: SwitchAt,
     ) -> impl Iterator<Item = (PortAt, RouterPortAt)> + '_ {
-        self.switches[switch.at()].ports.iter().filter_map(|at| match self.ports[at.at()].role {
-            Role::Router(port) => Some((*at, port)),
-            _ => None,
-        })
+        self.switches[switch.at()].routers.iter().copied()
     }
 }
 

@@ -81,8 +81,8 @@ impl Net {
             tuple,
             icmp: fields.ip.and_then(|ip| ip.icmp).map(|icmp| (icmp.kind, icmp.code)),
             sender: onward.origin.as_ref(),
-            origin: origin.as_ref(),
-            target: Some(&port.groups),
+            origin,
+            target: Some(port.groups),
             is_control: fields.is_control() || onward.is_networks,
         };
         match gate.pass(&fields, &onward.frame, &subject) {

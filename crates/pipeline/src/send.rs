@@ -429,7 +429,7 @@ impl Walk<'_> {
         let net = self.net;
         let made =
             |mac, is_router| told(&under.frame, mac, is_router).map_or(Answer::None, Answer::Made);
-        for at in net.switches[switch.at()].ports.iter().copied().filter(|at| Some(*at) != from) {
+        for at in net.switches[switch.at()].may_answer(asked).filter(|at| Some(*at) != from) {
             let port = &net.ports[at.at()];
             if let Role::Router(router) = port.role {
                 let its = &net.router_ports[router.at()];
@@ -636,7 +636,7 @@ impl Net {
             tuple: under.tuple,
             icmp: fields.ip.and_then(|ip| ip.icmp).map(|icmp| (icmp.kind, icmp.code)),
             sender: under.origin.map(|at| &self.ports[at.at()].id),
-            origin: under.origin.map(|at| &self.ports[at.at()].groups),
+            origin: under.origin.map(|at| self.ports[at.at()].groups),
             target: None,
             is_control: fields.is_control(),
         }

@@ -214,6 +214,7 @@ proptest! {
             let found = list.decide(&known.facts(&classes, packet));
             prop_assert_eq!(found.rule, linear(&levels, packet));
             prop_assert_eq!(list.decide(&known.facts(&classes, packet)), found);
+            prop_assert_eq!(list.list().first(&known.facts(&classes, packet)), found);
             for other in &packets {
                 // What was not read does not matter.
                 let other = mixed(packet, other, found.read);
@@ -246,5 +247,5 @@ fn what_no_rule_before_the_first_asks_for_is_not_read() {
     let found = list.decide(&Facts::default());
     assert_eq!(found.rule, None);
     assert!(found.read.contains(Aspect::Service) && !found.read.contains(Aspect::Ethertype));
-    assert_eq!((list.len(), list.is_empty()), (2, false));
+    assert_eq!((list.list().len(), list.list().is_empty()), (2, false));
 }
