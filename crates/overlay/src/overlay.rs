@@ -460,7 +460,8 @@ impl Overlay {
 
     /// This host has such a generation of its logical networks, in which these labels mean ports
     /// here, or ports that have left. What comes for another label by a newer generation waits with
-    /// its sender until this is called again. Before it is called, and by generation 0, nothing does.
+    /// its sender until this is called again. Before it is called, and by generation 0, nothing
+    /// does.
     pub fn know(&mut self, generation: u64, labels: impl IntoIterator<Item = u32>) {
         self.shared.known = Some(Known { generation, labels: labels.into_iter().collect() });
         for peer in self.table.peers() {
