@@ -159,6 +159,36 @@ fn what_is_refuted_is_shown_by_the_trace_that_is_named() {
 }
 
 #[test]
+fn what_is_reached_by_a_translated_address_is_proven_and_shown() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut text = std::fs::read_to_string(root.join("examples/shop.yaml")).unwrap();
+    text.push_str(
+        "---\n- {kind: ExternalPool, metadata: {name: out}, spec: {prefixes: [10.0.1.0/24], tenants: \
+         [shop]}}\n- {kind: Nat, metadata: {name: db, tenant: shop}, spec: {kind: dnat, router: edge, \
+         external: 10.0.1.100, logical: 10.0.2.1, protocol: tcp, port: 5432, externalPorts: \
+         6000}}\n",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nat.yaml");
+    std::fs::write(&file, text).unwrap();
+    let name = file.to_str().unwrap();
+    let prove = |sentence: &str| told(&net(&["prove", name, sentence]));
+    let holds = "switch web never reaches address 10.0.1.100 by udp or tcp 1-5999";
+    let (code, out, error) = prove(holds);
+    assert_eq!(code, Some(0), "{out}{error}");
+    let (code, out, _) = prove("switch web never reaches address 10.0.1.100");
+    assert_eq!(code, Some(1));
+    let command = out.lines().find_map(|it| it.strip_prefix("shown by: zovn net ")).unwrap();
+    assert!(command.contains("--to 10.0.1.100 --tcp 6000"), "{command}");
+    let words: Vec<&str> = command.split(' ').collect();
+    let (code, shown, error) = told(&net(&words));
+    assert_eq!(code, Some(0), "{shown}{error}");
+    assert!(shown.contains("Nat/shop/db"), "{shown}");
+    let (_, out, _) = told(&net(&["matrix", name, "--all"]));
+    assert!(out.lines().any(|it| it.contains("10.0.1.100") && it.contains("tcp 6000")), "{out}");
+}
+
+#[test]
 fn a_trace_sends_whatever_it_is_told_to() {
     let trace = |more: &[&str]| {
         let first = ["trace", "examples/shop.yaml", "--from", "web-1", "--to"];
