@@ -120,8 +120,8 @@ impl<'a> Claim<'a> {
 
 impl PortSpec {
     /// Whether the declaration can stand beside an earlier one: a name, an interface, a socket, a
-    /// label and a logical port are one port's on the whole host, Ethernet addresses in its network, and IP
-    /// addresses in its network or VLAN.
+    /// label and a logical port are one port's on the whole host, Ethernet addresses in its
+    /// network, and IP addresses in its network or VLAN.
     ///
     /// # Errors
     ///

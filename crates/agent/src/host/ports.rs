@@ -332,8 +332,8 @@ impl Host {
         }
     }
 
-    /// A port's container, or its interface, is gone: nothing is kept of it but what it has sent and
-    /// is still held, and the port waits for the next.
+    /// A port's container, or its interface, is gone: nothing is kept of it but what it has sent
+    /// and is still held, and the port waits for the next.
     fn take_down(&mut self, place: usize, why: &str) {
         let spec = self.attached[place].spec.clone();
         let (mtu, mac) = (self.mtu(&spec), self.completed(&spec).mac());

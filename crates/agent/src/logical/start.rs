@@ -28,8 +28,8 @@ impl Logical {
     ///
     /// # Errors
     ///
-    /// [`StartError`] if a file that is declared cannot stand. What was applied and cannot stand any
-    /// more is told of, and ends no agent.
+    /// [`StartError`] if a file that is declared cannot stand. What was applied and cannot stand
+    /// any more is told of, and ends no agent.
     pub fn at_start(settings: &LogicalSettings, kept: &Kept) -> Result<Self, StartError> {
         let none = Self::default();
         if settings.files.is_empty() {
