@@ -41,7 +41,7 @@ fn answered(topology: &Topology, port: &RouterPort, address: IpAddr) -> Option<M
     let mut nats = topology[port.router].nats.iter().map(|it| &topology[*it]);
     let mut balancers = topology.balancers().map(|(_, it)| it);
     let nat = nats.find(|it| it.external.contains(address));
-    let is_vip = || balancers.any(|it| it.vip == address && it.routers.contains(&port.router));
+    let mut is_vip = || balancers.any(|it| it.vip == address && it.routers.contains(&port.router));
     let mac = nat.map(|it| it.external_mac.unwrap_or(port.mac));
     let mac = mac.or_else(|| is_vip().then_some(port.mac));
     mac.filter(|_| port.reaches(address))

@@ -68,9 +68,8 @@ impl Elsewhere {
     ) -> Vec<Labelled> {
         let mut networks: BTreeMap<_, BTreeSet<VtepList>> = BTreeMap::new();
         for domain in domains {
-            let is_had = |role: &StationRole| {
-                matches!(role, StationRole::Machine | StationRole::Local)
-            };
+            let is_had =
+                |role: &StationRole| matches!(role, StationRole::Machine | StationRole::Local);
             let stations = domain.stations.iter().filter(|(_, station)| is_had(&station.role));
             let ports: Vec<_> = stations.map(|((_, port), _)| port).collect();
             let hosts = ports.iter().filter_map(|port| self.hosts.get(*port));

@@ -183,11 +183,14 @@ fn a_rule_that_is_taken_away_stops_a_flow_between_hosts() {
     stream.write_all(b"before").unwrap();
     let mut got = [0; 6];
     other.read_exact(&mut got).unwrap();
-    shop.apply(&shop.text().replace("services: [postgres]", "services: [{protocol: tcp, ports: [1]}]"));
+    shop.apply(
+        &shop.text().replace("services: [postgres]", "services: [{protocol: tcp, ports: [1]}]"),
+    );
     let _ = stream.write_all(b"behind");
     other.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
     assert!(!matches!(other.read(&mut got), Ok(1..)), "the flow went on");
-    let refused = |host| shop.world.refused(host, "rejected") + shop.world.refused(host, "logical_network");
+    let refused =
+        |host| shop.world.refused(host, "rejected") + shop.world.refused(host, "logical_network");
     assert!(refused(1) > 0);
     shop.world.assert_balanced();
 }
