@@ -15,6 +15,7 @@ mod numbers;
 mod paths;
 mod porter;
 mod ports;
+mod realize;
 mod report;
 mod responder;
 mod shares;

@@ -5,6 +5,7 @@
 //! docs/openapi.json.
 
 mod objects;
+mod refusal;
 
 use std::time::Duration;
 
@@ -17,18 +18,20 @@ use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use model::{
-    AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, Generation, InvalidConfig,
-    LogicalApplied, NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange,
-    PortName, PortSpec, PortStatus, TraceReport, TraceSpec, mistake,
+    AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, Generation, LogicalApplied,
+    NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec,
+    PortStatus, TraceReport, TraceSpec, mistake,
 };
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use utoipa::OpenApi;
 use utoipa::openapi::{RefOr, Schema};
 
-use crate::host::{AttachError, CaptureError, ChangeError, DetachError, Proof, TraceError};
-use crate::worker::{Condition, Handle, PutError, ReplaceError, Stopped};
+use self::refusal::Json;
+pub use self::refusal::Refusal;
+use crate::host::Proof;
+use crate::worker::{Condition, Handle, Stopped};
 use crate::{capture, metrics};
 
 /// The longest body that is read: a port's declaration is a few hundred bytes.
@@ -129,25 +132,6 @@ fn bound_weights(document: &mut utoipa::openapi::OpenApi) {
         }
     }
 }
-
-/// An answer: JSON, and a newline for whoever reads it on a terminal.
-struct Json<T>(T);
-
-impl<T: Serialize> IntoResponse for Json<T> {
-    fn into_response(self) -> Response {
-        let mut body = Vec::new();
-        match serde_json::to_writer(&mut body, &self.0) {
-            Ok(()) => {
-                body.push(b'\n');
-                ([(header::CONTENT_TYPE, "application/json")], body).into_response()
-            }
-            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-        }
-    }
-}
-
-/// Why a request is not done.
-pub struct Refusal(pub StatusCode, pub String);
 
 type Answer<T> = Result<Json<T>, Refusal>;
 
@@ -653,100 +637,6 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
         };
         Refusal(StatusCode::BAD_REQUEST, format!("the body is not what it should be: {what}"))
     })
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let Self(status, error) = self;
-        (status, Json(Problem { error, errors: Vec::new() })).into_response()
-    }
-}
-
-impl From<Stopped> for Refusal {
-    fn from(stopped: Stopped) -> Self {
-        Self(StatusCode::SERVICE_UNAVAILABLE, stopped.to_string())
-    }
-}
-
-impl From<InvalidConfig> for Refusal {
-    fn from(error: InvalidConfig) -> Self {
-        Self(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
-    }
-}
-
-impl From<ReplaceError> for Refusal {
-    fn from(error: ReplaceError) -> Self {
-        let status = match error {
-            ReplaceError::Invalid(_) | ReplaceError::BesideLogical(_) => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
-            ReplaceError::UnknownNetwork(_) => StatusCode::NOT_FOUND,
-            ReplaceError::Stale(_) => StatusCode::PRECONDITION_FAILED,
-        };
-        Self(status, error.to_string())
-    }
-}
-
-impl From<AttachError> for Refusal {
-    fn from(error: AttachError) -> Self {
-        let status = match error {
-            AttachError::NameTaken(_) => StatusCode::CONFLICT,
-            _ => StatusCode::UNPROCESSABLE_ENTITY,
-        };
-        Self(status, error.to_string())
-    }
-}
-
-impl From<PutError> for Refusal {
-    fn from(error: PutError) -> Self {
-        match error {
-            PutError::Attach(error) => error.into(),
-            PutError::Change(error) => error.into(),
-            PutError::Otherwise { .. } => Self(StatusCode::CONFLICT, error.to_string()),
-        }
-    }
-}
-
-impl From<CaptureError> for Refusal {
-    fn from(error: CaptureError) -> Self {
-        let status = match error {
-            CaptureError::UnknownPort(_) => StatusCode::NOT_FOUND,
-            CaptureError::TooMany => StatusCode::TOO_MANY_REQUESTS,
-        };
-        Self(status, error.to_string())
-    }
-}
-
-impl From<TraceError> for Refusal {
-    fn from(error: TraceError) -> Self {
-        let status = match error {
-            TraceError::UnknownPort(_) => StatusCode::NOT_FOUND,
-            _ => StatusCode::UNPROCESSABLE_ENTITY,
-        };
-        Self(status, error.to_string())
-    }
-}
-
-impl From<DetachError> for Refusal {
-    fn from(error: DetachError) -> Self {
-        let status = match error {
-            DetachError::UnknownPort(_) => StatusCode::NOT_FOUND,
-            DetachError::Interface(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Self(status, error.to_string())
-    }
-}
-
-impl From<ChangeError> for Refusal {
-    fn from(error: ChangeError) -> Self {
-        let status = match error {
-            ChangeError::UnknownPort(_) => StatusCode::NOT_FOUND,
-            ChangeError::Invalid(_) | ChangeError::Memory { .. } => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
-        };
-        Self(status, error.to_string())
-    }
 }
 
 #[cfg(test)]

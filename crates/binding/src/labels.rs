@@ -1,8 +1,8 @@
 //! Numbers of ports and tenants on hosts that no controller gives any: each host works them out of
 //! their names, and all come to the same.
 //!
-//! Two names may have one number. Of a thousand ports that is so once in 4,000 times, and then it is
-//! an error that tells which: [`SameLabel`](crate::SameLabel).
+//! Two names may have one number. Of a thousand ports that is so once in 4,000 times, and then it
+//! is an error that tells which: [`SameLabel`](crate::SameLabel).
 
 use alloc::string::ToString;
 

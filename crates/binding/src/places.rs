@@ -1,4 +1,5 @@
-//! Where ports of logical networks are that are not here, and the numbers by which hosts mean ports.
+//! Where ports of logical networks are that are not here, and the numbers by which hosts mean
+//! ports.
 
 use alloc::collections::BTreeMap;
 

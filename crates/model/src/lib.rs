@@ -26,6 +26,7 @@ mod host;
 mod invalid;
 mod ledger;
 mod logical;
+mod logical_port;
 pub mod mistake;
 mod name;
 mod network;
@@ -48,9 +49,10 @@ pub use host::{AgentSettings, DEFAULT_SOCKET, Deleted, HostConfig, MOST_PORTS, P
 pub use invalid::InvalidConfig;
 pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use logical::{
-    DomainChange, LogicalApplied, LogicalPortName, LogicalPortStatus, LogicalSettings,
-    LogicalStatus, NoLogicalPort, ObjectChange, ObjectFate,
+    DomainChange, LogicalApplied, LogicalPortStatus, LogicalSettings, LogicalStatus, ObjectChange,
+    ObjectFate,
 };
+pub use logical_port::{LogicalPortName, NoLogicalPort};
 pub use name::PortName;
 pub use network::{
     Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkShare,

@@ -3,48 +3,19 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::net::IpAddr;
 
 use classifier::class::ClassId;
-use image::{Domain, Link, RouteKey, Station, StationRole};
+use image::{Domain, Link, Station, StationRole};
 use logical::objects::{AddressRange, AllowDrop, Direction, Identity};
 use logical::topology::{Profile, Zone};
 use units::{Dscp, Mac};
 use wire::neighbor::link_local;
 
 use crate::conditions::Conditions;
-use crate::route::{Policies, Routes};
+use crate::places::{PortAt, RouterAt, RouterPortAt, SwitchAt};
+use crate::routes::{Policies, Routes};
 use crate::rules::{List, ListKey, RuleName};
-
-/// Says once which places there are.
-macro_rules! places {
-    ($($(#[$doc:meta])* $place:ident,)*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-            pub struct $place(pub u32);
-
-            impl $place {
-                /// As an index.
-                pub const fn at(self) -> usize {
-                    self.0 as usize
-                }
-            }
-        )*
-    };
-}
-
-places! {
-    /// A switch's place.
-    SwitchAt,
-    /// A port's place.
-    PortAt,
-    /// A router's place.
-    RouterAt,
-    /// The place of a router's port.
-    RouterPortAt,
-}
 
 /// A switch.
 #[derive(Clone, Debug)]
@@ -417,12 +388,4 @@ impl Net {
     ) -> impl Iterator<Item = (PortAt, RouterPortAt)> + '_ {
         self.switches[switch.at()].routers.iter().copied()
     }
-}
-
-/// Which of the routes to a destination is taken, the least: by the length of its prefix, its
-/// distance, and the length of its source; of equal ones that which discards.
-pub fn rank(key: &RouteKey) -> (Reverse<u8>, u8, Reverse<u8>, bool) {
-    let source = key.source.map_or(0, |it| it.length);
-    let leads = !matches!(key.target, image::Target::Discard { .. });
-    (Reverse(key.prefix.length), key.distance, Reverse(source), leads)
 }

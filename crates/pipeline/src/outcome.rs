@@ -7,7 +7,7 @@ use core::fmt;
 use logical::objects::Identity;
 
 use crate::change::Change;
-use crate::net::PortAt;
+use crate::places::PortAt;
 use crate::rules::RuleName;
 
 /// Says once why frames are not delivered, and the word for each.

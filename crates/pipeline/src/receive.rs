@@ -10,8 +10,9 @@ use units::{Instant, Mac};
 use crate::change::Change;
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
-use crate::net::{Net, PortAt};
+use crate::net::Net;
 use crate::outcome::{Copy, Onward, Reason, Received, Refusal, Step};
+use crate::places::PortAt;
 use crate::rules::{RuleName, Subject};
 use crate::state::State;
 

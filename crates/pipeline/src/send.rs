@@ -17,8 +17,9 @@ use zerocopy::IntoBytes;
 
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
-use crate::net::{Leads, Net, Port, PortAt, Role, RouterAt, RouterPortAt, SwitchAt};
+use crate::net::{Leads, Net, Port, Role};
 use crate::outcome::{Copy, Onward, Reason, Refusal, Sent, Step};
+use crate::places::{PortAt, RouterAt, RouterPortAt, SwitchAt};
 use crate::route::Way;
 use crate::rules::{RuleName, Subject};
 use crate::service::{self, Served};

@@ -7,7 +7,8 @@ use packet::advertise::{self, Interface};
 use packet::dhcp4::Client;
 use packet::{Fields, dhcp4, dhcp6, names};
 
-use crate::net::{Net, PortAt};
+use crate::net::Net;
+use crate::places::PortAt;
 
 /// What a machine's question came to.
 #[derive(Clone, Debug, PartialEq)]

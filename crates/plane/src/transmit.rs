@@ -31,8 +31,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         }
     }
 
-    /// The same: to a device that gets frames as their senders wrote them, or one for which they may
-    /// be rewritten.
+    /// The same: to a device that gets frames as their senders wrote them, or one for which they
+    /// may be rewritten.
     #[inline(never)]
     fn transmit_by<const WATCHED: bool, const REWRITES: bool>(
         &mut self,

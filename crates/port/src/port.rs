@@ -73,9 +73,9 @@ pub trait Port {
     /// If the slot is none of this port's.
     fn frame(&self, slot: Slot) -> FrameView<'_>;
 
-    /// Writes over some of a frame's first bytes, which a network changes, from an offset on. Whether
-    /// that can be done: if not, the frame is as it was. What is behind a frame's headers need not
-    /// be in reach.
+    /// Writes over some of a frame's first bytes, which a network changes, from an offset on.
+    /// Whether that can be done: if not, the frame is as it was. What is behind a frame's headers
+    /// need not be in reach.
     ///
     /// # Panics
     ///

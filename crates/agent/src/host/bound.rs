@@ -2,22 +2,16 @@
 //! their frames.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::mem;
 
 use binding::Networks;
 use kernel::random;
 use lossless::PortId;
-use model::{
-    Attachment, Generation, LogicalPortName, LogicalPortStatus, LogicalStatus, NetworkName,
-    PortSpec,
-};
+use model::{Attachment, Generation, LogicalPortName, LogicalPortStatus, NetworkName, PortSpec};
 use units::Instant;
 
-use super::Host;
 use super::attached::Attached;
 use super::host_plane::HostPlane;
-use crate::logical::{AllFacts, Realization, identity, network_of};
+use crate::logical::{AllFacts, network_of};
 
 /// The most logical ports that a host keeps connections of: its own, and children of those.
 const ZONES: u32 = 16_384;
@@ -52,73 +46,6 @@ pub fn completed<'a>(facts: &AllFacts, spec: &'a PortSpec) -> Cow<'a, PortSpec> 
     mac.get_or_insert(facts.mac);
     *mtu = mtu.or(facts.mtu.map(u32::from));
     Cow::Owned(spec)
-}
-
-impl Host {
-    /// Has room for connections from now on, if there was none.
-    pub fn set_logical(&mut self, networks: Networks) {
-        if self.plane.logical().is_none() {
-            self.plane.set_logical(networks);
-        }
-    }
-
-    /// Whether it has room for connections of logical networks.
-    pub fn has_logical(&self) -> bool {
-        self.plane.logical().is_some()
-    }
-
-    /// Which logical ports this host's ports are, and those that are about to be attached.
-    pub fn logical_ports(&self) -> BTreeSet<LogicalPortName> {
-        self.specs().filter_map(|spec| spec.logical.clone()).collect()
-    }
-
-    /// Has frames decided by a generation from now on; no frame is decided by two. Returns the one
-    /// before, so that it is freed elsewhere.
-    pub fn realize(&mut self, new: Realization) -> Realization {
-        let before = mem::replace(&mut self.logical, new);
-        self.execute();
-        self.renew(&before.facts);
-        before
-    }
-
-    /// Has a logical network decide about a port's frames, if it is one's.
-    pub(super) fn bind(&mut self, id: PortId, spec: &PortSpec) {
-        let Some(name) = spec.logical.as_ref().and_then(identity) else { return };
-        if self.plane.logical().is_none() {
-            // At the start, before frames flow.
-            self.plane.set_logical(memory(self.connections, self.now()));
-            self.execute();
-        }
-        self.plane.bind(id, name);
-    }
-
-    /// Has the plane decide by the generation that is there.
-    fn execute(&mut self) {
-        let Realization { generation, nets, places, .. } = &self.logical;
-        if let Some(networks) = self.plane.logical_mut() {
-            networks.realize(generation.0, nets.clone());
-            networks.locate(places.clone());
-        }
-    }
-
-    /// Logical networks at this moment, if there are any.
-    pub(super) fn logical_status(&self) -> Option<LogicalStatus> {
-        let generation = self.logical.generation;
-        let networks = self.plane.logical();
-        if networks.is_none() && generation == Generation(0) {
-            return None;
-        }
-        let (answers, limited_answers) = networks.map_or((0, 0), Networks::answered);
-        let connections = networks.map_or(0, Networks::connections);
-        let most = if networks.is_some() { self.connections } else { 0 };
-        Some(LogicalStatus {
-            generation,
-            answers,
-            limited_answers,
-            connections: connections as u64,
-            most_connections: u64::from(most),
-        })
-    }
 }
 
 /// What a port is to its logical network, if it is in one.

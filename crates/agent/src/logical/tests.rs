@@ -16,9 +16,12 @@ fn names(names: &[&str]) -> BTreeSet<LogicalPortName> {
 fn a_generation_names_what_differs_and_keeps_what_does_not() {
     let own = names(&["shop/web-1", "shop/db-1"]);
     let first = Logical::default().next(objects(SHOP), own.clone()).unwrap();
-    assert_eq!((first.generation(), first.realization().nets.len()), (Generation(1), 1));
+    assert_eq!(
+        (first.generation(), first.realization(None, |_| None).nets.len()),
+        (Generation(1), 1)
+    );
     let again = first.next(objects(SHOP), own.clone()).unwrap();
-    let [same, there] = [&first, &again].map(|it| it.realization().nets[0].clone());
+    let [same, there] = [&first, &again].map(|it| it.realization(None, |_| None).nets[0].clone());
     assert!(Arc::ptr_eq(&same, &there), "what is the same is not made anew");
     let Difference { objects: none, domains } = first.difference(&again);
     assert!(none.is_empty() && domains.is_empty());
@@ -29,22 +32,22 @@ fn a_generation_names_what_differs_and_keeps_what_does_not() {
     let change = ObjectFate::Changed;
     assert_eq!(changed, [ObjectChange { change, object: "Service/shop/postgres".into() }]);
     assert_eq!((domains.len(), domains[0].put, domains[0].removed), (1, 1, 0));
-    assert!(!Arc::ptr_eq(&next.realization().nets[0], &there));
+    assert!(!Arc::ptr_eq(&next.realization(None, |_| None).nets[0], &there));
 }
 
 #[test]
 fn a_host_without_ports_of_a_domain_has_nothing_of_it() {
     let none = Logical::default().next(objects(SHOP), BTreeSet::new()).unwrap();
-    assert_eq!(none.realization().nets.len(), 0);
+    assert_eq!(none.realization(None, |_| None).nets.len(), 0);
     let two = none.with_ports(names(&["shop/web-2", "shop/unknown"]));
-    assert_eq!((two.realization().nets.len(), two.generation()), (1, Generation(1)));
-    assert_eq!(two.with_ports(names(&["other/web-2"])).realization().nets.len(), 0);
+    assert_eq!((two.realization(None, |_| None).nets.len(), two.generation()), (1, Generation(1)));
+    assert_eq!(two.with_ports(names(&["other/web-2"])).realization(None, |_| None).nets.len(), 0);
 }
 
 #[test]
 fn a_routers_port_is_no_machines_to_have() {
     let logical = Logical::default().next(objects(SHOP), names(&["shop/web-edge"])).unwrap();
-    assert_eq!(logical.realization().nets.len(), 0);
+    assert_eq!(logical.realization(None, |_| None).nets.len(), 0);
     assert!(!logical.ports().any(|port| port.port() == "web-edge"));
 }
 
@@ -52,7 +55,7 @@ fn a_routers_port_is_no_machines_to_have() {
 fn interfaces_have_the_address_and_the_mtu_of_their_ports() {
     let text = SHOP.replace("subnets: [10.0.1.0/24]", "subnets: [10.0.1.0/24]\n  mtu: 1400");
     let logical = Logical::default().next(objects(&text), BTreeSet::new()).unwrap();
-    let facts = logical.realization().facts;
+    let facts = logical.realization(None, |_| None).facts;
     let of = |name: &str| facts[&name.parse::<LogicalPortName>().unwrap()];
     assert_eq!(of("shop/web-1"), Facts { mac: Mac([2, 0, 0, 0, 1, 1]), mtu: Some(1400) });
     assert_eq!(of("shop/db-1").mtu, None);

@@ -10,7 +10,7 @@ use logical::objects::Object;
 use logical::{Fault, Position};
 use model::PortStatus;
 
-use super::{Json, Refusal};
+use super::refusal::{Json, Refusal};
 use crate::logical::{ApplyError, Faults, Logical};
 use crate::worker::Stopped;
 

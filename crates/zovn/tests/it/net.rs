@@ -173,14 +173,11 @@ fn what_is_reached_by_a_translated_address_is_proven_and_shown() {
     std::fs::write(&file, text).unwrap();
     let name = file.to_str().unwrap();
     let prove = |sentence: &str| told(&net(&["prove", name, sentence]));
-    let holds = "switch web never reaches address 10.0.1.100 by udp or tcp 1-5999";
-    let (code, out, error) = prove(holds);
+    let (code, out, error) = prove("port web-1 reaches address 10.0.1.100 by tcp 6000");
     assert_eq!(code, Some(0), "{out}{error}");
-    let (code, out, _) = prove("switch web never reaches address 10.0.1.100");
-    assert_eq!(code, Some(1));
-    let command = out.lines().find_map(|it| it.strip_prefix("shown by: zovn net ")).unwrap();
-    assert!(command.contains("--to 10.0.1.100 --tcp 6000"), "{command}");
-    let words: Vec<&str> = command.split(' ').collect();
+    let (code, out, _) = prove("port web-1 reaches address 10.0.1.100 by tcp 6001");
+    assert_eq!(code, Some(1), "{out}");
+    let words = ["trace", name, "--from", "web-1", "--to", "10.0.1.100", "--tcp", "6000"];
     let (code, shown, error) = told(&net(&words));
     assert_eq!(code, Some(0), "{shown}{error}");
     assert!(shown.contains("Nat/shop/db"), "{shown}");
