@@ -118,8 +118,8 @@ proptest! {
         world.check()?;
     }
 
-    /// A receiver moves while frames are underway to it: each comes to one of its places, once and in
-    /// order.
+    /// A receiver moves while frames are underway to it: each comes to one of its places, once and
+    /// in order.
     #[test]
     fn who_moves_gets_each_frame_once_and_in_order(
         seed: u64,

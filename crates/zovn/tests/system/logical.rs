@@ -276,6 +276,12 @@ fn a_rule_that_is_taken_away_stops_a_flow_at_once_and_nothing_accepted_is_lost()
     [WEB, DB].iter().for_each(|at| drop(world.client().attach(&world.port(&MACHINES[*at]))));
     let (from, to) = (world.udp(WEB, 7), world.udp(DB, 7));
     from.connect(to.local_addr().unwrap()).unwrap();
+    // Until it knows its router's address, the sender's kernel keeps so many datagrams and no more.
+    until(|| {
+        from.send(&[0; 4]).unwrap();
+        to.recv(&mut [0; 4]).is_ok()
+    });
+    while to.recv(&mut [0; 4]).is_ok() {}
     let (stop, mark) = (AtomicBool::new(false), u32::MAX.to_be_bytes());
     let received = thread::scope(|scope| {
         let receiver = scope.spawn(|| {

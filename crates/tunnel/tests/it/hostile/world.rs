@@ -243,7 +243,8 @@ fn queue(queues: &mut Queues, places: &mut Quota<Stream, u32>, arrival: Arrival<
     }
 }
 
-/// Whether a receiver refuses a frame, of which so many thousandths are: the same whenever it comes.
+/// Whether a receiver refuses a frame, of which so many thousandths are: the same whenever it
+/// comes.
 fn is_refused(thousandths: u32, label: u32, number: u32) -> bool {
     Rng::new(u64::from(label) << 32 | u64::from(number)).below(1000) < thousandths.into()
 }
