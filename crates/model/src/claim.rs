@@ -106,7 +106,7 @@ impl<'a> Claim<'a> {
             }
             (Self::Logical(logical), _) => {
                 let logical = logical.clone();
-                InvalidConfig::DuplicateLogical { port: port_name, logical, owner }
+                InvalidConfig::DuplicateLogical { port: port_name, logical: logical.into(), owner }
             }
             (Self::Mac { mac, .. }, _) => {
                 InvalidConfig::DuplicateMac { port: port_name, mac, owner }

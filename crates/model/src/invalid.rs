@@ -163,7 +163,7 @@ pub enum InvalidConfig {
         /// The later port.
         port: PortName,
         /// The logical port.
-        logical: LogicalPortName,
+        logical: Box<LogicalPortName>,
         /// The earlier port.
         owner: PortName,
     },

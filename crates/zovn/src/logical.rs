@@ -171,7 +171,7 @@ pub fn table(networks: &LogicalNetworks) -> String {
     for api::DomainRows { domain, rows, here } in &networks.domains {
         domains.add_row([domain.clone(), rows.to_string(), here.to_string()]);
     }
-    let [ports, objects, domains] = [ports, objects, domains].map(|table| text(table));
+    let [ports, objects, domains] = [ports, objects, domains].map(text);
     format!("{ports}\n\n{objects}\n\n{domains}\ngeneration {}", networks.generation)
 }
 

@@ -338,7 +338,7 @@ fn a_large_frame_fits_where_its_segments_do() {
         host.turn(now).into_iter().map(|(to, _)| to).collect::<Vec<_>>()
     };
     assert_eq!(send(1460), [b], "40 bytes of headers and 1460 are 1500");
-    assert_eq!(send(1461), [a.clone()], "its sender is told");
+    assert_eq!(send(1461), std::slice::from_ref(&a), "its sender is told");
     let refused: Vec<_> = host.planes[0].logical().unwrap().refused(host.ends[&a].port).collect();
     assert_eq!(refused, [(pipeline::Reason::TooLong, 1)]);
     host.assert_balanced();

@@ -15,19 +15,20 @@ pub fn read(path: &Path) -> Result<String, String> {
     read.map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
+/// What is wrong with files: which, and where in it.
+pub type Faults = Vec<(String, Fault)>;
+
 /// Reads files as one topology, or tells all that is wrong with them.
-pub fn load(paths: &[PathBuf]) -> Result<Result<Topology, Vec<(String, Fault)>>, String> {
+pub fn load(paths: &[PathBuf]) -> Result<Result<Topology, Faults>, String> {
     Ok(load_both(paths)?.map(|(_, topology)| topology))
 }
 
 /// Reads files as one list of objects that can stand together, or tells all that is wrong.
-pub fn load_objects(
-    paths: &[PathBuf],
-) -> Result<Result<Vec<Object>, Vec<(String, Fault)>>, String> {
+pub fn load_objects(paths: &[PathBuf]) -> Result<Result<Vec<Object>, Faults>, String> {
     Ok(load_both(paths)?.map(|(objects, _)| objects))
 }
 
-type Both = Result<(Vec<Object>, Topology), Vec<(String, Fault)>>;
+type Both = Result<(Vec<Object>, Topology), Faults>;
 
 fn load_both(paths: &[PathBuf]) -> Result<Both, String> {
     let texts = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
