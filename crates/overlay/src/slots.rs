@@ -278,6 +278,7 @@ impl Slots {
     }
 
     /// What goes with the frame in a slot, if it is a logical network's.
+    #[inline]
     pub fn context(&self, slot: Slot) -> Option<Context> {
         if self.contexts.is_empty() {
             return None;
@@ -286,6 +287,7 @@ impl Slots {
     }
 
     /// The frame in a slot has this context, or none.
+    #[inline]
     pub fn set_context(&mut self, slot: Slot, context: Option<Context>) {
         match context {
             Some(context) => drop(self.contexts.insert(slot, context)),

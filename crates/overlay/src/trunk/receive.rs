@@ -171,12 +171,12 @@ impl Trunk {
         });
         if is_unkept
             && session.is_nacking(data.stream)
-            && let Some(network) = networks.of_session(received.vni.number())
+            && let Some(network) = networks.of_session(received.vni.number()).0
         {
             assembly.wait(data, network);
         }
         if let Some(progress) = session.progress(data.stream)
-            && let Some(network) = networks.of_session(received.vni.number())
+            && let Some(network) = networks.of_session(received.vni.number()).0
         {
             let at = Place { link: *path, owner: assembly.owner(), stream: data.stream };
             let len = payload.len().max(data.len.get().into());
@@ -213,12 +213,11 @@ impl Trunk {
         data: &Data,
         cut: Option<Cut>,
     ) -> Result<Kept, NoPlace> {
-        let network = shared.networks.of_session(received.vni.number());
+        let (network, is_declared) = shared.networks.of_session(received.vni.number());
         let network = network.ok_or_else(|| {
             self.refused.unknown_network += 1;
             NoPlace::Network
         })?;
-        let is_declared = shared.networks.of_vni(received.vni.number()).is_some();
         let slots = &mut shared.slots;
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
         let claim = self.session.as_ref().map_or(Claim::Unreliable, |session| session.claim(data));
