@@ -128,8 +128,8 @@ impl Networks {
         self.carried.get(usize::from(network.number()))?.as_ref()
     }
 
-    /// The network to which a session's frame with this VNI is booked, if one is here, and whether it
-    /// is declared.
+    /// The network to which a session's frame with this VNI is booked, if one is here, and whether
+    /// it is declared.
     pub fn of_session(&self, vni: u32) -> (Option<Network>, bool) {
         match self.of_vni(vni) {
             Some(network) => (Some(network), true),
