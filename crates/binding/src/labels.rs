@@ -20,8 +20,9 @@ pub fn label(port: &Identity) -> u32 {
     1 + (number(&port.to_string()) % LABELS) as u32
 }
 
-/// The number in tunnels of what is a tenant's: 2^23 to 2^24 - 1. Who declares networks beside has
-/// the others for them.
+/// The number of what is a tenant's among a host's networks: 2^23 to 2^24 - 1. Networks that are
+/// declared beside have the others. Frames of logical networks do not carry it: their labels say
+/// whose they are.
 pub fn vni(tenant: &Name) -> u32 {
     (VNIS + number(tenant.as_str()) % VNIS) as u32
 }

@@ -1,6 +1,6 @@
 //! What all trunks of a host share.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use datapath::{Declared, Network, Origin};
 use plane::Event;
@@ -71,7 +71,7 @@ pub fn origin_of(context: Context) -> Origin {
 /// The networks that tunnels carry.
 #[derive(Debug, Default)]
 pub struct Networks {
-    by_vni: HashMap<u32, Network>,
+    by_vni: BTreeMap<u32, Network>,
     /// By the network's number.
     carried: Vec<Option<Carried>>,
 }

@@ -277,6 +277,12 @@ impl Slots {
         self.stored[size][slot as usize].as_ref().expect("the slot has a frame")
     }
 
+    /// Whether any frame is a logical network's.
+    #[inline]
+    pub fn has_contexts(&self) -> bool {
+        !self.contexts.is_empty()
+    }
+
     /// What goes with the frame in a slot, if it is a logical network's.
     #[inline]
     pub fn context(&self, slot: Slot) -> Option<Context> {

@@ -313,10 +313,11 @@ impl Assembly {
     /// Joins the segments that follow the first, in a larger slot. `None` if none does.
     fn join(&mut self, slots: &mut Slots, first: Slot, ready: &mut VecDeque<Slot>) -> Option<Slot> {
         // Larger frames are large segments already.
+        let has_contexts = slots.has_contexts();
         let is_next = |slot: Slot| {
             slots.size(slot) == 0
                 && slots.get(slot).is_alike(slots.get(first))
-                && slots.context(slot) == slots.context(first)
+                && (!has_contexts || slots.context(slot) == slots.context(first))
         };
         ready.front().filter(|next| is_next(first) && is_next(**next))?;
         let one = slots.view(first).bytes;

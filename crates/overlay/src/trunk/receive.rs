@@ -11,8 +11,8 @@ use tunnel::outer::{Encapsulation, Received};
 use tunnel::quota::Claim;
 use tunnel::{Answer, Arrival, Data, Epoch, Part, Payload, Report, Session, Stream};
 use units::Instant;
+use wire::Layout;
 use wire::ecn::Ecn;
-use wire::{Layout, Offload};
 
 use super::assembly::{Assembly, Kept};
 use super::config::flow_of;
@@ -99,7 +99,9 @@ impl Trunk {
         let Shared { slots, events, downlinks, .. } = shared;
         session.handle_report(now, report, |Piece { flow, from, is_last, .. }, answer| {
             if is_last {
-                let missed = from.and_then(|from| spoiled.remove(&from));
+                // There is seldom any, and to look for one costs a hash.
+                let missed =
+                    from.filter(|_| !spoiled.is_empty()).and_then(|from| spoiled.remove(&from));
                 let missed = missed.or(answer.map(refusal_of));
                 if let Some((port, slot)) = from
                     && !carried.is_empty()
@@ -223,8 +225,14 @@ impl Trunk {
         let claim = self.session.as_ref().map_or(Claim::Unreliable, |session| session.claim(data));
         let bytes = &payload[received.frame.start..][..data.len.get().into()];
         let told = data.cut.and_then(|cut| wire::cut::offload(bytes, cut.size.get()));
-        let offload = data.offload.or_else(|| told.map(Offload::emit));
-        let data = &Data { offload, ..*data };
+        let with_told;
+        let data = match told {
+            Some(told) if data.offload.is_none() => {
+                with_told = Data { offload: Some(told.emit()), ..*data };
+                &with_told
+            }
+            _ => data,
+        };
         let kept = self.assembly.keep_data(slots, data, is_marked, claim, bytes, network);
         let kept = kept.ok_or(NoPlace::Memory)?;
         if let Some(slot) = kept.slot {
