@@ -375,6 +375,7 @@ async fn logical(State(switch): State<Handle>) -> Tagged<LogicalNetworks> {
     ("dry_run" = Option<bool>, Query, description = "Change nothing: only say what would change."),
 ), request_body(content = Vec<serde_json::Value>, description = "Objects, as docs/logical.schema.json describes them."), responses(
     (status = 200, body = LogicalApplied, description = "Applied, and what that has changed."),
+    (status = 400, body = Problem, description = "The body is no text, or empty; or a parameter is not understood."),
     (status = 412, body = Problem, description = "The logical networks are of another generation; told of valid objects alone."),
     (status = 413, body = Problem, description = "The body is longer than 32 MiB."),
     (status = 422, body = Problem, description = "The objects cannot stand: `errors` has all that is wrong."),

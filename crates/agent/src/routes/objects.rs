@@ -61,9 +61,15 @@ impl IntoResponse for Refused {
 }
 
 /// Reads objects, and tells all that is wrong with them, with its place.
+///
+/// An empty body is refused: a file that was not written would take every network away.
 pub async fn parse(body: Bytes) -> Result<Vec<Object>, Refused> {
-    let text = String::from_utf8(body.into())
-        .map_err(|_| Refusal(StatusCode::BAD_REQUEST, "the body is no text: write UTF-8".into()))?;
+    let is_wrong = |problem: &str| Refusal(StatusCode::BAD_REQUEST, problem.into());
+    let text =
+        String::from_utf8(body.into()).map_err(|_| is_wrong("the body is no text: write UTF-8"))?;
+    if text.trim().is_empty() {
+        return Err(is_wrong("the body is empty: write `[]` to have no objects").into());
+    }
     let parsed = tokio::task::spawn_blocking(move || {
         let source = logical::read(&text);
         let objects = source.objects.clone();
