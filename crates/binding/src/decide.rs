@@ -9,6 +9,7 @@ use lossless::{Audience, Destination, PortId, Refusal};
 use pipeline::{Change, Net, Onward, PortAt, Reason, Received};
 use units::{Class, Instant};
 
+use crate::known::Known;
 use crate::networks::{Bound, Leaving, Networks};
 
 /// Where a frame goes.
@@ -34,6 +35,8 @@ pub enum Came {
 /// What becomes of a frame whose turn has come at a port.
 #[derive(Clone, Copy, Debug)]
 pub enum Leaves<'a> {
+    /// It leaves as it is.
+    AsItIs,
     /// It leaves as this: the whole frame, as its receiver gets it.
     As(&'a [u8]),
     /// Its receiver does not get it.
@@ -43,6 +46,8 @@ pub enum Leaves<'a> {
 /// What becomes of a frame whose turn has come on its way to another host.
 #[derive(Clone, Copy, Debug)]
 pub enum Departs<'a> {
+    /// It departs as it is, and its receiver's host has to know this of it.
+    AsItIs(Origin),
     /// It departs as this: the whole frame, and what its receiver's host has to know of it.
     As(&'a [u8], Origin),
     /// It does not.
@@ -79,6 +84,9 @@ impl Networks {
         frame: &[u8],
         excess: usize,
     ) -> Verdict<'_> {
+        if let Some(to) = self.known_destination(now, from, class, frame, excess) {
+            return Verdict::Forward(to);
+        }
         let Some((net, at)) = self.bound(from) else {
             self.note_refused(from, Reason::Disabled);
             return Verdict::Refuse(REFUSED);
@@ -153,6 +161,18 @@ impl Networks {
         frame: &[u8],
         excess: usize,
     ) -> Leaves<'_> {
+        let known = match came {
+            Came::By(from) => self.leaves_known(now, from, to, frame, excess),
+            Came::For(label, origin) => {
+                self.leaves_known_from_far(now, (label, origin), to, frame)
+            }
+        };
+        match known {
+            Some(Known::AsItIs) => return Leaves::AsItIs,
+            Some(Known::Rewritten) => return Leaves::As(&self.leaving.frame),
+            None => {}
+        }
+        self.decided.anew += 1;
         let leaves = match came {
             Came::By(from) => self.leave_here(now, from, to, frame, excess),
             Came::For(label, origin) => self.leave_from_far(now, (label, origin), to, frame),
@@ -195,6 +215,9 @@ impl Networks {
         let mut leaves = Err(REFUSED);
         for onward in here {
             let received = net.receive(&self.state, now, onward);
+            if let Some(gate) = received.gate {
+                self.remember(from, frame, (sent.way, &onward.to), Some(gate));
+            }
             match self.judge(now, to, received) {
                 Ok((copy, changes)) => {
                     leaving.changes.extend(changes);
@@ -237,6 +260,7 @@ impl Networks {
             return Err(REFUSED);
         };
         let received = net.receive(&self.state, now, &onward);
+        self.remember_from_far((label, origin), to, frame, received.gate);
         let (frame, changes) = self.judge(now, to, received)?;
         self.leaving = Leaving { frame, changes, ..Leaving::default() };
         Ok(())
@@ -252,6 +276,11 @@ impl Networks {
         frame: &[u8],
         excess: usize,
     ) -> Departs<'_> {
+        match self.departs_known(now, from, remote, frame, excess) {
+            Some((Known::AsItIs, origin)) => return Departs::AsItIs(origin),
+            Some((Known::Rewritten, origin)) => return Departs::As(&self.leaving.frame, origin),
+            None => self.decided.anew += 1,
+        }
         let Some((net, at)) = self.bound(from) else {
             self.note_refused(from, Reason::Disabled);
             return Departs::Refused(REFUSED);
@@ -268,6 +297,7 @@ impl Networks {
             is_networks: onward.is_networks,
             generation: 0,
         };
+        self.remember(from, frame, (sent.way, &onward.to), None);
         self.leaving = Leaving { frame: onward.frame, changes: sent.changes, ..Leaving::default() };
         Departs::As(&self.leaving.frame, origin)
     }
@@ -291,7 +321,10 @@ impl Networks {
     /// The receiver, or the far host, has the frame that was decided last: what it changes is
     /// changed.
     pub fn left(&mut self, now: Instant) {
-        let Leaving { copies, changes, .. } = &mut self.leaving;
+        let Leaving { copies, changes, advances, .. } = &mut self.leaving;
+        for change in advances.iter_mut().filter_map(Option::take) {
+            self.state.advance(&change, now);
+        }
         self.state.commit(changes, now);
         changes.clear();
         copies.drain(..).for_each(|(port, frame)| self.answers.push_copy(port, frame));

@@ -25,11 +25,13 @@ extern crate alloc;
 
 mod answers;
 mod decide;
+mod flows;
+mod known;
 mod labels;
 mod networks;
 mod places;
 
 pub use decide::{Came, Departs, Leaves, Verdict};
 pub use labels::{label, vni};
-pub use networks::{Networks, Settings};
+pub use networks::{Decided, Networks, Settings};
 pub use places::{Places, SameLabel};

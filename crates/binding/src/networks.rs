@@ -6,12 +6,14 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
 
+use classifier::cells::CellId;
 use logical::objects::Identity;
 use lossless::{Audience, PortId};
 use pipeline::{Change, Net, PortAt, Reason, State};
 use units::Instant;
 
 use crate::answers::Answers;
+use crate::flows::{Flows, Number, Site};
 use crate::places::Places;
 
 /// What a host has for its networks.
@@ -24,6 +26,12 @@ pub struct Bound {
     /// The network's rows, and its place in them. `None`: there are none that have it, and nothing
     /// goes to it or comes by it.
     pub at: Option<(Arc<Net>, PortAt)>,
+    /// What its flows depend on: the rows.
+    pub cell: Option<CellId>,
+    /// Its number among flows' ports, if there are rows.
+    pub number: Option<Number>,
+    /// By which other hosts mean it; 0 if they do not know it.
+    pub label: u32,
     /// How many of its frames, and of those for it, were refused, by why.
     pub refused: BTreeMap<Reason, u64>,
 }
@@ -37,6 +45,19 @@ pub struct Leaving {
     pub copies: Vec<(PortId, Vec<u8>)>,
     /// What changes when it has left.
     pub changes: Vec<Change>,
+    /// What else changes then: its connections, at its sender's port and at its receiver's.
+    pub advances: [Option<conntrack::Change>; 2],
+}
+
+/// How frames whose turn had come were decided.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Decided {
+    /// As those of their flow before.
+    pub known: u64,
+    /// By rules and routes.
+    pub anew: u64,
+    /// Of how many flows it is remembered what was decided.
+    pub flows: usize,
 }
 
 /// A host's logical networks.
@@ -54,8 +75,10 @@ pub struct Networks {
     /// Where ports are on other hosts, and the port of the switch that these are behind.
     pub(crate) far: Arc<Places>,
     pub(crate) uplink: Option<PortId>,
-    nets: Vec<Arc<Net>>,
+    nets: Vec<(Arc<Net>, CellId)>,
+    pub(crate) flows: Flows,
     generation: u64,
+    pub(crate) decided: Decided,
 }
 
 impl fmt::Debug for Networks {
@@ -80,7 +103,9 @@ impl Networks {
             far: Arc::default(),
             uplink: None,
             nets: Vec::new(),
+            flows: Flows::new(settings.key),
             generation: 0,
+            decided: Decided::default(),
         }
     }
 
@@ -96,18 +121,30 @@ impl Networks {
         self.state.retain(|port| nets.iter().any(|net| net.own_port(port).is_some()));
         nets.iter().for_each(|net| self.state.adopt(net));
         self.generation = generation;
-        let before = mem::replace(&mut self.nets, nets);
+        let before = mem::take(&mut self.nets);
+        for net in nets {
+            // What is the same is known by the same cell, and its flows stay.
+            let same = before.iter().find(|(old, _)| Arc::ptr_eq(old, &net));
+            let cell = same.map(|(_, cell)| *cell);
+            self.nets.push((net, cell.unwrap_or_else(|| self.flows.add_cell())));
+        }
+        for (_, cell) in before.iter().filter(|(_, old)| self.nets.iter().all(|(_, it)| it != old))
+        {
+            self.flows.change(*cell);
+        }
         for bound in self.bound.iter_mut().flatten() {
-            bound.at = place(&self.nets, &bound.name);
+            bound.find(&self.nets);
         }
         self.place_all();
-        before
+        before.into_iter().map(|(net, _)| net).collect()
     }
 
     /// Ports are there from now on that are not here. Returns what was said before, so that it is
     /// freed where nobody waits.
     pub fn locate(&mut self, places: Arc<Places>) -> Arc<Places> {
-        mem::replace(&mut self.far, places)
+        let before = mem::replace(&mut self.far, places);
+        self.place_all();
+        before
     }
 
     /// Other hosts are behind this port of the switch.
@@ -121,8 +158,10 @@ impl Networks {
         if self.bound.len() <= port.index() {
             self.bound.resize_with(port.index() + 1, || None);
         }
-        let at = place(&self.nets, &name);
-        self.bound[port.index()] = Some(Bound { name, at, refused: BTreeMap::new() });
+        let refused = BTreeMap::new();
+        let mut bound = Bound { name, at: None, cell: None, number: None, label: 0, refused };
+        bound.find(&self.nets);
+        self.bound[port.index()] = Some(bound);
         self.place_all();
     }
 
@@ -158,6 +197,11 @@ impl Networks {
         (self.answers.given, self.answers.rate_limited)
     }
 
+    /// How frames were decided.
+    pub const fn decided(&self) -> Decided {
+        Decided { flows: self.flows.len(), ..self.decided }
+    }
+
     /// How many connections are followed.
     pub fn connections(&self) -> usize {
         self.state.len()
@@ -186,10 +230,42 @@ impl Networks {
                 places.extend(children.map(|child| (child, port)));
             }
         }
+        let Self { bound, places, far, flows, .. } = self;
+        flows.place(|name| site(places, far, name));
+        for bound in bound.iter_mut().flatten() {
+            let is_known = bound.at.is_some();
+            bound.number =
+                is_known.then(|| flows.number(&bound.name, |name| site(places, far, name)));
+            bound.label = far.label(&bound.name);
+        }
+    }
+
+    /// A port's number among those that flows name.
+    pub(crate) fn number(&mut self, name: &Identity) -> Number {
+        if self.flows.is_full() {
+            self.flows.forget();
+            self.place_all();
+        }
+        let Self { places, far, flows, .. } = self;
+        flows.number(name, |name| site(places, far, name))
     }
 }
 
-/// The rows that have a port as one of this host, and its place in them.
-fn place(nets: &[Arc<Net>], name: &Identity) -> Option<(Arc<Net>, PortAt)> {
-    nets.iter().find_map(|net| Some((net.clone(), net.own_port(name)?)))
+impl Bound {
+    /// Looks for the rows that have it as a port of this host.
+    fn find(&mut self, nets: &[(Arc<Net>, CellId)]) {
+        let found = nets.iter().find_map(|(net, cell)| {
+            let at = net.own_port(&self.name)?;
+            Some(((net.clone(), at), *cell))
+        });
+        (self.at, self.cell) = found.unzip();
+    }
+}
+
+/// Where a port is.
+fn site(here: &BTreeMap<Identity, PortId>, far: &Places, name: &Identity) -> Site {
+    match here.get(name) {
+        Some(port) => Site::Here(*port),
+        None => far.far(name).map_or(Site::Nowhere, Site::There),
+    }
 }

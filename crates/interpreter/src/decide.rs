@@ -89,7 +89,7 @@ impl Walk<'_> {
         let profile = port.qos.map(|it| &self.topology[it]);
         let dscp = profile.and_then(|it| Some((it, it.profile.dscp?)));
         let (Some((profile, dscp)), Some(ip)) = (dscp, under.fields.ip) else { return Ok(()) };
-        rewrite::set_dscp(&mut under.frame, &ip, dscp);
+        rewrite::set_dscp(&mut under.frame, &ip.layout, dscp);
         let what = alloc::format!("marked {}", dscp.number());
         self.step(&port.id, "QoS", Some(profile.id.to_string()), &what);
         self.read_again(under, port)

@@ -178,7 +178,7 @@ impl Walk<'_> {
         let Some(ip) = Fields::of(&under.frame).and_then(|fields| fields.ip) else {
             return Err(stop(Reason::Malformed));
         };
-        rewrite::take_hop(&mut under.frame, &ip);
+        rewrite::take_hops(&mut under.frame, &ip.layout, 1);
         rewrite::set_macs(&mut under.frame, mac, own_mac);
         under.fields = Fields::of(&under.frame).ok_or_else(|| stop(Reason::Malformed))?;
         under.subject.tuple = under.fields.ip.map(|ip| match ip.layout.fragment {

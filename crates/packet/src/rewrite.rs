@@ -8,7 +8,7 @@ use core::net::IpAddr;
 
 use units::{Dscp, Mac};
 use wire::checksum::Sum;
-use wire::ip::{Fragment, Version, protocol};
+use wire::ip::{Fragment, Layout, Version, protocol};
 use wire::ipv4;
 
 use crate::fields::{Ip, Tuple, quoted_layout};
@@ -37,35 +37,44 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// Takes one from how many more routers a packet may pass.
-pub fn take_hop(frame: &mut [u8], ip: &Ip) {
-    match ip.layout.version {
+/// Takes as many from how many more routers a packet may pass as it has passed.
+pub fn take_hops(frame: &mut [u8], layout: &Layout, hops: u8) {
+    let Layout { version, network: at, .. } = *layout;
+    match version {
         Version::V4 => {
-            let range = ip.layout.network..ip.layout.transport;
-            let old = frame[range.clone()].to_vec();
-            frame[ip.layout.network + 8] = ip.ttl.saturating_sub(1);
-            let at = ipv4::Header::CHECKSUM_OFFSET;
-            let sum = word(&old, at).map_or(0, |sum| patched(sum, &old, &frame[range]));
-            put(frame, ip.layout.network + at, &sum.to_be_bytes());
+            // The checksum covers them in one word with the protocol.
+            let Some(old) = frame.get(at + 8..).and_then(|it| it.first_chunk::<2>()).copied()
+            else {
+                return;
+            };
+            let new = [old[0].saturating_sub(hops), old[1]];
+            put(frame, at + 8, &new);
+            let place = at + ipv4::Header::CHECKSUM_OFFSET;
+            let sum = word(frame, place).map_or(0, |sum| patched(sum, &old, &new));
+            put(frame, place, &sum.to_be_bytes());
         }
-        Version::V6 => frame[ip.layout.network + 7] = ip.ttl.saturating_sub(1),
+        Version::V6 => {
+            if let Some(left) = frame.get_mut(at + 7) {
+                *left = left.saturating_sub(hops);
+            }
+        }
     }
 }
 
 /// Marks a packet (RFC 2474 §3). What routers tell of congestion stays (RFC 3168 §5).
-pub fn set_dscp(frame: &mut [u8], ip: &Ip, dscp: Dscp) {
-    let at = ip.layout.network;
+pub fn set_dscp(frame: &mut [u8], layout: &Layout, dscp: Dscp) {
+    let Layout { version, network: at, .. } = *layout;
     let Some(old) = frame.get(at..at + 2).and_then(|it| it.as_array::<2>()).copied() else {
         return;
     };
     let mark = u16::from(dscp.number());
-    let (rest, shift) = match ip.layout.version {
+    let (rest, shift) = match version {
         Version::V4 => (0xff03, 2),
         Version::V6 => (0xf03f, 6),
     };
     let new = (u16::from_be_bytes(old) & rest | mark << shift).to_be_bytes();
     put(frame, at, &new);
-    if ip.layout.version == Version::V4 {
+    if version == Version::V4 {
         let place = at + ipv4::Header::CHECKSUM_OFFSET;
         let sum = word(frame, place).map_or(0, |sum| patched(sum, &old, &new));
         put(frame, place, &sum.to_be_bytes());

@@ -10,6 +10,7 @@ use units::{Instant, Mac, Span};
 use wire::ip::{Fragment, protocol};
 
 use crate::change::{Change, FragmentOf};
+use crate::flow::{Gated, Said};
 use crate::net::{Net, Own, Port};
 use crate::outcome::Reason;
 use crate::rules::{RuleName, Ruling, Subject, opposite};
@@ -34,6 +35,8 @@ pub struct Passed {
     pub by: Option<RuleName>,
     /// What it is to the port.
     pub what: &'static str,
+    /// What is so of all packets of its flow, if it is of one.
+    pub gated: Option<Gated>,
     /// What is to be remembered.
     pub changes: Vec<Change>,
 }
@@ -51,7 +54,7 @@ pub struct Refused {
 type Passage = Result<Passed, Refused>;
 
 fn pass(by: Option<RuleName>, what: &'static str) -> Passage {
-    Ok(Passed { by, what, changes: Vec::new() })
+    Ok(Passed { by, what, gated: None, changes: Vec::new() })
 }
 
 fn refuse(reason: Reason, by: Option<RuleName>) -> Passage {
@@ -109,20 +112,30 @@ impl Gate<'_> {
     /// Rules and connections together. Later fragments follow the first one's fate and change
     /// nothing.
     pub fn pass(&self, fields: &Fields, frame: &[u8], subject: &Subject<'_>) -> Passage {
-        let mut passage = self.ask(fields, frame, subject);
+        let mut gated = None;
+        let mut passage = self.ask(fields, frame, subject, &mut gated);
         let is_later = fields.ip.is_some_and(|ip| ip.layout.fragment == Fragment::Later);
-        if let Ok(passed) = &mut passage
-            && is_later
-        {
-            passed.changes.clear();
+        if let Ok(passed) = &mut passage {
+            passed.gated = gated;
+            if is_later {
+                passed.changes.clear();
+            }
         }
         passage
     }
 
-    fn ask(&self, fields: &Fields, frame: &[u8], subject: &Subject<'_>) -> Passage {
+    fn ask(
+        &self,
+        fields: &Fields,
+        frame: &[u8],
+        subject: &Subject<'_>,
+        gated: &mut Option<Gated>,
+    ) -> Passage {
         let ruling = self.own.list(self.way).ask(&self.net.conditions, subject);
+        let said = Said::from(&ruling);
         let is_tracked = self.port.is_machine() && !subject.is_control && fields.is_unicast();
         let (Some(ip), Some(ends)) = (fields.ip.filter(|_| is_tracked), subject.tuple) else {
+            *gated = Some(Gated::alone(said));
             return untracked(ruling);
         };
         let (Some(zone), Some(packet)) =
@@ -130,6 +143,7 @@ impl Gate<'_> {
         else {
             return untracked(ruling);
         };
+        let gated = gated.insert(Gated { zone: Some(zone), ..Gated::alone(said) });
         match self.state.table.lookup(zone, &packet, self.now) {
             Verdict::Related(hit) => {
                 let known = self.known(hit);
@@ -148,8 +162,17 @@ impl Gate<'_> {
                 }
             }
             _ if ip.is_error() => Self::alone(ruling),
-            Verdict::Request(hit) => self.request(&self.known(hit), &packet, ruling),
-            Verdict::Reply(hit) => self.reply(&self.known(hit), fields, &packet, ruling),
+            Verdict::Request(hit) => {
+                gated.connection = Some((hit.id, hit.way));
+                self.request(&self.known(hit), &packet, ruling)
+            }
+            Verdict::Reply(hit) => {
+                let known = self.known(hit);
+                let still = self.still(&known, fields);
+                gated.connection = Some((hit.id, hit.way));
+                gated.replies = Some((hit.mark, hit.stamp.rule, Said::from(&still)));
+                Self::reply(&known, still, &packet, ruling)
+            }
             Verdict::New => self.first(packet, subject, ruling),
             Verdict::Invalid { hit: Some(hit), .. } => {
                 self.misfit(&self.known(hit), fields, ruling)
@@ -257,15 +280,15 @@ impl Gate<'_> {
             }
         };
         let changes = alloc::vec![Change::Advance(known.hit.change(packet))];
-        Ok(Passed { by, what: "of a connection", changes })
+        Ok(Passed { by, what: "of a connection", gated: None, changes })
     }
 
     /// A packet the other way: as the connection's first packet would be now.
-    fn reply(&self, known: &Known, fields: &Fields, packet: &Packet, ruling: Ruling) -> Passage {
-        match self.still(known, fields) {
+    fn reply(known: &Known, still: Ruling, packet: &Packet, ruling: Ruling) -> Passage {
+        match still {
             Ruling::Allow { tracked: true, by } => {
                 let changes = alloc::vec![Change::Advance(known.hit.change(packet))];
-                Ok(Passed { by, what: "reply of a connection", changes })
+                Ok(Passed { by, what: "reply of a connection", gated: None, changes })
             }
             Ruling::Allow { tracked: false, .. } => untracked(ruling),
             Ruling::Drop(by) | Ruling::Reject(by) => refuse(Reason::Revoked, by),
@@ -301,6 +324,7 @@ impl Gate<'_> {
             origin: subject.sender.cloned().filter(|_| self.way == Direction::ToPort),
             rule: by.clone(),
         };
-        Ok(Passed { by, what: "first of a connection", changes: alloc::vec![begin] })
+        let changes = alloc::vec![begin];
+        Ok(Passed { by, what: "first of a connection", gated: None, changes })
     }
 }

@@ -24,6 +24,7 @@ extern crate alloc;
 
 mod change;
 mod conditions;
+mod flow;
 mod gate;
 mod guard;
 mod net;
@@ -38,6 +39,7 @@ mod service;
 mod state;
 
 pub use change::{Change, FragmentOf};
+pub use flow::{Gated, Head, WORDS, Way};
 pub use net::Net;
 pub use outcome::{Copy, Onward, Reason, Received, Refusal, Sent, Step};
 pub use places::PortAt;

@@ -7,6 +7,7 @@ use core::fmt;
 use logical::objects::Identity;
 
 use crate::change::Change;
+use crate::flow::{Gated, Way};
 use crate::places::PortAt;
 use crate::rules::RuleName;
 
@@ -152,6 +153,8 @@ pub struct Sent {
     /// What [`State::commit`](crate::State::commit) makes of it, if somebody got it: of a frame
     /// that nobody got only what [grants](Change::grants) nothing.
     pub changes: Vec<Change>,
+    /// Where all packets of its flow go, if it is of one: to one port, and by nothing else.
+    pub way: Option<Way>,
 }
 
 /// What becomes of a frame at its receiver's host.
@@ -164,4 +167,6 @@ pub struct Received {
     pub trace: Vec<Step>,
     /// What [`State::commit`](crate::State::commit) makes of it.
     pub changes: Vec<Change>,
+    /// What its port says of all packets of its flow, if it is of one.
+    pub gate: Option<Gated>,
 }

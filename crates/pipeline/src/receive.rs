@@ -8,6 +8,7 @@ use packet::{Fields, groups};
 use units::{Instant, Mac};
 
 use crate::change::Change;
+use crate::flow::{Gated, Head};
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
 use crate::net::Net;
@@ -19,8 +20,8 @@ use crate::state::State;
 impl Net {
     /// Decides whether a frame arrives at its port. Nothing changes by that.
     pub fn receive(&self, state: &State, now: Instant, onward: &Onward) -> Received {
-        let (mut trace, mut changes) = (Vec::new(), Vec::new());
-        let fate = self.arrive(state, now, onward, &mut trace, &mut changes);
+        let (mut trace, mut changes, mut gate) = (Vec::new(), Vec::new(), None);
+        let fate = self.arrive(state, now, onward, &mut trace, &mut changes, &mut gate);
         let (what, by) = match &fate {
             Ok(_) => ("delivered".to_string(), None),
             Err((reason, by)) => (alloc::format!("refused: {}", reason.name()), by.as_ref()),
@@ -36,7 +37,8 @@ impl Net {
             by,
             to: Some(onward.to.clone()),
         });
-        Received { fate, trace, changes }
+        let is_flow = fate.is_ok() && Head::of(&onward.frame, onward.frame.len()).is_some();
+        Received { fate, trace, changes, gate: gate.filter(|_| is_flow) }
     }
 
     /// An address that nobody declared is behind the port of another host that it comes from.
@@ -57,6 +59,7 @@ impl Net {
         onward: &Onward,
         trace: &mut Vec<Step>,
         changes: &mut Vec<Change>,
+        gated: &mut Option<Gated>,
     ) -> Result<Copy, (Reason, Option<RuleName>)> {
         let at = self.port(&onward.to).ok_or((Reason::Unknown, None))?;
         let port = &self.ports[at.at()];
@@ -87,8 +90,9 @@ impl Net {
             is_control: fields.is_control() || onward.is_networks,
         };
         match gate.pass(&fields, &onward.frame, &subject) {
-            Ok(Passed { by, what, changes: made }) => {
+            Ok(Passed { by, what, gated: its, changes: made }) => {
                 changes.extend(made);
+                *gated = its;
                 let by = by.map(|it| it.to_string());
                 let (at, what) = (port.id.clone(), what.to_string());
                 trace.push(Step { at, stage: "to-port rules", by, what });
@@ -101,7 +105,10 @@ impl Net {
         if let Some(guard) = Guard::new(&own.row, &port.station).filter(|_| port.is_machine()) {
             guard.check_received(&fields).map_err(|reason| (reason, None))?;
         }
-        changes.extend(self.seen_from(onward, fields.source, at));
+        let seen = self.seen_from(onward, fields.source, at);
+        // What is learned is learned of each packet, and a child's has a tag.
+        gated.take_if(|_| seen.is_some() || own.parent.is_some());
+        changes.extend(seen);
         Ok(self.wrap(at, onward.frame.clone()))
     }
 }

@@ -15,6 +15,7 @@ use wire::ip::{Fragment, Version, protocol};
 use wire::{arp, ethernet, neighbor};
 use zerocopy::IntoBytes;
 
+use crate::flow::{Found, Gated, Head};
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
 use crate::net::{Leads, Net, Port, Role};
@@ -61,6 +62,8 @@ struct Walk<'a> {
     sent: Vec<u8>,
     /// How much longer it is than the longest packet that it is cut into later.
     excess: usize,
+    /// The way that all packets of its flow take.
+    found: Found,
     done: Sent,
 }
 
@@ -80,10 +83,13 @@ impl Net {
         frame: &[u8],
         excess: usize,
     ) -> Sent {
-        let (sent, done) = (frame.to_vec(), Sent::default());
-        let mut walk = Walk { net: self, state, now, port, sent, excess, done };
+        let (sent, found, done) = (frame.to_vec(), Found::default(), Sent::default());
+        let mut walk = Walk { net: self, state, now, port, sent, excess, found, done };
         if let Err(stop) = walk.begin(port, frame) {
             walk.refuse(*stop);
+        }
+        if Head::of(frame, frame.len()).is_some() {
+            walk.done.way = walk.found.way().filter(|_| walk.done.refused.is_empty());
         }
         walk.done
     }
@@ -172,6 +178,7 @@ impl Walk<'_> {
         }
         self.step(&port.id, "port security", None, "its own addresses");
         self.learn(at, fields.source)?;
+        let has_learned = !self.done.changes.is_empty();
         let origin = (!port.is_outside()).then_some(at);
         let (state, now, way) = (self.state, self.now, Direction::FromPort);
         let gate = Gate { net, state, now, port, own, way };
@@ -179,10 +186,11 @@ impl Walk<'_> {
         self.done.changes.extend(change);
         let tuple = tuple.map_err(|it| Net::stop(it, &port.id))?;
         let mut under = Underway { frame, fields, tuple, origin, routers: 0, is_networks: false };
-        self.gate(&gate, &under)?;
+        let gated = self.gate(&gate, &under)?.filter(|_| !has_learned && origin.is_some());
+        self.found.passed(gated, own.dscp.as_ref().map(|(_, dscp)| *dscp));
         self.overhear(port, &under);
         if let (Some((profile, dscp)), Some(ip)) = (&own.dscp, under.fields.ip) {
-            rewrite::set_dscp(&mut under.frame, &ip, *dscp);
+            rewrite::set_dscp(&mut under.frame, &ip.layout, *dscp);
             let what = alloc::format!("marked {}", dscp.number());
             self.step(&port.id, "QoS", Some(profile.to_string()), &what);
         }
@@ -215,14 +223,14 @@ impl Walk<'_> {
     }
 
     /// The rules and connections of the sender's port.
-    fn gate(&mut self, gate: &Gate<'_>, under: &Underway) -> Result<(), Stop> {
+    fn gate(&mut self, gate: &Gate<'_>, under: &Underway) -> Result<Option<Gated>, Stop> {
         let subject = self.net.subject(under);
         let id = &gate.port.id;
         match gate.pass(&under.fields, &under.frame, &subject) {
-            Ok(Passed { by, what, changes }) => {
+            Ok(Passed { by, what, gated, changes }) => {
                 self.step(id, "from-port rules", by.map(|it| it.to_string()), what);
                 self.done.changes.extend(changes);
-                Ok(())
+                Ok(gated)
             }
             Err(Refused { reason, by, changes }) => {
                 self.done.changes.extend(changes);
@@ -256,7 +264,11 @@ impl Walk<'_> {
                 self.answer(Some(frame));
                 return Err(Net::stop(Reason::Answered, &own.id));
             }
-            let Some(at) = net.owner(switch, to).or_else(|| self.learned(switch, to)) else {
+            let owner = net.owner(switch, to);
+            if owner.is_none() {
+                self.found.forget();
+            }
+            let Some(at) = owner.or_else(|| self.learned(switch, to)) else {
                 return self.flood_unknown(switch, from, under);
             };
             if Some(at) == from {
@@ -270,6 +282,7 @@ impl Walk<'_> {
                 }
                 Role::Router(router) => self.enter(router, under),
                 _ => {
+                    self.found.is_for(at);
                     self.onward(at, &under);
                     Ok(())
                 }
@@ -595,8 +608,9 @@ impl Walk<'_> {
         };
         let (routers, tuple) = (under.routers + 1, under.tuple);
         let mut frame = under.frame.clone();
-        rewrite::take_hop(&mut frame, &ip);
+        rewrite::take_hops(&mut frame, &ip.layout, 1);
         rewrite::set_macs(&mut frame, mac, its.row.mac);
+        self.found.routed(mac, its.row.mac, its.row.mtu);
         let mut under = under.with(frame).ok_or_else(|| stop(Reason::Malformed))?;
         under.routers = routers;
         under.tuple = under.fields.ip.map(|ip| match ip.layout.fragment {

@@ -11,6 +11,7 @@ use packet::groups::Listener;
 use units::{Instant, Mac};
 
 use crate::change::{Change, FragmentOf};
+use crate::flow::{Gated, Head};
 use crate::net::Net;
 use crate::rules::RuleName;
 
@@ -162,6 +163,26 @@ impl State {
             origin: origin.and_then(|it| self.origins.name(it)),
             rule: hit.stamp.rule.checked_sub(1).and_then(|it| self.rules.name(it)),
         }
+    }
+
+    /// Whether one more packet of a flow passes a port, and what it changes. `None`: the port's
+    /// rules are to be asked.
+    #[inline]
+    pub fn again(
+        &self,
+        gate: &Gated,
+        head: &Head,
+        frame: &[u8],
+        now: Instant,
+    ) -> Option<Option<conntrack::Change>> {
+        gate.again(&self.table, head, frame, now)
+    }
+
+    /// Makes what [`again`](Self::again) said that a packet changes.
+    #[inline]
+    pub fn advance(&mut self, change: &conntrack::Change, now: Instant) {
+        // A connection that is no more since has nothing to be changed.
+        let _ = self.table.commit(change, now);
     }
 
     /// Makes the changes of a frame that has left.

@@ -173,7 +173,7 @@ impl Turn {
         &self,
         logical: &'a mut Networks,
         source: &End<P, F>,
-        frame: &FrameView<'_>,
+        frame: &FrameView<'a>,
         gathered: &mut Vec<u8>,
         offload: &'a mut Offload,
     ) -> Result<FrameView<'a>, Refusal> {
@@ -183,6 +183,7 @@ impl Turn {
         };
         let excess = excess(frame);
         match logical.leave(self.now, came, self.egress, gather(frame, gathered), excess) {
+            Leaves::AsItIs => Ok(*frame),
             Leaves::As(bytes) if frame.note.is_none() => Ok(FrameView::plain(bytes)),
             Leaves::As(bytes) => {
                 *offload = frame.offload();

@@ -269,24 +269,32 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 Some(logical) if logical_ports.contains(port) => {
                     let sent = gather(&view, gathered);
                     let to = Remote::of_flow(flow).0;
-                    match logical.depart(now, port, to, sent, excess(&view)) {
+                    let departs = logical.depart(now, port, to, sent, excess(&view));
+                    let made = match departs {
+                        Departs::AsItIs(origin) => {
+                            source.departed.remove(&slot.0);
+                            Ok(origin)
+                        }
                         Departs::As(bytes, origin) => {
                             let departed = Departed::new(sent, bytes, view.note.copied());
                             let is_made = source.depart(slot, departed, bytes);
+                            if is_made { Ok(origin) } else { Err(Refusal::UNFIT) }
+                        }
+                        Departs::Refused(refusal) => Err(refusal),
+                    };
+                    let outcome = match made {
+                        Ok(origin) => {
                             let (origin, view) = (Some(origin), source.departing(slot));
                             let leaving = Leaving { port, slot, network, class, view, origin };
-                            let outcome = match is_made {
-                                true => peers.send(now, flow, &leaving),
-                                false => Sent::Refused(Refusal::UNFIT),
-                            };
-                            match outcome {
-                                Sent::Gone | Sent::Underway => logical.left(now),
-                                Sent::Blocked | Sent::Refused(_) => source.restore(slot),
-                            }
-                            outcome
+                            peers.send(now, flow, &leaving)
                         }
-                        Departs::Refused(refusal) => Sent::Refused(refusal),
+                        Err(refusal) => Sent::Refused(refusal),
+                    };
+                    match outcome {
+                        Sent::Gone | Sent::Underway => logical.left(now),
+                        Sent::Blocked | Sent::Refused(_) => source.restore(slot),
                     }
+                    outcome
                 }
                 _ => {
                     let leaving = Leaving { port, slot, network, class, view, origin: None };

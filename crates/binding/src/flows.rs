@@ -1,0 +1,157 @@
+//! What was decided of flows: the cache in front of the pipeline.
+//!
+//! A frame whose flow is known is not decided again by rules and routes: its flow's first frame
+//! was. Of it only that is looked at which differs from frame to frame. What is remembered depends
+//! on the rows of its network, a [cell](classifier::cells), so that what changes in one network
+//! forgets no other's flows. It names ports by numbers, and where a port is is looked up when its
+//! frame goes: ports come, go and move without anything being forgotten.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use classifier::cells::{CellId, Cells, Depends};
+use classifier::exact::Exact;
+use classifier::table::HashKey;
+use datapath::Remote;
+use logical::objects::Identity;
+use lossless::PortId;
+use pipeline::{Gated, Head, WORDS, Way};
+
+/// The most flows that are remembered, each in 256 bytes.
+const FLOWS: usize = 1 << 17;
+
+/// The most ports that flows speak of.
+const PORTS: usize = 1 << 17;
+
+/// A port that flows come from or go to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Number(u32);
+
+/// Where a port is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Site {
+    /// On no host that is known.
+    #[default]
+    Nowhere,
+    /// Here, or a child of the port that is here.
+    Here(PortId),
+    /// On another host.
+    There(Remote),
+}
+
+/// Where a flow's frames come from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// A machine of this host.
+    Port(Number),
+    /// Another host: the labels of the port there, and of the port here that they are for.
+    Far(u32, u32),
+}
+
+impl Source {
+    const fn place(self) -> u64 {
+        match self {
+            Self::Port(Number(port)) => port as u64,
+            // Labels of ports have 31 bits.
+            Self::Far(from, to) => 1 << 63 | (from as u64) << 31 | to as u64,
+        }
+    }
+}
+
+/// What was decided of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// Its way from its sender, if that is here.
+    pub way: Option<Way>,
+    /// Who it is for.
+    pub to: Number,
+    /// What its receiver's port says, if that is here.
+    pub gate: Option<Gated>,
+}
+
+/// Flows, and the ports that they name.
+#[derive(Debug)]
+pub struct Flows {
+    cells: Cells,
+    exact: Exact<WORDS, Flow>,
+    numbers: BTreeMap<Identity, Number>,
+    names: Vec<Identity>,
+    sites: Vec<Site>,
+}
+
+impl Flows {
+    /// `secret`: nobody who can choose flows may know it.
+    pub fn new(secret: [u64; 2]) -> Self {
+        Self {
+            cells: Cells::default(),
+            exact: Exact::new(FLOWS, HashKey(secret)),
+            numbers: BTreeMap::new(),
+            names: Vec::new(),
+            sites: Vec::new(),
+        }
+    }
+
+    /// Something that flows will depend on.
+    pub fn add_cell(&mut self) -> CellId {
+        self.cells.add()
+    }
+
+    /// What depends on this is forgotten.
+    pub fn change(&mut self, cell: CellId) {
+        self.cells.change(cell);
+    }
+
+    /// How many flows are remembered, those too that are forgotten.
+    pub const fn len(&self) -> usize {
+        self.exact.len()
+    }
+
+    /// What was decided of a flow.
+    #[inline]
+    pub fn find(&self, from: Source, head: &Head) -> Option<&Flow> {
+        self.exact.find(&self.cells, &head.key(from.place()))
+    }
+
+    /// Remembers what was decided of a flow by the rows of a network.
+    pub fn insert(&mut self, from: Source, head: &Head, network: CellId, flow: Flow) {
+        let mut depends = Depends::now(&self.cells);
+        depends.on(network);
+        self.exact.insert(&self.cells, head.key(from.place()), flow, depends);
+    }
+
+    /// Where a port is.
+    #[inline]
+    pub fn site(&self, port: Number) -> Site {
+        self.sites.get(port.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// Whether as many ports have numbers as can have.
+    pub const fn is_full(&self) -> bool {
+        self.names.len() >= PORTS
+    }
+
+    /// Forgets all flows, and the numbers of ports.
+    pub fn forget(&mut self) {
+        self.exact.clear();
+        (self.numbers, self.names, self.sites) = (BTreeMap::new(), Vec::new(), Vec::new());
+    }
+
+    /// A port's number, which stays until all is forgotten. `site` says where a new one is.
+    pub fn number(&mut self, name: &Identity, site: impl FnOnce(&Identity) -> Site) -> Number {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = Number(self.names.len() as u32);
+        self.numbers.insert(name.clone(), number);
+        self.names.push(name.clone());
+        self.sites.push(site(name));
+        number
+    }
+
+    /// Ports are elsewhere.
+    pub fn place(&mut self, site: impl Fn(&Identity) -> Site) {
+        for (name, place) in self.names.iter().zip(&mut self.sites) {
+            *place = site(name);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Flows whose packets fare alike: what was decided of one holds for the others.
+//!
+//! ```text
+//! packet ─▶ Head ─▶ key ─▶ what its caller remembers: a Way, a Gated
+//!            │                                   │
+//!            └── length, hops, checksum, control bits: looked at in each packet
+//! ```
+//!
+//! A flow is TCP or UDP between two machines' addresses, by its Ethernet addresses and its ends.
+//! Everything else that the walks look at is in each packet: how long it is, through how many
+//! routers it may still go, whether its header's checksum is right, and what it is to its
+//! connection. Fragments, options, tags, questions to the network's own services and all other
+//! protocols are of no flow: they are decided one by one.
+
+use conntrack::{Change, Id, Packet, Table, Verdict, Way as Goes, Zone};
+use packet::rewrite;
+use units::{Dscp, Instant, Mac};
+use wire::checksum::Sum;
+use wire::ip::{Fragment, Layout, Version, protocol};
+
+use crate::places::PortAt;
+use crate::rules::Ruling;
+
+/// How many words a flow's key has, the caller's own first one among them.
+pub const WORDS: usize = 8;
+
+/// Ports of UDP at which networks themselves serve: names and addresses.
+const SERVED: [u16; 3] = [53, 67, 547];
+
+/// Ethernet's header without tags.
+const NETWORK: usize = 14;
+
+/// A packet of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    words: [u64; WORDS],
+    layout: Layout,
+    ttl: u8,
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..at + 8)?.first_chunk()?))
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..at + 2)?.first_chunk()?))
+}
+
+impl Head {
+    /// Reads a frame of `len` bytes of which all headers are at hand. `None` if it is of no flow.
+    #[inline]
+    pub fn of(frame: &[u8], len: usize) -> Option<Self> {
+        // Destination, source, type, and the first two bytes of the packet.
+        let (first, second) = (word(frame, 0)?, word(frame, 8)?);
+        let [_, _, _, _, kind @ .., begins, _] = second.to_le_bytes();
+        let (version, carried, ttl, transport, end) = match kind {
+            [0x08, 0x00] => {
+                let packet: &[u8; 20] = frame.get(NETWORK..)?.first_chunk()?;
+                // Neither options nor fragments.
+                let is_whole = begins == 0x45 && packet[6] & 0xbf == 0 && packet[7] == 0;
+                let length = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
+                let end = NETWORK + length;
+                is_whole.then_some((Version::V4, packet[9], packet[8], NETWORK + 20, end))?
+            }
+            [0x86, 0xdd] => {
+                let packet: &[u8; 8] = frame.get(NETWORK..)?.first_chunk()?;
+                let length = usize::from(u16::from_be_bytes([packet[4], packet[5]]));
+                let end = NETWORK + 40 + length;
+                (begins >> 4 == 6)
+                    .then_some((Version::V6, packet[6], packet[7], NETWORK + 40, end))?
+            }
+            _ => return None,
+        };
+        let least = match carried {
+            protocol::TCP => 20,
+            protocol::UDP => 8,
+            _ => return None,
+        };
+        if end > len || end < transport + least || first & 1 != 0 {
+            return None;
+        }
+        if carried == protocol::TCP {
+            // A header that is longer than the packet is malformed.
+            let header = usize::from(frame.get(transport + 12)? >> 4) * 4;
+            if header < 20 || transport + header > end {
+                return None;
+            }
+        } else if SERVED.contains(&half(frame, transport + 2)?) {
+            return None;
+        }
+        let ports = u32::from_le_bytes(*frame.get(transport..)?.first_chunk()?);
+        // The rest of the second word: the source's, the type, and what is carried.
+        let second = second & 0x0000_ffff_ffff_ffff | u64::from(carried) << 48;
+        let mut words = [0, first, second, ports.into(), 0, 0, 0, 0];
+        match version {
+            Version::V4 => words[4] = word(frame, NETWORK + 12)?,
+            Version::V6 => {
+                let addresses = frame.get(NETWORK + 8..NETWORK + 40)?;
+                for (word, bytes) in words[4..].iter_mut().zip(addresses.as_chunks().0) {
+                    *word = u64::from_le_bytes(*bytes);
+                }
+            }
+        }
+        let (network, fragment) = (NETWORK, Fragment::Whole);
+        let layout = Layout { version, network, transport, end, protocol: carried, fragment };
+        Some(Self { words, layout, ttl })
+    }
+
+    /// What its flow is known by to whoever tells flows apart by one more number: where they come
+    /// from.
+    #[inline]
+    pub const fn key(&self, place: u64) -> [u64; WORDS] {
+        let mut words = self.words;
+        words[0] = place;
+        words
+    }
+
+    /// What it is to connections.
+    #[inline]
+    pub fn packet(&self, frame: &[u8]) -> Option<Packet> {
+        Packet::read(frame, &self.layout)
+    }
+}
+
+/// What rules say of a flow's packets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Said {
+    /// They pass, and no connection is begun by them.
+    Allow,
+    /// They pass, and so do their connection's replies.
+    Track,
+    /// They do not.
+    Refuse,
+}
+
+impl From<&Ruling> for Said {
+    fn from(ruling: &Ruling) -> Self {
+        match ruling {
+            Ruling::Allow { tracked: false, .. } => Self::Allow,
+            Ruling::Allow { tracked: true, .. } => Self::Track,
+            Ruling::Drop(_) | Ruling::Reject(_) => Self::Refuse,
+        }
+    }
+}
+
+/// What a port's rules say of a flow's packets, one of which has passed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Gated {
+    /// Whose connections they may be of. `None`: none is kept of such packets.
+    pub(crate) zone: Option<Zone>,
+    /// What the rules of their own direction say.
+    pub(crate) said: Said,
+    /// What the others' say, where they are replies: of connections with this mark, which this
+    /// rule admitted.
+    pub(crate) replies: Option<(u32, u32, Said)>,
+    /// The connection that the one was of, and which way it went.
+    pub(crate) connection: Option<(Id, Goes)>,
+}
+
+impl Gated {
+    /// Of packets of which no connections are kept.
+    pub(crate) const fn alone(said: Said) -> Self {
+        Self { zone: None, said, replies: None, connection: None }
+    }
+
+    /// Whether its own rules let them pass, whatever they are to connections.
+    pub const fn allows(&self) -> bool {
+        matches!(self.said, Said::Allow | Said::Track)
+    }
+
+    /// Whether one more of them passes, and what it changes. `None`: its rules are to be asked.
+    #[inline]
+    pub(crate) fn again(
+        &self,
+        table: &Table,
+        head: &Head,
+        frame: &[u8],
+        now: Instant,
+    ) -> Option<Option<Change>> {
+        let Some(zone) = self.zone else { return self.allows().then_some(None) };
+        let is_free = self.said == Said::Allow;
+        if is_free && table.zone_len(zone) == 0 {
+            return Some(None);
+        }
+        let packet = head.packet(frame)?;
+        let known = self.connection.and_then(|(id, way)| table.recall(id, way, &packet, now));
+        match known.unwrap_or_else(|| table.lookup(zone, &packet, now)) {
+            Verdict::Request(hit) => match self.said {
+                Said::Allow => Some(None),
+                Said::Track => Some(Some(hit.change(&packet))),
+                Said::Refuse => None,
+            },
+            Verdict::Reply(hit) => match self.replies {
+                Some((mark, rule, said)) if (mark, rule) == (hit.mark, hit.stamp.rule) => {
+                    match said {
+                        Said::Track => Some(Some(hit.change(&packet))),
+                        Said::Allow => self.allows().then_some(None),
+                        Said::Refuse => None,
+                    }
+                }
+                _ => None,
+            },
+            Verdict::New | Verdict::Untracked | Verdict::Invalid { hit: None, .. } => {
+                is_free.then_some(None)
+            }
+            Verdict::Related(_) | Verdict::Invalid { .. } => None,
+        }
+    }
+}
+
+/// Which way a flow's packets take from their sender's port.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Way {
+    /// The port that they are for.
+    pub to: PortAt,
+    /// What their sender's port says of them.
+    pub gate: Gated,
+    /// The addresses that they get there with, through how many routers, and how long they may be,
+    /// from their IP header on.
+    routed: Option<Routed>,
+    /// How they are marked.
+    dscp: Option<Dscp>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Routed {
+    destination: Mac,
+    source: Mac,
+    hops: u8,
+    mtu: u16,
+}
+
+impl Way {
+    /// Whether a packet takes it: one that is `excess` bytes longer than the longest that it is cut
+    /// into. What does not is to be decided by itself.
+    #[inline]
+    pub fn takes(&self, head: &Head, frame: &[u8], excess: usize) -> bool {
+        self.routed.is_none_or(|routed| routed.takes(head, frame, excess))
+    }
+
+    /// Whether packets arrive as they were sent.
+    #[inline]
+    pub const fn changes_nothing(&self) -> bool {
+        self.routed.is_none() && self.dscp.is_none()
+    }
+
+    /// Makes a packet what it is when it gets there.
+    pub fn rewrite(&self, head: &Head, frame: &mut [u8]) {
+        if let Some(dscp) = self.dscp {
+            rewrite::set_dscp(frame, &head.layout, dscp);
+        }
+        if let Some(routed) = self.routed {
+            rewrite::take_hops(frame, &head.layout, routed.hops);
+            rewrite::set_macs(frame, routed.destination, routed.source);
+        }
+    }
+}
+
+impl Routed {
+    fn takes(&self, head: &Head, frame: &[u8], excess: usize) -> bool {
+        let Layout { version, network, transport, end, .. } = head.layout;
+        let is_right = match version {
+            Version::V4 => frame
+                .get(network..transport)
+                .is_some_and(|header| Sum::of(header).checksum() == 0),
+            Version::V6 => true,
+        };
+        is_right && head.ttl > self.hops && end - network <= usize::from(self.mtu) + excess
+    }
+}
+
+/// A way as a walk finds it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
+    gate: Option<Gated>,
+    to: Option<PortAt>,
+    routed: Option<Routed>,
+    dscp: Option<Dscp>,
+}
+
+impl Found {
+    /// The sender's port has let it pass, and marked it.
+    pub fn passed(&mut self, gate: Option<Gated>, dscp: Option<Dscp>) {
+        (self.gate, self.dscp) = (gate, dscp);
+    }
+
+    /// A router has sent it on.
+    pub fn routed(&mut self, destination: Mac, source: Mac, mtu: Option<u16>) {
+        let (hops, before) = self.routed.map_or((0, u16::MAX), |it| (it.hops, it.mtu));
+        let mtu = mtu.unwrap_or(u16::MAX).min(before);
+        self.routed = Some(Routed { destination, source, hops: hops + 1, mtu });
+    }
+
+    /// The one port that it is for.
+    pub fn is_for(&mut self, to: PortAt) {
+        self.to = Some(to);
+    }
+
+    /// It was decided by more than its flow.
+    pub fn forget(&mut self) {
+        self.gate = None;
+    }
+
+    /// The whole way, if it is one that others can take.
+    pub fn way(self) -> Option<Way> {
+        let Self { gate, to, routed, dscp } = self;
+        Some(Way { to: to?, gate: gate?, routed, dscp })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// A frame of UDP over IPv4.
+    fn datagram(port: u16) -> Vec<u8> {
+        let mut frame = alloc::vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+        frame.extend([0x45, 0, 0, 28, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend(9000_u16.to_be_bytes());
+        frame.extend(port.to_be_bytes());
+        frame.extend([0, 8, 0, 0]);
+        frame
+    }
+
+    fn key(frame: &[u8]) -> Option<[u64; WORDS]> {
+        Head::of(frame, frame.len()).map(|head| head.key(7))
+    }
+
+    #[test]
+    fn a_key_has_all_that_ways_depend_on_and_nothing_else() {
+        let frame = datagram(443);
+        let known = key(&frame).unwrap();
+        for at in 0..frame.len() {
+            let mut other = frame.clone();
+            other[at] ^= 0x08;
+            let differs = key(&other) != Some(known);
+            // Class, identification, hops, the checksum, and the rest of UDP's header.
+            let may_differ = matches!(at, 15 | 18..20 | 22 | 24..26 | 38..42);
+            assert_eq!(differs, !may_differ, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn what_is_decided_one_by_one_is_of_no_flow() {
+        let changed = |at: usize, byte: u8| {
+            let mut frame = datagram(443);
+            frame[at] = byte;
+            key(&frame)
+        };
+        assert!(changed(0, 2).is_some());
+        let all = [
+            (0, 3, "for many"),
+            (13, 1, "no IP"),
+            (14, 0x46, "options"),
+            (20, 0x20, "a first fragment"),
+            (21, 1, "a later fragment"),
+            (17, 29, "longer than it is"),
+            (17, 27, "no whole header"),
+            (23, 1, "ICMP"),
+        ];
+        for (at, byte, why) in all {
+            assert_eq!(changed(at, byte), None, "{why}");
+        }
+        for port in SERVED {
+            assert_eq!(key(&datagram(port)), None);
+        }
+        let frame = datagram(443);
+        for len in 0..frame.len() {
+            assert_eq!(key(&frame[..len]), None);
+        }
+    }
+}
