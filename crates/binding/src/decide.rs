@@ -23,13 +23,18 @@ pub enum Verdict<'a> {
     Refuse(Refusal),
 }
 
-/// How a frame has come to the switch.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Came {
-    /// By this port.
-    By(PortId),
-    /// From another host, for the port with this label.
-    For(u32, Origin),
+/// A frame that a machine has sent.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineFrame<'a> {
+    /// Its port.
+    pub from: PortId,
+    /// Where it lies among those of that port, if it stays as it is as long as it lies there: its
+    /// machine cannot write to it.
+    pub slot: Option<u32>,
+    /// All of it.
+    pub bytes: &'a [u8],
+    /// If it is cut into packets later: how much longer it is than the longest of them, in bytes.
+    pub excess: usize,
 }
 
 /// What becomes of a frame whose turn has come at a port.
@@ -75,18 +80,16 @@ impl Networks {
 
     /// Decides where a frame of a class goes that a machine has sent. Of a frame that goes nowhere,
     /// whatever it changes is changed at once; of others nothing is, until [`left`](Self::left).
-    /// A frame that is cut into packets later is `excess` bytes longer than the longest of them.
-    pub fn send(
-        &mut self,
-        now: Instant,
-        from: PortId,
-        class: Class,
-        frame: &[u8],
-        excess: usize,
-    ) -> Verdict<'_> {
-        if let Some(to) = self.known_destination(now, from, class, frame, excess) {
-            return Verdict::Forward(to);
+    #[inline]
+    pub fn send(&mut self, now: Instant, class: Class, frame: &MachineFrame<'_>) -> Verdict<'_> {
+        match self.known_destination(now, class, frame) {
+            Some(to) => Verdict::Forward(to),
+            None => self.send_anew(now, class, frame),
         }
+    }
+
+    fn send_anew(&mut self, now: Instant, class: Class, frame: &MachineFrame<'_>) -> Verdict<'_> {
+        let MachineFrame { from, bytes: frame, excess, .. } = *frame;
         let Some((net, at)) = self.bound(from) else {
             self.note_refused(from, Reason::Disabled);
             return Verdict::Refuse(REFUSED);
@@ -153,33 +156,33 @@ impl Networks {
     /// Decides again, as things are now, about a frame whose turn it is at a port. Of what is
     /// refused here the sender is told, if a rule rejects it. Nothing else changes, until
     /// [`left`](Self::left).
-    pub fn leave(
+    #[inline]
+    pub fn leave(&mut self, now: Instant, to: PortId, frame: &MachineFrame<'_>) -> Leaves<'_> {
+        match self.leaves_known(now, to, frame) {
+            Some(Known::AsItIs) => Leaves::AsItIs,
+            Some(Known::Rewritten) => Leaves::As(&self.leaving.frame),
+            None => match self.leave_anew(now, to, frame) {
+                Ok(()) => Leaves::As(&self.leaving.frame),
+                Err(refusal) => Leaves::Refused(refusal),
+            },
+        }
+    }
+
+    /// The same of a frame from another host, for the port with a label.
+    #[inline]
+    pub fn leave_from_far(
         &mut self,
         now: Instant,
-        came: Came,
+        came: (u32, Origin),
         to: PortId,
         frame: &[u8],
-        excess: usize,
     ) -> Leaves<'_> {
-        let known = match came {
-            Came::By(from) => self.leaves_known(now, from, to, frame, excess),
-            Came::For(label, origin) => {
-                self.leaves_known_from_far(now, (label, origin), to, frame)
-            }
-        };
-        match known {
-            Some(Known::AsItIs) => return Leaves::AsItIs,
-            Some(Known::Rewritten) => return Leaves::As(&self.leaving.frame),
-            None => {}
-        }
-        self.decided.anew += 1;
-        let leaves = match came {
-            Came::By(from) => self.leave_here(now, from, to, frame, excess),
-            Came::For(label, origin) => self.leave_from_far(now, (label, origin), to, frame),
-        };
-        match leaves {
-            Ok(()) => Leaves::As(&self.leaving.frame),
-            Err(refusal) => Leaves::Refused(refusal),
+        match self.leaves_known_from_far(now, came, to, frame) {
+            Some(_) => Leaves::AsItIs,
+            None => match self.leave_from_far_anew(now, came, to, frame) {
+                Ok(()) => Leaves::As(&self.leaving.frame),
+                Err(refusal) => Leaves::Refused(refusal),
+            },
         }
     }
 
@@ -192,14 +195,14 @@ impl Networks {
         }
     }
 
-    fn leave_here(
+    fn leave_anew(
         &mut self,
         now: Instant,
-        from: PortId,
         to: PortId,
-        frame: &[u8],
-        excess: usize,
+        whole: &MachineFrame<'_>,
     ) -> Result<(), Refusal> {
+        let MachineFrame { from, bytes: frame, excess, .. } = *whole;
+        self.decided.anew += 1;
         let Some((net, at)) = self.bound(from) else {
             self.note_refused(to, Reason::Disabled);
             return Err(REFUSED);
@@ -216,7 +219,7 @@ impl Networks {
         for onward in here {
             let received = net.receive(&self.state, now, onward);
             if let Some(gate) = received.gate {
-                self.remember(from, frame, (sent.way, &onward.to), Some(gate));
+                self.remember(whole, (sent.way, &onward.to), Some(gate));
             }
             match self.judge(now, to, received) {
                 Ok((copy, changes)) => {
@@ -239,13 +242,14 @@ impl Networks {
         leaves
     }
 
-    fn leave_from_far(
+    fn leave_from_far_anew(
         &mut self,
         now: Instant,
         (label, origin): (u32, Origin),
         to: PortId,
         frame: &[u8],
     ) -> Result<(), Refusal> {
+        self.decided.anew += 1;
         let name = |label| self.far.name(label).cloned();
         let onward = |to: Identity| Onward {
             to,
@@ -268,19 +272,28 @@ impl Networks {
 
     /// Decides again about a frame of one port whose turn it is on its way to a port of another
     /// host. Nothing changes, until [`left`](Self::left).
+    #[inline]
     pub fn depart(
         &mut self,
         now: Instant,
-        from: PortId,
         remote: Remote,
-        frame: &[u8],
-        excess: usize,
+        frame: &MachineFrame<'_>,
     ) -> Departs<'_> {
-        match self.departs_known(now, from, remote, frame, excess) {
-            Some((Known::AsItIs, origin)) => return Departs::AsItIs(origin),
-            Some((Known::Rewritten, origin)) => return Departs::As(&self.leaving.frame, origin),
-            None => self.decided.anew += 1,
+        match self.departs_known(now, remote, frame) {
+            Some((Known::AsItIs, origin)) => Departs::AsItIs(origin),
+            Some((Known::Rewritten, origin)) => Departs::As(&self.leaving.frame, origin),
+            None => self.depart_anew(now, remote, frame),
         }
+    }
+
+    fn depart_anew(
+        &mut self,
+        now: Instant,
+        remote: Remote,
+        whole: &MachineFrame<'_>,
+    ) -> Departs<'_> {
+        let MachineFrame { from, bytes: frame, excess, .. } = *whole;
+        self.decided.anew += 1;
         let Some((net, at)) = self.bound(from) else {
             self.note_refused(from, Reason::Disabled);
             return Departs::Refused(REFUSED);
@@ -297,7 +310,7 @@ impl Networks {
             is_networks: onward.is_networks,
             generation: 0,
         };
-        self.remember(from, frame, (sent.way, &onward.to), None);
+        self.remember(whole, (sent.way, &onward.to), None);
         self.leaving = Leaving { frame: onward.frame, changes: sent.changes, ..Leaving::default() };
         Departs::As(&self.leaving.frame, origin)
     }
@@ -320,13 +333,13 @@ impl Networks {
 
     /// The receiver, or the far host, has the frame that was decided last: what it changes is
     /// changed.
+    #[inline]
     pub fn left(&mut self, now: Instant) {
-        let Leaving { copies, changes, advances, .. } = &mut self.leaving;
-        for change in advances.iter_mut().filter_map(Option::take) {
-            self.state.advance(&change, now);
+        let Leaving { copies, changes, .. } = &mut self.leaving;
+        if !changes.is_empty() {
+            self.state.commit(changes, now);
+            changes.clear();
         }
-        self.state.commit(changes, now);
-        changes.clear();
         copies.drain(..).for_each(|(port, frame)| self.answers.push_copy(port, frame));
     }
 }

@@ -10,14 +10,15 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use classifier::cells::{CellId, Cells, Depends};
-use classifier::exact::Exact;
+use classifier::exact::{Exact, Found};
 use classifier::table::HashKey;
 use datapath::Remote;
 use logical::objects::Identity;
 use lossless::PortId;
 use pipeline::{Gated, Head, WORDS, Way};
+use units::hash::splitmix64;
 
-/// The most flows that are remembered, each in 256 bytes.
+/// The most flows that are remembered, each in some 300 bytes.
 const FLOWS: usize = 1 << 17;
 
 /// The most ports that flows speak of.
@@ -49,7 +50,9 @@ pub enum Source {
 }
 
 impl Source {
-    const fn place(self) -> u64 {
+    /// As a flow's [key](Head::key) has it.
+    #[inline(always)]
+    pub const fn place(self) -> u64 {
         match self {
             Self::Port(Number(port)) => port as u64,
             // Labels of ports have 31 bits.
@@ -84,7 +87,8 @@ impl Flows {
     pub fn new(secret: [u64; 2]) -> Self {
         Self {
             cells: Cells::default(),
-            exact: Exact::new(FLOWS, HashKey(secret)),
+            // Few bits of a secret are spread over all.
+            exact: Exact::new(FLOWS, HashKey(secret.map(splitmix64))),
             numbers: BTreeMap::new(),
             names: Vec::new(),
             sites: Vec::new(),
@@ -106,21 +110,27 @@ impl Flows {
         self.exact.len()
     }
 
-    /// What was decided of a flow.
-    #[inline]
-    pub fn find(&self, from: Source, head: &Head) -> Option<&Flow> {
-        self.exact.find(&self.cells, &head.key(from.place()))
+    /// What was decided of a packet's flow, and where that is remembered.
+    #[inline(always)]
+    pub fn find(&self, head: &Head) -> Option<(Found, &Flow)> {
+        self.exact.seek(&self.cells, &head.key)
     }
 
-    /// Remembers what was decided of a flow by the rows of a network.
-    pub fn insert(&mut self, from: Source, head: &Head, network: CellId, flow: Flow) {
+    /// What was found once, if it is still there and true.
+    #[inline(always)]
+    pub fn at(&self, found: Found) -> Option<&Flow> {
+        self.exact.at(&self.cells, found)
+    }
+
+    /// Remembers what was decided of a packet's flow by the rows of a network.
+    pub fn insert(&mut self, head: &Head, network: CellId, flow: Flow) {
         let mut depends = Depends::now(&self.cells);
         depends.on(network);
-        self.exact.insert(&self.cells, head.key(from.place()), flow, depends);
+        self.exact.insert(&self.cells, head.key, flow, depends);
     }
 
     /// Where a port is.
-    #[inline]
+    #[inline(always)]
     pub fn site(&self, port: Number) -> Site {
         self.sites.get(port.0 as usize).copied().unwrap_or_default()
     }

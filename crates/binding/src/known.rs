@@ -1,11 +1,15 @@
 //! Frames whose flow is known: where they go, and how they leave, without a rule being asked.
 
+use alloc::vec::Vec;
+
+use classifier::exact::Found;
 use datapath::{Origin, Remote};
 use logical::objects::Identity;
 use lossless::{Destination, PortId};
 use pipeline::{Gated, Head, Way};
 use units::{Class, Instant};
 
+use crate::decide::MachineFrame;
 use crate::flows::{Flow, Site, Source};
 use crate::networks::{Bound, Leaving, Networks};
 
@@ -18,73 +22,123 @@ pub enum Known {
     Rewritten,
 }
 
-/// A frame that goes as those of its flow before.
-struct Goes<'a> {
-    flow: &'a Flow,
-    way: &'a Way,
-    to: Site,
-    head: Head,
+/// What was found of frames when they came, for when they leave: by their senders' ports, and where
+/// they lie there.
+#[derive(Debug, Default)]
+pub struct Notes(Vec<Vec<Option<Found>>>);
+
+/// Of how many places of a port notes are kept.
+const SLOTS: u32 = 1 << 16;
+
+impl Notes {
+    /// What was found of a frame, or that nothing was.
+    #[inline(always)]
+    pub fn set(&mut self, frame: &MachineFrame<'_>, found: Option<Found>) {
+        let Some(slot) = frame.slot.filter(|slot| *slot < SLOTS) else { return };
+        match self.0.get_mut(frame.from.index()).and_then(|it| it.get_mut(slot as usize)) {
+            Some(note) => *note = found,
+            None => self.add(frame.from, slot, found),
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, from: PortId, slot: u32, found: Option<Found>) {
+        if self.0.len() <= from.index() {
+            self.0.resize_with(from.index() + 1, Vec::new);
+        }
+        let notes = &mut self.0[from.index()];
+        notes.resize(notes.len().max(slot as usize + 1), None);
+        notes[slot as usize] = found;
+    }
+
+    #[inline(always)]
+    fn get(&self, frame: &MachineFrame<'_>) -> Option<Found> {
+        *self.0.get(frame.from.index())?.get(frame.slot? as usize)?
+    }
+
+    /// A port is gone.
+    pub fn forget(&mut self, port: PortId) {
+        if let Some(notes) = self.0.get_mut(port.index()) {
+            *notes = Vec::new();
+        }
+    }
 }
 
 impl Networks {
-    /// A machine's frame whose flow is known, and that takes its way.
-    #[inline]
-    fn goes(&self, from: PortId, frame: &[u8], excess: usize) -> Option<Goes<'_>> {
-        let number = self.bound.get(from.index())?.as_ref()?.number?;
-        let head = Head::of(frame, frame.len())?;
-        let flow = self.flows.find(Source::Port(number), &head)?;
-        let (way, to) = (flow.way.as_ref()?, self.flows.site(flow.to));
-        way.takes(&head, frame, excess).then_some(Goes { flow, way, to, head })
+    /// What a machine's frame has come with.
+    #[inline(always)]
+    fn head(&self, frame: &MachineFrame<'_>) -> Option<Head> {
+        let number = self.bound.get(frame.from.index())?.as_ref()?.number?;
+        Head::of(Source::Port(number).place(), frame.bytes)
+    }
+
+    /// What is known of a machine's frame that takes its flow's way.
+    #[inline(always)]
+    fn find(&self, frame: &MachineFrame<'_>) -> Option<(Found, &Flow, &Way)> {
+        let head = self.head(frame)?;
+        let (found, flow) = self.flows.find(&head)?;
+        let way = flow.way.as_ref()?;
+        way.takes(&head, frame.bytes, frame.excess).then_some((found, flow, way))
+    }
+
+    /// The same of one that has come before, and is as it was.
+    #[inline(always)]
+    fn find_again(&self, frame: &MachineFrame<'_>) -> Option<(&Flow, &Way)> {
+        if let Some(found) = self.notes.get(frame)
+            && let Some(flow) = self.flows.at(found)
+            && let Some(way) = &flow.way
+        {
+            return Some((flow, way));
+        }
+        self.find(frame).map(|(_, flow, way)| (flow, way))
     }
 
     /// Where a machine's frame goes, if that is known. Whether it may is asked when it leaves,
     /// unless its sender may have to be told now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn known_destination(
-        &self,
+        &mut self,
         now: Instant,
-        from: PortId,
         class: Class,
-        frame: &[u8],
-        excess: usize,
+        frame: &MachineFrame<'_>,
     ) -> Option<Destination<'static>> {
-        let Goes { way, to, head, .. } = self.goes(from, frame, excess)?;
-        if !way.gate.allows() {
-            self.state.again(&way.gate, &head, frame, now)?;
-        }
-        match to {
-            Site::Here(port) if port != from => Some(Destination::One(port)),
-            Site::There(remote) => {
-                self.uplink.map(|uplink| Destination::Flow(uplink, remote.flow(class)))
+        let found = self.find(frame).and_then(|(found, flow, way)| {
+            if !way.gate.allows() {
+                self.state.again(&way.gate, frame.bytes, now)?;
             }
-            Site::Here(_) | Site::Nowhere => None,
-        }
+            let to = match self.flows.site(flow.to) {
+                Site::Here(port) if port != frame.from => Destination::One(port),
+                Site::There(remote) => Destination::Flow(self.uplink?, remote.flow(class)),
+                Site::Here(_) | Site::Nowhere => return None,
+            };
+            Some((found, to))
+        });
+        self.notes.set(frame, found.map(|(found, _)| found));
+        found.map(|(_, to)| to)
     }
 
     /// Has a machine's frame leave by a port of this host, if it is known how.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn leaves_known(
         &mut self,
         now: Instant,
-        from: PortId,
         to: PortId,
-        frame: &[u8],
-        excess: usize,
+        frame: &MachineFrame<'_>,
     ) -> Option<Known> {
-        let Goes { flow, way, to: site, head } = self.goes(from, frame, excess)?;
-        if site != Site::Here(to) {
+        let (flow, way) = self.find_again(frame)?;
+        if self.flows.site(flow.to) != Site::Here(to) {
             return None;
         }
-        let sender = self.state.again(&way.gate, &head, frame, now)?;
-        let receiver = self.state.again(flow.gate.as_ref()?, &head, frame, now)?;
-        let way = *way;
-        self.decided.known += 1;
+        let sender = self.state.again(&way.gate, frame.bytes, now)?;
+        let receiver = self.state.again(flow.gate.as_ref()?, frame.bytes, now)?;
+        let way = (!way.changes_nothing()).then_some(*way);
         self.leaving.begin([sender, receiver]);
-        Some(self.leaving.rewrite(&way, &head, frame))
+        self.decided.known += 1;
+        Some(self.rewrite(way, frame))
     }
 
     /// Has a far machine's frame leave by a port of this host, if it is known how.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn leaves_known_from_far(
         &mut self,
         now: Instant,
@@ -92,59 +146,66 @@ impl Networks {
         to: PortId,
         frame: &[u8],
     ) -> Option<Known> {
-        let head = Head::of(frame, frame.len()).filter(|_| !origin.is_networks)?;
-        let flow = self.flows.find(Source::Far(origin.label, label), &head)?;
+        if origin.is_networks {
+            return None;
+        }
+        let head = Head::of(Source::Far(origin.label, label).place(), frame)?;
+        let (_, flow) = self.flows.find(&head)?;
         if self.flows.site(flow.to) != Site::Here(to) {
             return None;
         }
-        let receiver = self.state.again(flow.gate.as_ref()?, &head, frame, now)?;
-        self.decided.known += 1;
+        let receiver = self.state.again(flow.gate.as_ref()?, frame, now)?;
         self.leaving.begin([None, receiver]);
+        self.decided.known += 1;
         Some(Known::AsItIs)
     }
 
     /// Has a machine's frame depart to a port of another host, if it is known how.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn departs_known(
         &mut self,
         now: Instant,
-        from: PortId,
         remote: Remote,
-        frame: &[u8],
-        excess: usize,
+        frame: &MachineFrame<'_>,
     ) -> Option<(Known, Origin)> {
-        let Goes { way, to, head, .. } = self.goes(from, frame, excess)?;
-        if to != Site::There(remote) {
+        let (flow, way) = self.find_again(frame)?;
+        if self.flows.site(flow.to) != Site::There(remote) {
             return None;
         }
-        let sender = self.state.again(&way.gate, &head, frame, now)?;
-        let way = *way;
-        let label = self.bound.get(from.index())?.as_ref()?.label;
+        let sender = self.state.again(&way.gate, frame.bytes, now)?;
+        let way = (!way.changes_nothing()).then_some(*way);
+        let label = self.bound.get(frame.from.index())?.as_ref()?.label;
         let origin = Origin { label, is_networks: false, generation: 0 };
-        self.decided.known += 1;
         self.leaving.begin([sender, None]);
-        Some((self.leaving.rewrite(&way, &head, frame), origin))
+        self.decided.known += 1;
+        Some((self.rewrite(way, frame), origin))
+    }
+
+    /// Makes a frame what it is where it gets to, if that is other than it is.
+    #[inline(always)]
+    fn rewrite(&mut self, way: Option<Way>, frame: &MachineFrame<'_>) -> Known {
+        let Some((way, head)) = way.zip(Head::of(0, frame.bytes)) else { return Known::AsItIs };
+        let to = &mut self.leaving.frame;
+        to.clear();
+        to.extend_from_slice(frame.bytes);
+        way.rewrite(&head, to);
+        Known::Rewritten
     }
 
     /// Remembers what was decided of a machine's frame for a port; `gate`: what this says of it, if
     /// it is here.
     pub(crate) fn remember(
         &mut self,
-        from: PortId,
-        frame: &[u8],
+        frame: &MachineFrame<'_>,
         (way, to): (Option<Way>, &Identity),
         gate: Option<Gated>,
     ) {
-        let Some(way) = way else { return };
-        let Some(head) = Head::of(frame, frame.len()) else { return };
+        let (Some(way), Some(head)) = (way, self.head(frame)) else { return };
         let to = self.number(to);
-        let Some(Some(Bound { number: Some(number), cell: Some(cell), .. })) =
-            self.bound.get(from.index())
-        else {
-            return;
-        };
-        let flow = Flow { way: Some(way), to, gate };
-        self.flows.insert(Source::Port(*number), &head, *cell, flow);
+        let bound = self.bound.get(frame.from.index()).and_then(Option::as_ref);
+        if let Some(cell) = bound.and_then(|it| it.cell) {
+            self.flows.insert(&head, cell, Flow { way: Some(way), to, gate });
+        }
     }
 
     /// The same of a far machine's frame, for one of this host.
@@ -158,32 +219,23 @@ impl Networks {
         // What is not a known port's is decided one by one: it may become known.
         let is_known = origin.label == 0 || self.far.name(origin.label).is_some();
         let Some(gate) = gate.filter(|_| is_known && !origin.is_networks) else { return };
-        let Some(head) = Head::of(frame, frame.len()) else { return };
+        let place = Source::Far(origin.label, label).place();
+        let Some(head) = Head::of(place, frame) else { return };
         let Some(name) = self.far.name(label).cloned() else { return };
         let name = self.number(&name);
         let Some(Some(Bound { cell: Some(cell), .. })) = self.bound.get(to.index()) else {
             return;
         };
-        let flow = Flow { way: None, to: name, gate: Some(gate) };
-        self.flows.insert(Source::Far(origin.label, label), &head, *cell, flow);
+        self.flows.insert(&head, *cell, Flow { way: None, to: name, gate: Some(gate) });
     }
 }
 
 impl Leaving {
     /// A frame leaves that changes no more than these connections.
+    #[inline(always)]
     fn begin(&mut self, advances: [Option<conntrack::Change>; 2]) {
         self.changes.clear();
         self.copies.clear();
-        self.advances = advances;
-    }
-
-    fn rewrite(&mut self, way: &Way, head: &Head, frame: &[u8]) -> Known {
-        if way.changes_nothing() {
-            return Known::AsItIs;
-        }
-        self.frame.clear();
-        self.frame.extend_from_slice(frame);
-        way.rewrite(head, &mut self.frame);
-        Known::Rewritten
+        self.changes.extend(advances.into_iter().flatten().map(pipeline::Change::Advance));
     }
 }

@@ -31,7 +31,7 @@ mod labels;
 mod networks;
 mod places;
 
-pub use decide::{Came, Departs, Leaves, Verdict};
+pub use decide::{Departs, Leaves, MachineFrame, Verdict};
 pub use labels::{label, vni};
 pub use networks::{Decided, Networks, Settings};
 pub use places::{Places, SameLabel};

@@ -14,6 +14,7 @@ use units::Instant;
 
 use crate::answers::Answers;
 use crate::flows::{Flows, Number, Site};
+use crate::known::Notes;
 use crate::places::Places;
 
 /// What a host has for its networks.
@@ -45,8 +46,6 @@ pub struct Leaving {
     pub copies: Vec<(PortId, Vec<u8>)>,
     /// What changes when it has left.
     pub changes: Vec<Change>,
-    /// What else changes then: its connections, at its sender's port and at its receiver's.
-    pub advances: [Option<conntrack::Change>; 2],
 }
 
 /// How frames whose turn had come were decided.
@@ -77,6 +76,7 @@ pub struct Networks {
     pub(crate) uplink: Option<PortId>,
     nets: Vec<(Arc<Net>, CellId)>,
     pub(crate) flows: Flows,
+    pub(crate) notes: Notes,
     generation: u64,
     pub(crate) decided: Decided,
 }
@@ -104,6 +104,7 @@ impl Networks {
             uplink: None,
             nets: Vec::new(),
             flows: Flows::new(settings.key),
+            notes: Notes::default(),
             generation: 0,
             decided: Decided::default(),
         }
@@ -171,6 +172,7 @@ impl Networks {
             *place = None;
         }
         self.answers.forget(port);
+        self.notes.forget(port);
         self.place_all();
     }
 

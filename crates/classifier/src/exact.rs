@@ -1,5 +1,7 @@
 //! The exact-match cache: what was decided of precisely this key.
 
+use core::num::NonZeroU64;
+
 use crate::cells::{Cells, Depends};
 use crate::table::{HashKey, Table, same};
 
@@ -8,11 +10,22 @@ use crate::table::{HashKey, Table, same};
 pub struct Exact<const N: usize, V> {
     table: Table<Entry<N, V>>,
     hash_key: HashKey,
+    /// How many keys there have been.
+    inserted: NonZeroU64,
+}
+
+/// Where a decision was found. It is never another's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Found {
+    place: u32,
+    number: NonZeroU64,
 }
 
 #[derive(Clone, Debug)]
 struct Entry<const N: usize, V> {
     key: [u64; N],
+    /// Never used again for another.
+    number: NonZeroU64,
     depends: Depends,
     value: V,
 }
@@ -21,21 +34,37 @@ impl<const N: usize, V> Exact<N, V> {
     /// With room for `most` keys or a few more. `hash_key` must be secret where strangers choose
     /// the keys.
     pub fn new(most: usize, hash_key: HashKey) -> Self {
-        Self { table: Table::new(most), hash_key }
+        Self { table: Table::new(most), hash_key, inserted: NonZeroU64::MIN }
     }
 
     /// What was decided of a key, if that is still true.
     #[inline]
     pub fn find(&self, cells: &Cells, key: &[u64; N]) -> Option<&V> {
+        self.seek(cells, key).map(|(_, value)| value)
+    }
+
+    /// The same, and where it was found: to be [looked at](Self::at) again.
+    #[inline]
+    pub fn seek(&self, cells: &Cells, key: &[u64; N]) -> Option<(Found, &V)> {
         let hash = self.hash_key.hash(key);
-        let (_, entry) = self.table.find(hash, |it| same(&it.key, key))?;
-        cells.hold(&entry.depends).then_some(&entry.value)
+        let (place, entry) = self.table.find(hash, |it| same(&it.key, key))?;
+        let found = Found { place, number: entry.number };
+        cells.hold(&entry.depends).then_some((found, &entry.value))
+    }
+
+    /// What was decided of a key that was found, if it is still there and true.
+    #[inline]
+    pub fn at(&self, cells: &Cells, found: Found) -> Option<&V> {
+        let entry = self.table.at(found.place)?;
+        let is_it = entry.number == found.number && cells.hold(&entry.depends);
+        is_it.then_some(&entry.value)
     }
 
     /// Keeps what was decided of a key. Others may have to make room.
     pub fn insert(&mut self, cells: &Cells, key: [u64; N], value: V, depends: Depends) {
         let hash = self.hash_key.hash(&key);
-        let entry = Entry { key, depends, value };
+        self.inserted = self.inserted.saturating_add(1);
+        let entry = Entry { key, number: self.inserted, depends, value };
         let is_dead = |it: &Entry<N, V>| !cells.hold(&it.depends);
         self.table.insert(hash, entry, |it| same(&it.key, &key), is_dead);
     }

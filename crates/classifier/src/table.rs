@@ -1,7 +1,10 @@
 //! A table of bounded size: places by hash, eight in a set, the clock says who makes room.
 //!
+//! An entry lies in one of two sets: the first that its hash names, unless that is full. So few
+//! have to make room as long as there is some (Azar et al., Balanced Allocations, 1994).
+//!
 //! Whoever chooses what is looked up can have others' entries make room, and nothing more: no
-//! search looks at more than one set.
+//! search looks at more than two sets.
 
 use alloc::vec::Vec;
 
@@ -92,7 +95,24 @@ impl<E> Table<E> {
     /// The entry with a hash that is the right one, and its place.
     #[inline]
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<(u32, &E)> {
-        let set = hash as usize & self.tags.len().wrapping_sub(1);
+        let [first, second] = self.sets_of(hash);
+        self.find_in(first, hash, &is_it).or_else(|| self.find_in(second, hash, &is_it))
+    }
+
+    /// The entry at a place.
+    #[inline]
+    pub(crate) fn at(&self, place: u32) -> Option<&E> {
+        Some(&self.entries.get(place as usize)?.as_ref()?.entry)
+    }
+
+    /// The two sets that an entry may lie in.
+    #[inline]
+    fn sets_of(&self, hash: u64) -> [usize; 2] {
+        [hash, hash.rotate_right(32)].map(|hash| hash as usize & self.tags.len().wrapping_sub(1))
+    }
+
+    #[inline]
+    fn find_in(&self, set: usize, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<(u32, &E)> {
         let differ = self.tags.get(set)? ^ (tag(hash) * EACH);
         // The bytes that are zero, by the borrow that they cause. One beside such a byte may be
         // taken for zero, too: the entry says.
@@ -130,15 +150,18 @@ impl<E> Table<E> {
         if self.len >= self.tags.len() * WAYS * 3 / 4 && self.tags.len() < self.most_sets {
             self.grow();
         }
-        let set = hash as usize & (self.tags.len() - 1);
-        let ways = &self.entries[set * WAYS..][..WAYS];
-        let the_first = |is: &dyn Fn(&E) -> bool| {
-            ways.iter().position(|it| it.as_ref().is_some_and(|it| is(&it.entry)))
+        let sets = self.sets_of(hash);
+        let the_first = |is: &dyn Fn(Option<&E>) -> bool| {
+            sets.into_iter().find_map(|set| {
+                let mut ways = self.entries[set * WAYS..][..WAYS].iter();
+                let way = ways.position(|it| is(it.as_ref().map(|it| &it.entry)))?;
+                Some((set, way))
+            })
         };
-        let way = the_first(&is_same)
-            .or_else(|| ways.iter().position(Option::is_none))
-            .or_else(|| the_first(&is_dead))
-            .unwrap_or_else(|| self.clocks[set].next());
+        let (set, way) = the_first(&|it| it.is_some_and(&is_same))
+            .or_else(|| the_first(&|it| it.is_none()))
+            .or_else(|| the_first(&|it| it.is_some_and(&is_dead)))
+            .unwrap_or_else(|| (sets[0], self.clocks[sets[0]].next()));
         self.put(set, way, Hashed { hash, entry })
     }
 
@@ -155,7 +178,7 @@ impl<E> Table<E> {
         }
     }
 
-    /// Twice as many sets. Each set's entries go to two, so all find a place.
+    /// Twice as many sets. What finds no place there is forgotten: there is room for nearly all.
     fn grow(&mut self) {
         let sets = (2 * self.tags.len()).max(1);
         let old = core::mem::take(&mut self.entries);
@@ -164,8 +187,11 @@ impl<E> Table<E> {
         self.entries.resize_with(sets * WAYS, || None);
         self.len = 0;
         for it in old.into_iter().flatten() {
-            let set = it.hash as usize & (sets - 1);
-            if let Some(way) = self.entries[set * WAYS..][..WAYS].iter().position(Option::is_none) {
+            let free = |set: usize| {
+                let mut ways = self.entries[set * WAYS..][..WAYS].iter();
+                Some((set, ways.position(Option::is_none)?))
+            };
+            if let Some((set, way)) = self.sets_of(it.hash).into_iter().find_map(free) {
                 self.put(set, way, it);
             }
         }

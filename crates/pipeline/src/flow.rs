@@ -33,9 +33,13 @@ const NETWORK: usize = 14;
 /// A packet of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    words: [u64; WORDS],
-    layout: Layout,
+    /// What its flow is known by.
+    pub key: [u64; WORDS],
+    version: Version,
+    carried: u8,
     ttl: u8,
+    /// Where the packet ends.
+    end: usize,
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -47,9 +51,10 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 impl Head {
-    /// Reads a frame of `len` bytes of which all headers are at hand. `None` if it is of no flow.
-    #[inline]
-    pub fn of(frame: &[u8], len: usize) -> Option<Self> {
+    /// Reads a frame that comes from a place, which its flow is told from others by. `None` if it is
+    /// of no flow.
+    #[inline(always)]
+    pub fn of(place: u64, frame: &[u8]) -> Option<Self> {
         // Destination, source, type, and the first two bytes of the packet.
         let (first, second) = (word(frame, 0)?, word(frame, 8)?);
         let [_, _, _, _, kind @ .., begins, _] = second.to_le_bytes();
@@ -76,7 +81,7 @@ impl Head {
             protocol::UDP => 8,
             _ => return None,
         };
-        if end > len || end < transport + least || first & 1 != 0 {
+        if end > frame.len() || end < transport + least || first & 1 != 0 {
             return None;
         }
         if carried == protocol::TCP {
@@ -91,34 +96,34 @@ impl Head {
         let ports = u32::from_le_bytes(*frame.get(transport..)?.first_chunk()?);
         // The rest of the second word: the source's, the type, and what is carried.
         let second = second & 0x0000_ffff_ffff_ffff | u64::from(carried) << 48;
-        let mut words = [0, first, second, ports.into(), 0, 0, 0, 0];
+        let mut key = [place, first, second, ports.into(), 0, 0, 0, 0];
         match version {
-            Version::V4 => words[4] = word(frame, NETWORK + 12)?,
+            Version::V4 => key[4] = word(frame, NETWORK + 12)?,
             Version::V6 => {
                 let addresses = frame.get(NETWORK + 8..NETWORK + 40)?;
-                for (word, bytes) in words[4..].iter_mut().zip(addresses.as_chunks().0) {
+                for (word, bytes) in key[4..].iter_mut().zip(addresses.as_chunks().0) {
                     *word = u64::from_le_bytes(*bytes);
                 }
             }
         }
-        let (network, fragment) = (NETWORK, Fragment::Whole);
-        let layout = Layout { version, network, transport, end, protocol: carried, fragment };
-        Some(Self { words, layout, ttl })
+        Some(Self { key, version, carried, ttl, end })
     }
 
-    /// What its flow is known by to whoever tells flows apart by one more number: where they come
-    /// from.
     #[inline]
-    pub const fn key(&self, place: u64) -> [u64; WORDS] {
-        let mut words = self.words;
-        words[0] = place;
-        words
+    const fn layout(&self) -> Layout {
+        let Self { version, carried, end, .. } = *self;
+        let header = match version {
+            Version::V4 => 20,
+            Version::V6 => 40,
+        };
+        let (network, transport, fragment) = (NETWORK, NETWORK + header, Fragment::Whole);
+        Layout { version, network, transport, end, protocol: carried, fragment }
     }
 
     /// What it is to connections.
     #[inline]
     pub fn packet(&self, frame: &[u8]) -> Option<Packet> {
-        Packet::read(frame, &self.layout)
+        Packet::read(frame, &self.layout())
     }
 }
 
@@ -168,21 +173,26 @@ impl Gated {
         matches!(self.said, Said::Allow | Said::Track)
     }
 
+    /// Whether connections are nothing to them: none is kept, or none is there and none begun.
+    #[inline(always)]
+    fn is_alone(&self, table: &Table) -> bool {
+        self.zone.is_none_or(|zone| self.said == Said::Allow && table.zone_len(zone) == 0)
+    }
+
     /// Whether one more of them passes, and what it changes. `None`: its rules are to be asked.
     #[inline]
     pub(crate) fn again(
         &self,
         table: &Table,
-        head: &Head,
         frame: &[u8],
         now: Instant,
     ) -> Option<Option<Change>> {
-        let Some(zone) = self.zone else { return self.allows().then_some(None) };
-        let is_free = self.said == Said::Allow;
-        if is_free && table.zone_len(zone) == 0 {
-            return Some(None);
+        if self.is_alone(table) {
+            return self.allows().then_some(None);
         }
-        let packet = head.packet(frame)?;
+        let zone = self.zone?;
+        let is_free = self.said == Said::Allow;
+        let packet = Head::of(0, frame)?.packet(frame)?;
         let known = self.connection.and_then(|(id, way)| table.recall(id, way, &packet, now));
         match known.unwrap_or_else(|| table.lookup(zone, &packet, now)) {
             Verdict::Request(hit) => match self.said {
@@ -247,10 +257,10 @@ impl Way {
     /// Makes a packet what it is when it gets there.
     pub fn rewrite(&self, head: &Head, frame: &mut [u8]) {
         if let Some(dscp) = self.dscp {
-            rewrite::set_dscp(frame, &head.layout, dscp);
+            rewrite::set_dscp(frame, &head.layout(), dscp);
         }
         if let Some(routed) = self.routed {
-            rewrite::take_hops(frame, &head.layout, routed.hops);
+            rewrite::take_hops(frame, &head.layout(), routed.hops);
             rewrite::set_macs(frame, routed.destination, routed.source);
         }
     }
@@ -258,7 +268,7 @@ impl Way {
 
 impl Routed {
     fn takes(&self, head: &Head, frame: &[u8], excess: usize) -> bool {
-        let Layout { version, network, transport, end, .. } = head.layout;
+        let Layout { version, network, transport, end, .. } = head.layout();
         let is_right = match version {
             Version::V4 => frame
                 .get(network..transport)
@@ -325,7 +335,7 @@ mod tests {
     }
 
     fn key(frame: &[u8]) -> Option<[u64; WORDS]> {
-        Head::of(frame, frame.len()).map(|head| head.key(7))
+        Head::of(7, frame).map(|head| head.key)
     }
 
     #[test]

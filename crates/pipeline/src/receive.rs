@@ -37,7 +37,7 @@ impl Net {
             by,
             to: Some(onward.to.clone()),
         });
-        let is_flow = fate.is_ok() && Head::of(&onward.frame, onward.frame.len()).is_some();
+        let is_flow = fate.is_ok() && Head::of(0, &onward.frame).is_some();
         Received { fate, trace, changes, gate: gate.filter(|_| is_flow) }
     }
 

@@ -11,7 +11,7 @@ use packet::groups::Listener;
 use units::{Instant, Mac};
 
 use crate::change::{Change, FragmentOf};
-use crate::flow::{Gated, Head};
+use crate::flow::Gated;
 use crate::net::Net;
 use crate::rules::RuleName;
 
@@ -171,18 +171,10 @@ impl State {
     pub fn again(
         &self,
         gate: &Gated,
-        head: &Head,
         frame: &[u8],
         now: Instant,
     ) -> Option<Option<conntrack::Change>> {
-        gate.again(&self.table, head, frame, now)
-    }
-
-    /// Makes what [`again`](Self::again) said that a packet changes.
-    #[inline]
-    pub fn advance(&mut self, change: &conntrack::Change, now: Instant) {
-        // A connection that is no more since has nothing to be changed.
-        let _ = self.table.commit(change, now);
+        gate.again(&self.table, frame, now)
     }
 
     /// Makes the changes of a frame that has left.

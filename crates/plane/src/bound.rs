@@ -4,7 +4,7 @@
 //! receive ─▶ Networks::send ─▶ queues ─▶ Networks::leave ─▶ Gate ─▶ transmit ─▶ Networks::left
 //! ```
 
-use binding::{Came, Leaves, Networks, Verdict};
+use binding::{Leaves, MachineFrame, Networks, Verdict};
 use lossless::{Arrivals, Offered, PortId, Refusal, Size};
 use port::{FrameView, Port, Slot};
 use units::{Class, Instant, Ticks};
@@ -71,10 +71,12 @@ pub fn place(
     (slot, size, view): (Slot, Size, &FrameView<'_>),
     gathered: &mut Vec<u8>,
 ) -> Option<Option<Refusal>> {
-    let frame = gather(view, gathered);
-    let question = completed(view, frame);
-    let frame = question.as_deref().unwrap_or(frame);
-    match logical.send(now, id, class, frame, excess(view)) {
+    let mut frame = machine_frame(id, slot, view, gathered);
+    let question = completed(view, frame.bytes);
+    if let Some(question) = &question {
+        frame.bytes = question;
+    }
+    match logical.send(now, class, &frame) {
         Verdict::Forward(to) => match visit.offer(to, class, slot, size) {
             Offered::Held => None,
             // The switch lists it for the captures.
@@ -90,10 +92,11 @@ pub fn place(
 }
 
 impl Departed {
-    /// What is other of a frame, of which this is left to do, if it departs as these bytes.
-    pub fn new(sent: &[u8], bytes: &[u8], note: Option<Offload>) -> Self {
-        if sent.len() != bytes.len() {
-            let mut note = note;
+    /// What is other of a frame if it departs as these bytes.
+    pub fn new(view: &FrameView<'_>, sent: &[u8], bytes: &[u8]) -> Self {
+        // What a guest can write to departs as it was decided about.
+        if sent.len() != bytes.len() || !view.rest.is_empty() {
+            let mut note = view.note.copied();
             note.iter_mut().for_each(|note| moved(note, sent.len(), bytes.len()));
             return Self::Made(bytes.to_vec(), note);
         }
@@ -129,11 +132,26 @@ impl<P: Port, F: Peers> Line<P, F> {
     }
 }
 
+/// A frame of a port's machine, in one piece.
+#[inline]
+pub fn machine_frame<'a>(
+    from: PortId,
+    slot: Slot,
+    view: &FrameView<'a>,
+    gathered: &'a mut Vec<u8>,
+) -> MachineFrame<'a> {
+    // A guest can write to what is behind the first bytes.
+    let slot = view.rest.is_empty().then_some(slot.0);
+    MachineFrame { from, slot, bytes: gather(view, gathered), excess: excess(view) }
+}
+
 /// A frame in one piece.
+#[inline]
 pub fn gather<'a>(frame: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-    if !frame.rest.is_empty() {
-        scratch.resize(LARGE, 0);
+    if frame.rest.is_empty() {
+        return frame.bytes;
     }
+    scratch.resize(frame.len().min(LARGE), 0);
     frame.first(scratch)
 }
 
@@ -174,16 +192,21 @@ impl Turn {
         logical: &'a mut Networks,
         source: &End<P, F>,
         frame: &FrameView<'a>,
-        gathered: &mut Vec<u8>,
+        gathered: &'a mut Vec<u8>,
         offload: &'a mut Offload,
     ) -> Result<FrameView<'a>, Refusal> {
-        let came = match source.logical(self.slot) {
-            None => Came::By(self.ingress),
-            Some((label, origin)) => Came::For(label, origin),
+        let (now, to) = (self.now, self.egress);
+        let leaves = match source.logical(self.slot) {
+            None => {
+                let frame = machine_frame(self.ingress, self.slot, frame, gathered);
+                logical.leave(now, to, &frame)
+            }
+            Some(came) => logical.leave_from_far(now, came, to, gather(frame, gathered)),
         };
-        let excess = excess(frame);
-        match logical.leave(self.now, came, self.egress, gather(frame, gathered), excess) {
-            Leaves::AsItIs => Ok(*frame),
+        match leaves {
+            Leaves::AsItIs if frame.rest.is_empty() => Ok(*frame),
+            // Its machine can write to it: it leaves as it was decided about.
+            Leaves::AsItIs => Ok(FrameView { bytes: gathered, rest: &[], note: frame.note }),
             Leaves::As(bytes) if frame.note.is_none() => Ok(FrameView::plain(bytes)),
             Leaves::As(bytes) => {
                 *offload = frame.offload();

@@ -17,7 +17,7 @@ use shares::Terms;
 use units::{Class, Instant, Ticks};
 use wire::ethernet::Tag;
 
-use crate::bound::{excess, gather};
+use crate::bound::machine_frame;
 use crate::captures::show_refused;
 use crate::line::{Departed, End, Line, Others, owner_of};
 use crate::peers::{Event, Leaving, Peers, Sent};
@@ -267,34 +267,39 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             let outcome = match logical.as_deref_mut() {
                 _ if view.bytes.is_empty() => Sent::Refused(Refusal::WITHDRAWN),
                 Some(logical) if logical_ports.contains(port) => {
-                    let sent = gather(&view, gathered);
-                    let to = Remote::of_flow(flow).0;
-                    let departs = logical.depart(now, port, to, sent, excess(&view));
+                    let sent = machine_frame(port, slot, &view, gathered);
+                    let departs = logical.depart(now, Remote::of_flow(flow).0, &sent);
                     let made = match departs {
-                        Departs::AsItIs(origin) => {
+                        Departs::AsItIs(origin) if view.rest.is_empty() => {
                             source.departed.remove(&slot.0);
                             Ok(origin)
                         }
+                        // Its machine can write to it: it departs as it was decided about.
+                        Departs::AsItIs(origin) => {
+                            let departed = Departed::Made(sent.bytes.to_vec(), view.note.copied());
+                            source.departed.insert(slot.0, departed);
+                            Ok(origin)
+                        }
                         Departs::As(bytes, origin) => {
-                            let departed = Departed::new(sent, bytes, view.note.copied());
+                            let departed = Departed::new(&view, sent.bytes, bytes);
                             let is_made = source.depart(slot, departed, bytes);
                             if is_made { Ok(origin) } else { Err(Refusal::UNFIT) }
                         }
                         Departs::Refused(refusal) => Err(refusal),
                     };
-                    let outcome = match made {
+                    match made {
                         Ok(origin) => {
                             let (origin, view) = (Some(origin), source.departing(slot));
                             let leaving = Leaving { port, slot, network, class, view, origin };
-                            peers.send(now, flow, &leaving)
+                            let outcome = peers.send(now, flow, &leaving);
+                            match outcome {
+                                Sent::Gone | Sent::Underway => logical.left(now),
+                                Sent::Blocked | Sent::Refused(_) => source.restore(slot),
+                            }
+                            outcome
                         }
                         Err(refusal) => Sent::Refused(refusal),
-                    };
-                    match outcome {
-                        Sent::Gone | Sent::Underway => logical.left(now),
-                        Sent::Blocked | Sent::Refused(_) => source.restore(slot),
                     }
-                    outcome
                 }
                 _ => {
                     let leaving = Leaving { port, slot, network, class, view, origin: None };

@@ -1,0 +1,206 @@
+//! How many instructions a frame of a logical network costs, beside one of a network without
+//! policy, and whether that is still as few as it was.
+//!
+//! `cargo bench -p plane --bench logical`. Frames of 64 bytes go from one port in memory to
+//! another, through queues, and are decided when they come and when they leave; who sends and gets
+//! them counts.
+//!
+//! - `plain`: a network of Ethernet addresses. `l2`: a logical switch.
+//! - `acl N`: so many rules at the receiver's port that keep no connections; the last allows.
+//!   `stateful N`: it keeps them, and they are there.
+//! - `routed N`: through a router to another switch, with so many rules.
+//! - `first N`: each frame is its flow's first. `begin N`: of a connection that is allowed.
+//!
+//! The second number is how many flows take turns.
+
+#![expect(clippy::print_stderr, reason = "what a case is worth is told")]
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use binding::Networks;
+use lossless::{PortConfig, Settings};
+use pipeline::Net;
+use plane::{NoGate, NoPeers, NoResponder, Plane};
+use port::memory::{MemoryConfig, MemoryEnd, MemoryPort, pair};
+use units::{Instant, Mac};
+use wire::ethernet::{self, ethertype};
+use zerocopy::IntoBytes;
+
+const CASES: [callgrind::Case<'_>; 13] = [
+    ("plain 0 1", 1e9),
+    ("l2 0 1", 1e9),
+    ("l2 0 1000", 1e9),
+    ("acl 10 1000", 1e9),
+    ("acl 1000 1000", 1e9),
+    ("acl 10000 1000", 1e9),
+    ("acl 1000 100000", 1e9),
+    ("stateful 10 1000", 1e9),
+    ("stateful 1000 1000", 1e9),
+    ("routed 10 1000", 1e9),
+    ("first 10 1", 1e9),
+    ("first 10000 1", 1e9),
+    ("begin 1000 1", 1e9),
+];
+
+const BURST: usize = 64;
+
+fn main() -> ExitCode {
+    callgrind::main("frame", &CASES, 8_000, |case, frames| {
+        let mut words = case.split(' ');
+        let kind = words.next().expect("a case has a name");
+        let mut number = || words.next().and_then(|it| it.parse().ok()).expect("two numbers");
+        let (rules, flows) = (number(), number());
+        let mut world = World::new(kind, rules);
+        let mut carried = 0;
+        // Each flow's first frames are of no interest, unless they are all that is.
+        let (warm_up, flows) = match kind {
+            "first" | "begin" => (BURST as u32, u32::MAX),
+            _ => (2 * flows.max(BURST as u32), flows),
+        };
+        let mut flow = 0;
+        while carried < u64::from(warm_up) + frames {
+            carried += world.round(flow, flows);
+            flow = (flow + BURST as u32) % flows;
+        }
+        if std::env::var_os("VERBOSE").is_some() {
+            eprintln!("{case}: {:?}", world.plane.logical().map(Networks::decided));
+        }
+        carried
+    })
+}
+
+/// Two machines, and what their network's objects are.
+struct World {
+    plane: Plane<MemoryPort, NoPeers, NoResponder, NoGate>,
+    sender: MemoryEnd,
+    receiver: MemoryEnd,
+    frame: Vec<u8>,
+    now: u64,
+}
+
+const SWITCHED: &str = "
+- {kind: Tenant, metadata: {name: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: s, tenant: t}, spec: {subnets: [10.0.0.0/16]}}
+- {kind: LogicalPort, metadata: {name: a, tenant: t}, spec: {switch: s, vif: {}, mac: '02:00:00:00:00:01', addresses: [10.0.0.1]}}
+";
+
+const NEAR: &str = "
+- {kind: LogicalPort, metadata: {name: b, tenant: t}, spec: {switch: s, vif: {}, mac: '02:00:00:00:00:02', addresses: [10.0.0.2]}}
+";
+
+const ROUTED: &str = "
+- {kind: LogicalSwitch, metadata: {name: u, tenant: t}, spec: {subnets: [10.1.0.0/16]}}
+- {kind: LogicalPort, metadata: {name: b, tenant: t}, spec: {switch: u, vif: {}, mac: '02:00:00:00:00:02', addresses: [10.1.0.2]}}
+- {kind: LogicalRouter, metadata: {name: r, tenant: t}, spec: {}}
+- {kind: RouterPort, metadata: {name: rs, tenant: t}, spec: {router: r, mac: '02:00:00:00:01:00', addresses: [10.0.255.254/16]}}
+- {kind: RouterPort, metadata: {name: ru, tenant: t}, spec: {router: r, mac: '02:00:00:00:01:01', addresses: [10.1.255.254/16]}}
+- {kind: LogicalPort, metadata: {name: sr, tenant: t}, spec: {switch: s, router: {routerPort: rs}}}
+- {kind: LogicalPort, metadata: {name: ur, tenant: t}, spec: {switch: u, router: {routerPort: ru}}}
+";
+
+/// Rules for `b` in policies of a thousand, each about another source and port; the last allows.
+fn policies(rules: u32, stateful: bool) -> String {
+    let mut text = String::new();
+    for rule in 0..rules {
+        let (policy, place) = (rule / 1000, rule % 1000);
+        if place == 0 {
+            let _ = write!(
+                text,
+                "{}\n- {{kind: Policy, metadata: {{name: p{policy}, tenant: t}}, spec: {{order: {policy}, \
+                 appliesTo: {{ports: [b]}}, rules: [",
+                if policy == 0 { "" } else { "]}}" }
+            );
+        }
+        let (high, low, port) = (rule / 250, rule % 250, 1000 + rule % 500);
+        let _ = match rule + 1 == rules {
+            true => writeln!(
+                text,
+                "{{name: last, direction: toPort, action: allow, stateful: {stateful}, \
+                 services: [{{protocol: udp}}]}}]}}}}"
+            ),
+            false => writeln!(
+                text,
+                "{{name: r{rule}, direction: toPort, action: drop, \
+                 peer: {{prefixes: [192.168.{high}.{low}/32]}}, \
+                 services: [{{protocol: udp, ports: [{port}]}}]}},"
+            ),
+        };
+    }
+    text
+}
+
+impl World {
+    fn new(kind: &str, rules: u32) -> Self {
+        let (switched, now) = (Settings::default(), Instant::from_nanos(1_000_000_000));
+        let mut plane =
+            Plane::with_stages(switched, datapath::Settings::default(), NoResponder, NoGate);
+        let mut attach = || {
+            let (device, end) = pair(MemoryConfig { slots: 256, slot_size: 2048 });
+            let permits = PortConfig { permits: plane::PERMITS, ..PortConfig::default() };
+            let id = plane.attach(now, device, permits, datapath::PortConfig::default());
+            (id.expect("two ports"), end)
+        };
+        let [(a, sender), (b, receiver)] = [attach(), attach()];
+        let is_routed = kind == "routed";
+        let to = Mac([2, 0, 0, 0, u8::from(is_routed), if is_routed { 0 } else { 2 }]);
+        match kind {
+            "plain" => {
+                plane.datapath_mut().pin(a, Mac([2, 0, 0, 0, 0, 1]), 0);
+                plane.datapath_mut().pin(b, to, 0);
+            }
+            _ => {
+                let there = if is_routed { ROUTED } else { NEAR };
+                let policies = match rules {
+                    0 => String::new(),
+                    _ => policies(rules, matches!(kind, "stateful" | "begin")),
+                };
+                let text = [SWITCHED, there, &policies].concat();
+                let topology = logical::load(&text).expect("objects that can stand");
+                let timeouts = conntrack::Timeouts::default();
+                let settings = binding::Settings {
+                    connections: 1 << 17,
+                    zones: 16,
+                    tenants: 4,
+                    timeouts,
+                    key: [1, 2],
+                };
+                plane.set_logical(Networks::new(&settings, now));
+                let name = |name: &str| {
+                    let mut ports = topology.ports().map(|(_, port)| &port.id);
+                    ports.find(|id| id.name.as_str() == name).expect("it is declared").clone()
+                };
+                plane.bind(a, name("a"));
+                plane.bind(b, name("b"));
+                let own = [name("a"), name("b")].into();
+                let nets = compiler::compile(&topology).into_values();
+                let nets = nets.map(|domain| Arc::new(Net::new(&domain.part(&own)))).collect();
+                plane.logical_mut().expect("they are set").realize(1, nets);
+            }
+        }
+        let far = if is_routed { [10, 1, 0, 2] } else { [10, 0, 0, 2] };
+        let ip = wire::ipv4::Header::new([10, 0, 0, 1].into(), far.into(), 17, 30)
+            .expect("a short packet");
+        let ethernet = ethernet::Header::new(to, Mac([2, 0, 0, 0, 0, 1]), ethertype::IPV4);
+        let frame = [ethernet.as_bytes(), ip.as_bytes(), &[0; 30]].concat();
+        Self { plane, sender, receiver, frame, now: 1_000_000_000 }
+    }
+
+    /// A burst of flows from one on, each of which has another two ports.
+    fn round(&mut self, first: u32, flows: u32) -> u64 {
+        for number in 0..BURST as u32 {
+            let flow = (first + number) % flows;
+            let (source, destination) = (0x2000 + flow % 0x4000, 0x3000 + flow / 0x4000);
+            self.frame[34..38].copy_from_slice(&(source << 16 | destination).to_be_bytes());
+            self.sender.send(&self.frame).expect("there is room for a burst");
+        }
+        self.now += 10_000;
+        self.plane.mark_all_rx_ready();
+        while self.plane.turn(Instant::from_nanos(self.now)) {}
+        let mut got = 0;
+        self.receiver.receive(2 * BURST, |_| got += 1);
+        assert_eq!(got, BURST, "nothing is lost");
+        got as u64
+    }
+}
