@@ -10,7 +10,7 @@ use pipeline::{Gated, Head, Way};
 use units::{Class, Instant};
 
 use crate::decide::MachineFrame;
-use crate::flows::{Flow, Site, Source};
+use crate::flows::{Flow, Flows, Site, Source};
 use crate::networks::{Bound, Leaving, Networks};
 
 /// How a frame leaves whose flow is known.
@@ -64,35 +64,27 @@ impl Notes {
     }
 }
 
+/// What a machine's frame is, by which flows are told apart.
+#[inline(always)]
+fn head(bound: &[Option<Bound>], frame: &MachineFrame<'_>) -> Option<Head> {
+    let number = bound.get(frame.from.index())?.as_ref()?.number?;
+    Head::of(Source::Port(number).place(), frame.bytes)
+}
+
+/// What is known of a machine's frame that takes its flow's way.
+#[inline(always)]
+fn find<'a>(
+    flows: &'a Flows,
+    bound: &[Option<Bound>],
+    frame: &MachineFrame<'_>,
+) -> Option<(Found, &'a Flow, &'a Way)> {
+    let head = head(bound, frame)?;
+    let (found, flow) = flows.find(&head)?;
+    let way = flow.way.as_ref()?;
+    way.takes(&head, frame.bytes, frame.excess).then_some((found, flow, way))
+}
+
 impl Networks {
-    /// What a machine's frame has come with.
-    #[inline(always)]
-    fn head(&self, frame: &MachineFrame<'_>) -> Option<Head> {
-        let number = self.bound.get(frame.from.index())?.as_ref()?.number?;
-        Head::of(Source::Port(number).place(), frame.bytes)
-    }
-
-    /// What is known of a machine's frame that takes its flow's way.
-    #[inline(always)]
-    fn find(&self, frame: &MachineFrame<'_>) -> Option<(Found, &Flow, &Way)> {
-        let head = self.head(frame)?;
-        let (found, flow) = self.flows.find(&head)?;
-        let way = flow.way.as_ref()?;
-        way.takes(&head, frame.bytes, frame.excess).then_some((found, flow, way))
-    }
-
-    /// The same of one that has come before, and is as it was.
-    #[inline(always)]
-    fn find_again(&self, frame: &MachineFrame<'_>) -> Option<(&Flow, &Way)> {
-        if let Some(found) = self.notes.get(frame)
-            && let Some(flow) = self.flows.at(found)
-            && let Some(way) = &flow.way
-        {
-            return Some((flow, way));
-        }
-        self.find(frame).map(|(_, flow, way)| (flow, way))
-    }
-
     /// Where a machine's frame goes, if that is known. Whether it may is asked when it leaves,
     /// unless its sender may have to be told now.
     #[inline(always)]
@@ -102,9 +94,10 @@ impl Networks {
         class: Class,
         frame: &MachineFrame<'_>,
     ) -> Option<Destination<'static>> {
-        let found = self.find(frame).and_then(|(found, flow, way)| {
+        let found = find(&self.flows, &self.bound, frame).and_then(|(found, flow, way)| {
             if !way.gate.allows() {
-                self.state.again(&way.gate, frame.bytes, now)?;
+                let passes = self.state.again(&way.gate, frame.bytes, now, &mut Vec::new());
+                passes.then_some(())?;
             }
             let to = match self.flows.site(flow.to) {
                 Site::Here(port) if port != frame.from => Destination::One(port),
@@ -125,16 +118,7 @@ impl Networks {
         to: PortId,
         frame: &MachineFrame<'_>,
     ) -> Option<Known> {
-        let (flow, way) = self.find_again(frame)?;
-        if self.flows.site(flow.to) != Site::Here(to) {
-            return None;
-        }
-        let sender = self.state.again(&way.gate, frame.bytes, now)?;
-        let receiver = self.state.again(flow.gate.as_ref()?, frame.bytes, now)?;
-        let way = (!way.changes_nothing()).then_some(*way);
-        self.leaving.begin([sender, receiver]);
-        self.decided.known += 1;
-        Some(self.rewrite(way, frame))
+        self.goes(now, Site::Here(to), frame)
     }
 
     /// Has a far machine's frame leave by a port of this host, if it is known how.
@@ -154,8 +138,10 @@ impl Networks {
         if self.flows.site(flow.to) != Site::Here(to) {
             return None;
         }
-        let receiver = self.state.again(flow.gate.as_ref()?, frame, now)?;
-        self.leaving.begin([None, receiver]);
+        self.leaving.begin();
+        let passes =
+            self.state.again(flow.gate.as_ref()?, frame, now, &mut self.leaving.changes);
+        passes.then_some(())?;
         self.decided.known += 1;
         Some(Known::AsItIs)
     }
@@ -168,28 +154,44 @@ impl Networks {
         remote: Remote,
         frame: &MachineFrame<'_>,
     ) -> Option<(Known, Origin)> {
-        let (flow, way) = self.find_again(frame)?;
-        if self.flows.site(flow.to) != Site::There(remote) {
-            return None;
-        }
-        let sender = self.state.again(&way.gate, frame.bytes, now)?;
-        let way = (!way.changes_nothing()).then_some(*way);
+        let known = self.goes(now, Site::There(remote), frame)?;
         let label = self.bound.get(frame.from.index())?.as_ref()?.label;
-        let origin = Origin { label, is_networks: false, generation: 0 };
-        self.leaving.begin([sender, None]);
-        self.decided.known += 1;
-        Some((self.rewrite(way, frame), origin))
+        Some((known, Origin { label, is_networks: false, generation: 0 }))
     }
 
-    /// Makes a frame what it is where it gets to, if that is other than it is.
+    /// Has a machine's frame that has come before, and is as it was, go to where a port is.
     #[inline(always)]
-    fn rewrite(&mut self, way: Option<Way>, frame: &MachineFrame<'_>) -> Known {
-        let Some((way, head)) = way.zip(Head::of(0, frame.bytes)) else { return Known::AsItIs };
-        let to = &mut self.leaving.frame;
-        to.clear();
-        to.extend_from_slice(frame.bytes);
-        way.rewrite(&head, to);
-        Known::Rewritten
+    fn goes(&mut self, now: Instant, to: Site, frame: &MachineFrame<'_>) -> Option<Known> {
+        let Self { flows, notes, bound, state, leaving, decided, .. } = self;
+        let noted = notes.get(frame).and_then(|found| flows.at(found));
+        let (flow, way) = match noted.and_then(|flow| Some((flow, flow.way.as_ref()?))) {
+            Some(noted) => noted,
+            None => find(flows, bound, frame).map(|(_, flow, way)| (flow, way))?,
+        };
+        if flows.site(flow.to) != to {
+            return None;
+        }
+        leaving.begin();
+        let changes = &mut leaving.changes;
+        let passes = state.again(&way.gate, frame.bytes, now, changes);
+        let arrives = match &flow.gate {
+            Some(gate) if passes => state.again(gate, frame.bytes, now, changes),
+            // Its own host decides whether it arrives.
+            None => passes && matches!(to, Site::There(_)),
+            Some(_) => false,
+        };
+        if !arrives {
+            return None;
+        }
+        decided.known += 1;
+        if way.changes_nothing() {
+            return Some(Known::AsItIs);
+        }
+        let head = Head::of(0, frame.bytes)?;
+        leaving.frame.clear();
+        leaving.frame.extend_from_slice(frame.bytes);
+        way.rewrite(&head, &mut leaving.frame);
+        Some(Known::Rewritten)
     }
 
     /// Remembers what was decided of a machine's frame for a port; `gate`: what this says of it, if
@@ -200,7 +202,7 @@ impl Networks {
         (way, to): (Option<Way>, &Identity),
         gate: Option<Gated>,
     ) {
-        let (Some(way), Some(head)) = (way, self.head(frame)) else { return };
+        let (Some(way), Some(head)) = (way, head(&self.bound, frame)) else { return };
         let to = self.number(to);
         let bound = self.bound.get(frame.from.index()).and_then(Option::as_ref);
         if let Some(cell) = bound.and_then(|it| it.cell) {
@@ -231,11 +233,14 @@ impl Networks {
 }
 
 impl Leaving {
-    /// A frame leaves that changes no more than these connections.
+    /// A frame leaves, and nothing is left of the one before.
     #[inline(always)]
-    fn begin(&mut self, advances: [Option<conntrack::Change>; 2]) {
-        self.changes.clear();
-        self.copies.clear();
-        self.changes.extend(advances.into_iter().flatten().map(pipeline::Change::Advance));
+    fn begin(&mut self) {
+        if !self.changes.is_empty() {
+            self.changes.clear();
+        }
+        if !self.copies.is_empty() {
+            self.copies.clear();
+        }
     }
 }

@@ -12,12 +12,16 @@
 //! connection. Fragments, options, tags, questions to the network's own services and all other
 //! protocols are of no flow: they are decided one by one.
 
-use conntrack::{Change, Id, Packet, Table, Verdict, Way as Goes, Zone};
+use alloc::vec::Vec;
+
+use conntrack::{Id, Packet, Table, Verdict, Way as Goes, Zone};
 use packet::rewrite;
 use units::{Dscp, Instant, Mac};
 use wire::checksum::Sum;
+use wire::ethernet::ethertype;
 use wire::ip::{Fragment, Layout, Version, protocol};
 
+use crate::change::Change;
 use crate::places::PortAt;
 use crate::rules::Ruling;
 
@@ -42,12 +46,16 @@ pub struct Head {
     end: usize,
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*bytes.get(at..at + 8)?.first_chunk()?))
+#[inline(always)]
+fn word(head: &[u8; 42], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&head[at..at + 8]);
+    u64::from_le_bytes(word)
 }
 
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*bytes.get(at..at + 2)?.first_chunk()?))
+#[inline(always)]
+const fn half(head: &[u8; 42], at: usize) -> u16 {
+    u16::from_be_bytes([head[at], head[at + 1]])
 }
 
 impl Head {
@@ -55,52 +63,49 @@ impl Head {
     /// of no flow.
     #[inline(always)]
     pub fn of(place: u64, frame: &[u8]) -> Option<Self> {
-        // Destination, source, type, and the first two bytes of the packet.
-        let (first, second) = (word(frame, 0)?, word(frame, 8)?);
-        let [_, _, _, _, kind @ .., begins, _] = second.to_le_bytes();
-        let (version, carried, ttl, transport, end) = match kind {
-            [0x08, 0x00] => {
-                let packet: &[u8; 20] = frame.get(NETWORK..)?.first_chunk()?;
-                // Neither options nor fragments.
-                let is_whole = begins == 0x45 && packet[6] & 0xbf == 0 && packet[7] == 0;
-                let length = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
-                let end = NETWORK + length;
-                is_whole.then_some((Version::V4, packet[9], packet[8], NETWORK + 20, end))?
+        // Ethernet's header, IPv4's, and UDP's, or as much of IPv6's.
+        let head: &[u8; 42] = frame.first_chunk()?;
+        let (first, second) = (word(head, 0), word(head, 8));
+        let length = usize::from(half(head, 16));
+        let (version, carried, ttl, transport, end, ports) = match (half(head, 12), head[14]) {
+            // Neither options nor fragments.
+            (ethertype::IPV4, 0x45) if half(head, 20) & 0xbfff == 0 => {
+                let (carried, ttl, ports) = (head[23], head[22], word(head, 34));
+                (Version::V4, carried, ttl, NETWORK + 20, NETWORK + length, ports)
             }
-            [0x86, 0xdd] => {
-                let packet: &[u8; 8] = frame.get(NETWORK..)?.first_chunk()?;
-                let length = usize::from(u16::from_be_bytes([packet[4], packet[5]]));
-                let end = NETWORK + 40 + length;
-                (begins >> 4 == 6)
-                    .then_some((Version::V6, packet[6], packet[7], NETWORK + 40, end))?
+            (ethertype::IPV6, 0x60..0x70) => {
+                let length = usize::from(half(head, 18));
+                let (carried, ttl) = (head[20], head[21]);
+                let ports = u64::from_le_bytes(*frame.get(54..)?.first_chunk()?);
+                (Version::V6, carried, ttl, NETWORK + 40, NETWORK + 40 + length, ports)
             }
             _ => return None,
         };
-        let least = match carried {
-            protocol::TCP => 20,
-            protocol::UDP => 8,
-            _ => return None,
-        };
-        if end > frame.len() || end < transport + least || first & 1 != 0 {
+        if end > frame.len() || first & 1 != 0 {
             return None;
         }
-        if carried == protocol::TCP {
-            // A header that is longer than the packet is malformed.
-            let header = usize::from(frame.get(transport + 12)? >> 4) * 4;
-            if header < 20 || transport + header > end {
-                return None;
+        match carried {
+            protocol::UDP if end >= transport + 8 => {
+                if SERVED.contains(&u16::from_be_bytes([(ports >> 16) as u8, (ports >> 24) as u8])) {
+                    return None;
+                }
             }
-        } else if SERVED.contains(&half(frame, transport + 2)?) {
-            return None;
+            protocol::TCP if end >= transport + 20 => {
+                // A header that is longer than the packet is malformed.
+                let header = usize::from(frame.get(transport + 12)? >> 4) * 4;
+                if header < 20 || transport + header > end {
+                    return None;
+                }
+            }
+            _ => return None,
         }
-        let ports = u32::from_le_bytes(*frame.get(transport..)?.first_chunk()?);
         // The rest of the second word: the source's, the type, and what is carried.
         let second = second & 0x0000_ffff_ffff_ffff | u64::from(carried) << 48;
-        let mut key = [place, first, second, ports.into(), 0, 0, 0, 0];
+        let mut key = [place, first, second, ports & 0xffff_ffff, 0, 0, 0, 0];
         match version {
-            Version::V4 => key[4] = word(frame, NETWORK + 12)?,
+            Version::V4 => key[4] = word(head, NETWORK + 12),
             Version::V6 => {
-                let addresses = frame.get(NETWORK + 8..NETWORK + 40)?;
+                let addresses: &[u8; 32] = frame.get(NETWORK + 8..)?.first_chunk()?;
                 for (word, bytes) in key[4..].iter_mut().zip(addresses.as_chunks().0) {
                     *word = u64::from_le_bytes(*bytes);
                 }
@@ -179,42 +184,54 @@ impl Gated {
         self.zone.is_none_or(|zone| self.said == Said::Allow && table.zone_len(zone) == 0)
     }
 
-    /// Whether one more of them passes, and what it changes. `None`: its rules are to be asked.
-    #[inline]
+    /// Whether one more of them passes. What it changes is put to the changes. If it does not, its
+    /// rules are to be asked.
+    #[inline(always)]
     pub(crate) fn again(
         &self,
         table: &Table,
         frame: &[u8],
         now: Instant,
-    ) -> Option<Option<Change>> {
-        if self.is_alone(table) {
-            return self.allows().then_some(None);
+        changes: &mut Vec<Change>,
+    ) -> bool {
+        match self.is_alone(table) {
+            true => self.allows(),
+            false => self.follows(table, frame, now, changes),
         }
-        let zone = self.zone?;
-        let is_free = self.said == Said::Allow;
-        let packet = Head::of(0, frame)?.packet(frame)?;
+    }
+
+    /// The same of packets that are of connections, or can be.
+    fn follows(
+        &self,
+        table: &Table,
+        frame: &[u8],
+        now: Instant,
+        changes: &mut Vec<Change>,
+    ) -> bool {
+        let Some((zone, head)) = self.zone.zip(Head::of(0, frame)) else { return false };
+        let Some(packet) = head.packet(frame) else { return false };
         let known = self.connection.and_then(|(id, way)| table.recall(id, way, &packet, now));
-        match known.unwrap_or_else(|| table.lookup(zone, &packet, now)) {
-            Verdict::Request(hit) => match self.said {
-                Said::Allow => Some(None),
-                Said::Track => Some(Some(hit.change(&packet))),
-                Said::Refuse => None,
-            },
+        let (hit, said) = match known.unwrap_or_else(|| table.lookup(zone, &packet, now)) {
+            Verdict::Request(hit) => (hit, self.said),
             Verdict::Reply(hit) => match self.replies {
                 Some((mark, rule, said)) if (mark, rule) == (hit.mark, hit.stamp.rule) => {
-                    match said {
-                        Said::Track => Some(Some(hit.change(&packet))),
-                        Said::Allow => self.allows().then_some(None),
-                        Said::Refuse => None,
+                    // What the connection's rule lets pass for itself alone, its own has to, too.
+                    if said == Said::Allow && !self.allows() {
+                        return false;
                     }
+                    (hit, said)
                 }
-                _ => None,
+                _ => return false,
             },
             Verdict::New | Verdict::Untracked | Verdict::Invalid { hit: None, .. } => {
-                is_free.then_some(None)
+                return self.said == Said::Allow;
             }
-            Verdict::Related(_) | Verdict::Invalid { .. } => None,
+            Verdict::Related(_) | Verdict::Invalid { .. } => return false,
+        };
+        if said == Said::Track {
+            changes.push(Change::Advance(hit.change(&packet)));
         }
+        said != Said::Refuse
     }
 }
 
@@ -320,8 +337,6 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use super::*;
 
     /// A frame of UDP over IPv4.

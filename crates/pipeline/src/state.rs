@@ -165,16 +165,17 @@ impl State {
         }
     }
 
-    /// Whether one more packet of a flow passes a port, and what it changes. `None`: the port's
-    /// rules are to be asked.
-    #[inline]
+    /// Whether one more packet of a flow passes a port. What it changes is put to the changes. If
+    /// it does not, the port's rules are to be asked.
+    #[inline(always)]
     pub fn again(
         &self,
         gate: &Gated,
         frame: &[u8],
         now: Instant,
-    ) -> Option<Option<conntrack::Change>> {
-        gate.again(&self.table, frame, now)
+        changes: &mut Vec<Change>,
+    ) -> bool {
+        gate.again(&self.table, frame, now, changes)
     }
 
     /// Makes the changes of a frame that has left.

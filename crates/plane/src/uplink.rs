@@ -17,7 +17,7 @@ use shares::Terms;
 use units::{Class, Instant, Ticks};
 use wire::ethernet::Tag;
 
-use crate::bound::machine_frame;
+use crate::bound::{gather, machine_frame};
 use crate::captures::show_refused;
 use crate::line::{Departed, End, Line, Others, owner_of};
 use crate::peers::{Event, Leaving, Peers, Sent};
