@@ -54,7 +54,7 @@ use crate::logical::Realization;
 use crate::networks::FrameCost;
 use crate::store::Store;
 use attached::Attached;
-pub use bound::memory;
+pub use bound::{Room, memory};
 use device::Device;
 pub use ending::Ending;
 pub(crate) use error::CaptureError;
@@ -177,7 +177,7 @@ pub struct Host {
     /// The generation of logical networks that is executed.
     logical: Realization,
     /// How many of their connections may be followed.
-    connections: u32,
+    room: Room,
 }
 
 /// Hears what became of an order.
@@ -203,7 +203,7 @@ impl Host {
         store: Store,
         journal: Arc<Journal>,
         frame: FrameCost,
-        connections: u32,
+        room: Room,
     ) -> Result<Self, StartError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let gate = HostGate::new(settings.udp_gate);
@@ -259,7 +259,7 @@ impl Host {
             journal,
             left: BTreeMap::new(),
             logical: Realization::default(),
-            connections,
+            room,
         })
     }
 

@@ -30,6 +30,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::addresses;
 use crate::bell::Bell;
+use crate::host::Room;
 use crate::journal::Journal;
 use crate::logical::{Kept, Logical};
 use crate::networks::Capacity;
@@ -77,7 +78,7 @@ impl Worker {
             journal,
             logical: Mutex::new(Arc::new(logical)),
             kept,
-            connections: config.logical.connections,
+            room: Room::from(&config.logical),
             stopping,
             at_once,
         };

@@ -18,9 +18,6 @@ use lossless::PortId;
 use pipeline::{Gated, Head, WORDS, Way};
 use units::hash::splitmix64;
 
-/// The most flows that are remembered, each in some 300 bytes.
-const FLOWS: usize = 1 << 17;
-
 /// The most ports that flows speak of.
 const PORTS: usize = 1 << 17;
 
@@ -75,6 +72,8 @@ pub struct Flow {
 /// Flows, and the ports that they name.
 #[derive(Debug)]
 pub struct Flows {
+    /// Whether any are remembered.
+    keeps: bool,
     cells: Cells,
     exact: Exact<WORDS, Flow>,
     numbers: BTreeMap<Identity, Number>,
@@ -83,12 +82,13 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// `secret`: nobody who can choose flows may know it.
-    pub fn new(secret: [u64; 2]) -> Self {
+    /// With room for so many flows. `secret`: nobody who can choose flows may know it.
+    pub fn new(most: u32, secret: [u64; 2]) -> Self {
         Self {
+            keeps: most > 0,
             cells: Cells::default(),
             // Few bits of a secret are spread over all.
-            exact: Exact::new(FLOWS, HashKey(secret.map(splitmix64))),
+            exact: Exact::new(most as usize, HashKey(secret.map(splitmix64))),
             numbers: BTreeMap::new(),
             names: Vec::new(),
             sites: Vec::new(),
@@ -124,6 +124,9 @@ impl Flows {
 
     /// Remembers what was decided of a packet's flow by the rows of a network.
     pub fn insert(&mut self, head: &Head, network: CellId, flow: Flow) {
+        if !self.keeps {
+            return;
+        }
         let mut depends = Depends::now(&self.cells);
         depends.on(network);
         self.exact.insert(&self.cells, head.key, flow, depends);

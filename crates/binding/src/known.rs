@@ -139,8 +139,7 @@ impl Networks {
             return None;
         }
         self.leaving.begin();
-        let passes =
-            self.state.again(flow.gate.as_ref()?, frame, now, &mut self.leaving.changes);
+        let passes = self.state.again(flow.gate.as_ref()?, frame, now, &mut self.leaving.changes);
         passes.then_some(())?;
         self.decided.known += 1;
         Some(Known::AsItIs)

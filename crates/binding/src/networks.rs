@@ -18,7 +18,15 @@ use crate::known::Notes;
 use crate::places::Places;
 
 /// What a host has for its networks.
-pub type Settings = conntrack::Settings;
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// For connections.
+    pub connections: conntrack::Settings,
+    /// Of how many flows it is remembered what was decided: some 300 bytes each, as they come.
+    pub flows: u32,
+    /// Nobody who can choose flows may know it.
+    pub secret: [u64; 2],
+}
 
 /// A port of the switch that is a port of a logical network.
 #[derive(Debug)]
@@ -96,14 +104,14 @@ impl Networks {
         Self {
             bound: Vec::new(),
             places: BTreeMap::new(),
-            state: State::new(settings, now),
+            state: State::new(&settings.connections, now),
             answers: Answers::default(),
             leaving: Leaving::default(),
             audience: Audience::default(),
             far: Arc::default(),
             uplink: None,
             nets: Vec::new(),
-            flows: Flows::new(settings.key),
+            flows: Flows::new(settings.flows, settings.secret),
             notes: Notes::default(),
             generation: 0,
             decided: Decided::default(),

@@ -20,6 +20,8 @@ use crate::{Generation, InvalidConfig};
 pub struct LogicalSettings {
     /// How many connections it can follow: 160 bytes each, reserved with the first logical port.
     pub connections: u32,
+    /// Of how many flows it remembers what was decided: some 300 bytes each, as they come.
+    pub flows: u32,
     /// The files that declare the logical networks that there are at the start; together they are
     /// one declaration. Without any there are those that were applied last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -29,9 +31,12 @@ pub struct LogicalSettings {
 /// How many connections a host can be told to follow: at most 2.7 GB of memory.
 const CONNECTIONS: RangeInclusive<u32> = 1024..=16_777_216;
 
+/// Of how many flows a host can be told to remember what was decided: at most 310 MB of memory.
+const FLOWS: RangeInclusive<u32> = 0..=1_048_576;
+
 impl Default for LogicalSettings {
     fn default() -> Self {
-        Self { connections: 262_144, files: Vec::new() }
+        Self { connections: 262_144, flows: 131_072, files: Vec::new() }
     }
 }
 
@@ -49,6 +54,9 @@ impl LogicalSettings {
     pub fn check(&self) -> Result<(), InvalidConfig> {
         if !CONNECTIONS.contains(&self.connections) {
             return Err(InvalidConfig::Logical("`connections` lies outside 1024 to 16777216"));
+        }
+        if !FLOWS.contains(&self.flows) {
+            return Err(InvalidConfig::Logical("`flows` lies outside 0 to 1048576"));
         }
         Ok(())
     }
@@ -80,6 +88,12 @@ pub struct LogicalStatus {
     pub connections: u64,
     /// The most that can be.
     pub most_connections: u64,
+    /// Frames that were decided as those of their flow before.
+    pub known_frames: u64,
+    /// Frames that were decided by rules and routes.
+    pub decided_frames: u64,
+    /// Flows of which it is remembered what was decided.
+    pub flows: u64,
 }
 
 /// What becomes of an object when others are applied.

@@ -86,7 +86,8 @@ impl Head {
         }
         match carried {
             protocol::UDP if end >= transport + 8 => {
-                if SERVED.contains(&u16::from_be_bytes([(ports >> 16) as u8, (ports >> 24) as u8])) {
+                if SERVED.contains(&u16::from_be_bytes([(ports >> 16) as u8, (ports >> 24) as u8]))
+                {
                     return None;
                 }
             }
@@ -287,9 +288,9 @@ impl Routed {
     fn takes(&self, head: &Head, frame: &[u8], excess: usize) -> bool {
         let Layout { version, network, transport, end, .. } = head.layout();
         let is_right = match version {
-            Version::V4 => frame
-                .get(network..transport)
-                .is_some_and(|header| Sum::of(header).checksum() == 0),
+            Version::V4 => {
+                frame.get(network..transport).is_some_and(|header| Sum::of(header).checksum() == 0)
+            }
             Version::V6 => true,
         };
         is_right && head.ttl > self.hops && end - network <= usize::from(self.mtu) + excess

@@ -6,7 +6,10 @@ use std::borrow::Cow;
 use binding::Networks;
 use kernel::random;
 use lossless::PortId;
-use model::{Attachment, Generation, LogicalPortName, LogicalPortStatus, NetworkName, PortSpec};
+use model::{
+    Attachment, Generation, LogicalPortName, LogicalPortStatus, LogicalSettings, NetworkName,
+    PortSpec,
+};
 use units::Instant;
 
 use super::attached::Attached;
@@ -19,13 +22,33 @@ const ZONES: u32 = 16_384;
 /// The most tenants that a host keeps connections of, in all its life.
 const TENANTS: u32 = 16_384;
 
-/// Memory for so many connections, and no networks yet. That takes a while: it is not made on the
-/// switch's thread while frames flow.
-pub fn memory(connections: u32, now: Instant) -> Networks {
-    let key = [random::number(), random::number()];
-    let timeouts = conntrack::Timeouts::default();
-    let (zones, tenants) = (ZONES, TENANTS);
-    Networks::new(&binding::Settings { connections, zones, tenants, timeouts, key }, now)
+/// What a host has for logical networks.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// The most connections.
+    pub connections: u32,
+    /// The most flows.
+    pub flows: u32,
+}
+
+impl From<&LogicalSettings> for Room {
+    fn from(settings: &LogicalSettings) -> Self {
+        Self { connections: settings.connections, flows: settings.flows }
+    }
+}
+
+/// Memory for so much, and no networks yet. That takes a while: it is not made on the switch's
+/// thread while frames flow.
+pub fn memory(room: Room, now: Instant) -> Networks {
+    let connections = conntrack::Settings {
+        connections: room.connections,
+        zones: ZONES,
+        tenants: TENANTS,
+        timeouts: conntrack::Timeouts::default(),
+        key: [random::number(), random::number()],
+    };
+    let secret = [random::number(), random::number()];
+    Networks::new(&binding::Settings { connections, flows: room.flows, secret }, now)
 }
 
 /// The network in the switch whose books a port's frames are in: its own, or that of all ports of

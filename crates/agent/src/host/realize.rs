@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::mem;
 
-use binding::Networks;
+use binding::{Decided, Networks};
 use lossless::PortId;
 use model::{Generation, LogicalPortName, LogicalStatus, PortSpec};
 
@@ -43,7 +43,7 @@ impl Host {
         let Some(name) = spec.logical.as_ref().and_then(identity) else { return };
         if self.plane.logical().is_none() {
             // At the start, before frames flow.
-            self.plane.set_logical(memory(self.connections, self.now()));
+            self.plane.set_logical(memory(self.room, self.now()));
             self.execute();
         }
         self.plane.bind(id, name);
@@ -67,13 +67,17 @@ impl Host {
         }
         let (answers, limited_answers) = networks.map_or((0, 0), Networks::answered);
         let connections = networks.map_or(0, Networks::connections);
-        let most = if networks.is_some() { self.connections } else { 0 };
+        let decided = networks.map_or(Decided::default(), Networks::decided);
+        let most = if networks.is_some() { self.room.connections } else { 0 };
         Some(LogicalStatus {
             generation,
             answers,
             limited_answers,
             connections: connections as u64,
             most_connections: u64::from(most),
+            known_frames: decided.known,
+            decided_frames: decided.anew,
+            flows: decided.flows as u64,
         })
     }
 }

@@ -27,6 +27,12 @@ pub fn encode(
     page.counter("logical_answers", help, None, one(status.answers))?;
     let help = "Answers that logical networks have not given, as a port asked too much.";
     page.counter("logical_limited_answers", help, None, one(status.limited_answers))?;
+    let help = "Flows of logical networks of which it is remembered what was decided.";
+    page.gauge("logical_flows", help, None, gauge(status.flows))?;
+    let help = "Frames that logical networks have decided, as those of their flow before or anew.";
+    let decided = [("known", status.known_frames), ("anew", status.decided_frames)];
+    let decided = decided.map(|(how, count)| (vec![("how", how.to_owned())], count));
+    page.counter("logical_decided_frames", help, None, decided)?;
     let states = || ports.iter().filter_map(|port| Some((port, port.logical_state.as_ref()?)));
     let realized = states().map(|(port, it)| (named(port), i64::from(it.realized.is_some())));
     let help = "Whether a generation that has a logical port decides about its frames.";

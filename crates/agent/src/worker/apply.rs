@@ -103,8 +103,8 @@ impl Handle {
             return Ok(());
         }
         let _one_at_a_time = self.shared.logical.lock().await;
-        let connections = self.shared.connections;
-        let networks = aside(move || host::memory(connections, kernel::clock::now())).await?;
+        let room = self.shared.room;
+        let networks = aside(move || host::memory(room, kernel::clock::now())).await?;
         self.order(|reply| Order::SetLogical(Box::new(networks), reply)).await
     }
 

@@ -17,7 +17,8 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::bell::Bell;
 use crate::host::{
-    AttachError, CaptureError, ChangeError, DetachError, Ending, Proof, TraceError, UplinkError,
+    AttachError, CaptureError, ChangeError, DetachError, Ending, Proof, Room, TraceError,
+    UplinkError,
 };
 use crate::journal::Journal;
 use crate::logical::{Kept, Logical, Realization};
@@ -44,7 +45,7 @@ pub struct Shared {
     /// Where those are kept for the next agent.
     pub kept: Kept,
     /// How many of their connections may be followed.
-    pub connections: u32,
+    pub room: Room,
     pub stopping: AtomicBool,
     pub at_once: AtomicBool,
 }

@@ -20,7 +20,9 @@ use units::{Instant, Span};
 
 use super::order::{Order, Shared, Tunnels};
 use crate::addresses;
-use crate::host::{AttachError, ChangeError, DetachError, Ending, Host, Proof, Reply, UplinkError};
+use crate::host::{
+    AttachError, ChangeError, DetachError, Ending, Host, Proof, Reply, Room, UplinkError,
+};
 use crate::networks::Networks;
 use crate::store::Store;
 
@@ -124,9 +126,9 @@ impl Switch {
         let frame = capacity.frame().clone();
         let networks = Networks::new(config.networks.clone(), config.vtep().cloned(), capacity)?;
         let journal = shared.journal.clone();
-        let connections = config.logical.connections;
+        let room = Room::from(&config.logical);
         let uplink = config.uplink.as_ref();
-        let mut host = Host::new(&config.agent, uplink, store, journal, frame, connections)?;
+        let mut host = Host::new(&config.agent, uplink, store, journal, frame, room)?;
         let mut logical = shared.logical.blocking_lock();
         // Interfaces have their addresses of it.
         host.realize(logical.realization(None, |_| None));
