@@ -11,6 +11,7 @@ use units::{Class, Instant};
 
 use crate::known::Known;
 use crate::networks::{Bound, Leaving, Networks};
+use crate::notes::MachineFrame;
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug)]
@@ -21,20 +22,6 @@ pub enum Verdict<'a> {
     Taken,
     /// Nowhere, for this reason.
     Refuse(Refusal),
-}
-
-/// A frame that a machine has sent.
-#[derive(Clone, Copy, Debug)]
-pub struct MachineFrame<'a> {
-    /// Its port.
-    pub from: PortId,
-    /// Where it lies among those of that port, if it stays as it is as long as it lies there: its
-    /// machine cannot write to it.
-    pub slot: Option<u32>,
-    /// All of it.
-    pub bytes: &'a [u8],
-    /// If it is cut into packets later: how much longer it is than the longest of them, in bytes.
-    pub excess: usize,
 }
 
 /// What becomes of a frame whose turn has come at a port.

@@ -9,9 +9,9 @@ use lossless::{Destination, PortId};
 use pipeline::{Gated, Head, Way};
 use units::{Class, Instant};
 
-use crate::decide::MachineFrame;
 use crate::flows::{Flow, Flows, Site, Source};
 use crate::networks::{Bound, Leaving, Networks};
+use crate::notes::MachineFrame;
 
 /// How a frame leaves whose flow is known.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,48 +20,6 @@ pub enum Known {
     AsItIs,
     /// As [`Leaving`] has it.
     Rewritten,
-}
-
-/// What was found of frames when they came, for when they leave: by their senders' ports, and where
-/// they lie there.
-#[derive(Debug, Default)]
-pub struct Notes(Vec<Vec<Option<Found>>>);
-
-/// Of how many places of a port notes are kept.
-const SLOTS: u32 = 1 << 16;
-
-impl Notes {
-    /// What was found of a frame, or that nothing was.
-    #[inline(always)]
-    pub fn set(&mut self, frame: &MachineFrame<'_>, found: Option<Found>) {
-        let Some(slot) = frame.slot.filter(|slot| *slot < SLOTS) else { return };
-        match self.0.get_mut(frame.from.index()).and_then(|it| it.get_mut(slot as usize)) {
-            Some(note) => *note = found,
-            None => self.add(frame.from, slot, found),
-        }
-    }
-
-    #[cold]
-    fn add(&mut self, from: PortId, slot: u32, found: Option<Found>) {
-        if self.0.len() <= from.index() {
-            self.0.resize_with(from.index() + 1, Vec::new);
-        }
-        let notes = &mut self.0[from.index()];
-        notes.resize(notes.len().max(slot as usize + 1), None);
-        notes[slot as usize] = found;
-    }
-
-    #[inline(always)]
-    fn get(&self, frame: &MachineFrame<'_>) -> Option<Found> {
-        *self.0.get(frame.from.index())?.get(frame.slot? as usize)?
-    }
-
-    /// A port is gone.
-    pub fn forget(&mut self, port: PortId) {
-        if let Some(notes) = self.0.get_mut(port.index()) {
-            *notes = Vec::new();
-        }
-    }
 }
 
 /// What a machine's frame is, by which flows are told apart.

@@ -29,9 +29,11 @@ mod flows;
 mod known;
 mod labels;
 mod networks;
+mod notes;
 mod places;
 
-pub use decide::{Departs, Leaves, MachineFrame, Verdict};
+pub use decide::{Departs, Leaves, Verdict};
 pub use labels::{label, vni};
 pub use networks::{Decided, Networks, Settings};
+pub use notes::MachineFrame;
 pub use places::{Places, SameLabel};

@@ -14,7 +14,7 @@ use units::Instant;
 
 use crate::answers::Answers;
 use crate::flows::{Flows, Number, Site};
-use crate::known::Notes;
+use crate::notes::Notes;
 use crate::places::Places;
 
 /// What a host has for its networks.

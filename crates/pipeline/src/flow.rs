@@ -59,8 +59,8 @@ const fn half(head: &[u8; 42], at: usize) -> u16 {
 }
 
 impl Head {
-    /// Reads a frame that comes from a place, which its flow is told from others by. `None` if it is
-    /// of no flow.
+    /// Reads a frame that comes from a place, by which its flow is told from others. `None` if it
+    /// is of no flow.
     #[inline(always)]
     pub fn of(place: u64, frame: &[u8]) -> Option<Self> {
         // Ethernet's header, IPv4's, and UDP's, or as much of IPv6's.

@@ -1,0 +1,62 @@
+//! Machines' frames, and what was found of them when they came.
+
+use alloc::vec::Vec;
+
+use classifier::exact::Found;
+use lossless::PortId;
+
+/// A frame that a machine has sent.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineFrame<'a> {
+    /// Its port.
+    pub from: PortId,
+    /// Where it lies among those of that port, if it stays as it is as long as it lies there: its
+    /// machine cannot write to it.
+    pub slot: Option<u32>,
+    /// All of it.
+    pub bytes: &'a [u8],
+    /// If it is cut into packets later: how much longer it is than the longest of them, in bytes.
+    pub excess: usize,
+}
+
+/// What was found of frames when they came, for when they leave: by their senders' ports, and where
+/// they lie there.
+#[derive(Debug, Default)]
+pub struct Notes(Vec<Vec<Option<Found>>>);
+
+/// Of how many places of a port notes are kept.
+const SLOTS: u32 = 1 << 16;
+
+impl Notes {
+    /// What was found of a frame, or that nothing was.
+    #[inline(always)]
+    pub fn set(&mut self, frame: &MachineFrame<'_>, found: Option<Found>) {
+        let Some(slot) = frame.slot.filter(|slot| *slot < SLOTS) else { return };
+        match self.0.get_mut(frame.from.index()).and_then(|it| it.get_mut(slot as usize)) {
+            Some(note) => *note = found,
+            None => self.add(frame.from, slot, found),
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, from: PortId, slot: u32, found: Option<Found>) {
+        if self.0.len() <= from.index() {
+            self.0.resize_with(from.index() + 1, Vec::new);
+        }
+        let notes = &mut self.0[from.index()];
+        notes.resize(notes.len().max(slot as usize + 1), None);
+        notes[slot as usize] = found;
+    }
+
+    #[inline(always)]
+    pub fn get(&self, frame: &MachineFrame<'_>) -> Option<Found> {
+        *self.0.get(frame.from.index())?.get(frame.slot? as usize)?
+    }
+
+    /// A port is gone.
+    pub fn forget(&mut self, port: PortId) {
+        if let Some(notes) = self.0.get_mut(port.index()) {
+            *notes = Vec::new();
+        }
+    }
+}
