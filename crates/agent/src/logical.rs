@@ -66,6 +66,8 @@ pub struct Logical {
     elsewhere: Arc<Elsewhere>,
     /// Of each domain that has own ports.
     parts: BTreeMap<Identity, Part>,
+    /// How often any of them was changed: none of their stamps is as great.
+    changes: u64,
 }
 
 /// A host's part of a domain.
@@ -106,42 +108,44 @@ impl Logical {
             elsewhere: elsewhere.into(),
             ..Self::default()
         };
-        Ok(Self { parts: next.parts_of(&own, &self.parts), ..next })
+        Ok(next.with_parts(&own, self))
     }
 
     /// The same generation on a host that has these ports.
     pub fn with_ports(&self, own: BTreeSet<LogicalPortName>) -> Self {
-        Self {
+        let same = Self {
             generation: self.generation,
             objects: self.objects.clone(),
             domains: self.domains.clone(),
             facts: self.facts.clone(),
             elsewhere: self.elsewhere.clone(),
-            parts: self.parts_of(&own, &self.parts),
-        }
+            ..Self::default()
+        };
+        same.with_parts(&own, self)
     }
 
-    /// The host's parts of domains, if it has these ports; what is as before is the same.
-    fn parts_of(
-        &self,
-        own: &BTreeSet<LogicalPortName>,
-        before: &BTreeMap<Identity, Part>,
-    ) -> BTreeMap<Identity, Part> {
+    /// With the host's parts of domains, if it has these ports; what is as before is the same.
+    fn with_parts(mut self, own: &BTreeSet<LogicalPortName>, before: &Self) -> Self {
         // A router's or the outside's ports are nobody's to have.
         let own = own.iter().filter(|name| self.facts.contains_key(name));
         let own: BTreeSet<_> = own.filter_map(identity).collect();
         let has_own = |domain: &Domain| own.iter().any(|port| domain.ports.contains_key(port));
         let domains = self.domains.iter().filter(|(_, domain)| has_own(domain));
+        let mut changes = before.changes;
         let part = |(name, domain): (&Identity, &Domain)| {
             let rows = domain.part(&own);
-            let same = before.get(name).filter(|part| *part.rows == rows).cloned();
-            let part = same.unwrap_or_else(|| {
-                let net = Arc::new(Net::new(&rows));
-                Part { rows: Arc::new(rows), net }
-            });
-            (name.clone(), part)
+            let old = before.parts.get(name);
+            if let Some(same) = old.filter(|part| *part.rows == rows) {
+                return (name.clone(), same.clone());
+            }
+            changes += 1;
+            let old = old.map(|part| (&*part.rows, &*part.net));
+            let net = Arc::new(Net::changed(&rows, changes, old));
+            (name.clone(), Part { rows: Arc::new(rows), net })
         };
-        domains.map(part).collect()
+        self.parts = domains.map(part).collect();
+        self.changes = changes;
+        self
     }
 
     /// Its number; 0 before there is any.

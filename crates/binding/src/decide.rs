@@ -56,7 +56,8 @@ impl Bound {
 
 impl Networks {
     fn bound(&self, port: PortId) -> Option<(Arc<Net>, PortAt)> {
-        self.bound.get(port.index())?.as_ref()?.at.clone()
+        let (ready, at) = self.bound.get(port.index())?.as_ref()?.at.as_ref()?;
+        Some((ready.net.clone(), *at))
     }
 
     fn note_refused(&mut self, port: PortId, reason: Reason) {

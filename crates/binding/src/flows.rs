@@ -122,13 +122,13 @@ impl Flows {
         self.exact.at(&self.cells, found)
     }
 
-    /// Remembers what was decided of a packet's flow by the rows of a network.
-    pub fn insert(&mut self, head: &Head, network: CellId, flow: Flow) {
+    /// Remembers what was decided of a packet's flow, as long as nothing of that changes.
+    pub fn insert(&mut self, head: &Head, cells: impl IntoIterator<Item = CellId>, flow: Flow) {
         if !self.keeps {
             return;
         }
         let mut depends = Depends::now(&self.cells);
-        depends.on(network);
+        cells.into_iter().for_each(|cell| depends.on(cell));
         self.exact.insert(&self.cells, head.key, flow, depends);
     }
 

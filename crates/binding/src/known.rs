@@ -160,11 +160,13 @@ impl Networks {
         gate: Option<Gated>,
     ) {
         let (Some(way), Some(head)) = (way, head(&self.bound, frame)) else { return };
-        let to = self.number(to);
-        let bound = self.bound.get(frame.from.index()).and_then(Option::as_ref);
-        if let Some(cell) = bound.and_then(|it| it.cell) {
-            self.flows.insert(&head, cell, Flow { way: Some(way), to, gate });
-        }
+        let number = self.number(to);
+        let Some(from) = self.bound_to(frame.from) else { return };
+        let there = self.places.get(to).filter(|_| gate.is_some());
+        let there = there.and_then(|port| self.bound_to(*port)).map(|there| there.rules.0);
+        let cells: Vec<_> = from.cells().chain(there).collect();
+        let to = number;
+        self.flows.insert(&head, cells, Flow { way: Some(way), to, gate });
     }
 
     /// The same of a far machine's frame, for one of this host.
@@ -182,10 +184,9 @@ impl Networks {
         let Some(head) = Head::of(place, frame) else { return };
         let Some(name) = self.far.name(label).cloned() else { return };
         let name = self.number(&name);
-        let Some(Some(Bound { cell: Some(cell), .. })) = self.bound.get(to.index()) else {
-            return;
-        };
-        self.flows.insert(&head, *cell, Flow { way: None, to: name, gate: Some(gate) });
+        let Some(to) = self.bound_to(to) else { return };
+        let cells: Vec<_> = to.cells().collect();
+        self.flows.insert(&head, cells, Flow { way: None, to: name, gate: Some(gate) });
     }
 }
 

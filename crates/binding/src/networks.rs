@@ -28,15 +28,23 @@ pub struct Settings {
     pub secret: [u64; 2],
 }
 
+/// A network that frames are decided by.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    pub net: Arc<Net>,
+    /// What flows depend on: all but ports' rules.
+    pub cell: CellId,
+}
+
 /// A port of the switch that is a port of a logical network.
 #[derive(Debug)]
 pub struct Bound {
     pub name: Identity,
     /// The network's rows, and its place in them. `None`: there are none that have it, and nothing
     /// goes to it or comes by it.
-    pub at: Option<(Arc<Net>, PortAt)>,
-    /// What its flows depend on: the rows.
-    pub cell: Option<CellId>,
+    pub at: Option<(Ready, PortAt)>,
+    /// What flows depend on besides: what its own rules say, and since when.
+    pub rules: (CellId, u64),
     /// Its number among flows' ports, if there are rows.
     pub number: Option<Number>,
     /// By which other hosts mean it; 0 if they do not know it.
@@ -82,7 +90,7 @@ pub struct Networks {
     /// Where ports are on other hosts, and the port of the switch that these are behind.
     pub(crate) far: Arc<Places>,
     pub(crate) uplink: Option<PortId>,
-    nets: Vec<(Arc<Net>, CellId)>,
+    nets: Vec<Ready>,
     pub(crate) flows: Flows,
     pub(crate) notes: Notes,
     generation: u64,
@@ -132,20 +140,21 @@ impl Networks {
         self.generation = generation;
         let before = mem::take(&mut self.nets);
         for net in nets {
-            // What is the same is known by the same cell, and its flows stay.
-            let same = before.iter().find(|(old, _)| Arc::ptr_eq(old, &net));
-            let cell = same.map(|(_, cell)| *cell);
-            self.nets.push((net, cell.unwrap_or_else(|| self.flows.add_cell())));
+            // What is as old is the same, is known by the same cell, and its flows stay.
+            let same = before.iter().find(|old| {
+                Arc::ptr_eq(&old.net, &net) || net.since() != 0 && old.net.since() == net.since()
+            });
+            let cell = same.map_or_else(|| self.flows.add_cell(), |old| old.cell);
+            self.nets.push(Ready { net, cell });
         }
-        for (_, cell) in before.iter().filter(|(_, old)| self.nets.iter().all(|(_, it)| it != old))
-        {
-            self.flows.change(*cell);
+        for old in before.iter().filter(|old| self.nets.iter().all(|it| it.cell != old.cell)) {
+            self.flows.change(old.cell);
         }
         for bound in self.bound.iter_mut().flatten() {
-            bound.find(&self.nets);
+            bound.find(&self.nets, &mut self.flows);
         }
         self.place_all();
-        before.into_iter().map(|(net, _)| net).collect()
+        before.into_iter().map(|old| old.net).collect()
     }
 
     /// Ports are there from now on that are not here. Returns what was said before, so that it is
@@ -168,8 +177,9 @@ impl Networks {
             self.bound.resize_with(port.index() + 1, || None);
         }
         let refused = BTreeMap::new();
-        let mut bound = Bound { name, at: None, cell: None, number: None, label: 0, refused };
-        bound.find(&self.nets);
+        let rules = (self.flows.add_cell(), 0);
+        let mut bound = Bound { name, at: None, rules, number: None, label: 0, refused };
+        bound.find(&self.nets, &mut self.flows);
         self.bound[port.index()] = Some(bound);
         self.place_all();
     }
@@ -235,7 +245,7 @@ impl Networks {
         for (number, bound) in (0..).zip(bound) {
             let (Some(bound), Some(port)) = (bound, PortId::new(number)) else { continue };
             places.insert(bound.name.clone(), port);
-            if let Some((net, at)) = &bound.at {
+            if let Some((Ready { net, .. }, at)) = &bound.at {
                 let children = net.children(*at).map(|child| net.name(child).clone());
                 places.extend(children.map(|child| (child, port)));
             }
@@ -250,6 +260,10 @@ impl Networks {
         }
     }
 
+    pub(crate) fn bound_to(&self, port: PortId) -> Option<&Bound> {
+        self.bound.get(port.index())?.as_ref()
+    }
+
     /// A port's number among those that flows name.
     pub(crate) fn number(&mut self, name: &Identity) -> Number {
         if self.flows.is_full() {
@@ -262,13 +276,26 @@ impl Networks {
 }
 
 impl Bound {
+    /// What flows depend on that come from it, or go to it.
+    pub fn cells(&self) -> impl Iterator<Item = CellId> + use<> {
+        let network = self.at.as_ref().map(|(ready, _)| ready.cell);
+        network.into_iter().chain([self.rules.0])
+    }
+
     /// Looks for the rows that have it as a port of this host.
-    fn find(&mut self, nets: &[(Arc<Net>, CellId)]) {
-        let found = nets.iter().find_map(|(net, cell)| {
-            let at = net.own_port(&self.name)?;
-            Some(((net.clone(), at), *cell))
-        });
-        (self.at, self.cell) = found.unzip();
+    fn find(&mut self, nets: &[Ready], flows: &mut Flows) {
+        let before = self.at.take();
+        let find = |it: &Ready| Some((it.clone(), it.net.own_port(&self.name)?));
+        self.at = nets.iter().find_map(find);
+        let since = self.at.as_ref().map_or(0, |(it, at)| it.net.rules_since(*at));
+        let is_same = match (&before, &self.at) {
+            (Some((before, _)), Some((now, _))) => Arc::ptr_eq(&before.net, &now.net),
+            _ => false,
+        };
+        if !is_same && (since == 0 || since != self.rules.1) {
+            flows.change(self.rules.0);
+        }
+        self.rules.1 = since;
     }
 }
 

@@ -37,6 +37,7 @@ mod rules;
 mod send;
 mod service;
 mod state;
+mod touched;
 
 pub use change::{Change, FragmentOf};
 pub use flow::{Gated, Head, WORDS, Way};
@@ -45,3 +46,4 @@ pub use outcome::{Copy, Onward, Reason, Received, Refusal, Sent, Step};
 pub use places::PortAt;
 pub use rules::RuleName;
 pub use state::State;
+pub use touched::Touched;

@@ -16,6 +16,7 @@ use crate::conditions::Conditions;
 use crate::places::{PortAt, RouterAt, RouterPortAt, SwitchAt};
 use crate::routes::{Policies, Routes};
 use crate::rules::{List, ListKey, RuleName};
+use crate::touched::Touched;
 
 /// A switch.
 #[derive(Clone, Debug)]
@@ -90,6 +91,8 @@ pub struct Own {
     pub dhcp6: Option<Profile>,
     /// How its packets are marked, and by which QoS profile.
     pub dscp: Option<(Identity, Dscp)>,
+    /// When what its rules say was changed last.
+    pub since: Stamp,
 }
 
 impl Own {
@@ -152,6 +155,10 @@ impl RouterPort {
     }
 }
 
+/// A moment at which rows were changed: a number that their owner gives to no other change of any
+/// domain. 0: nothing is known of it.
+pub type Stamp = u64;
+
 /// A host's part of a domain, ready to decide by.
 #[derive(Clone, Debug)]
 pub struct Net {
@@ -161,6 +168,8 @@ pub struct Net {
     pub(crate) router_ports: Vec<RouterPort>,
     pub(crate) conditions: Conditions,
     by_name: BTreeMap<Identity, PortAt>,
+    /// When anything but ports' rules was changed last.
+    since: Stamp,
 }
 
 /// Numbers names in their order.
@@ -185,6 +194,7 @@ impl Net {
             router_ports: Vec::new(),
             by_name: ports.iter().map(|(id, at)| ((*id).clone(), PortAt(*at))).collect(),
             conditions: Conditions::new(&Domain::default()),
+            since: 0,
         };
         net.switches = part
             .switches
@@ -268,6 +278,7 @@ impl Net {
                 keeping,
                 dhcp4: profile(&row.dhcp4),
                 dhcp6: profile(&row.dhcp6),
+                since: 0,
                 dscp: row.qos.as_ref().and_then(|it| Some((it.clone(), part.qos.get(it)?.dscp?))),
             });
         }
@@ -310,6 +321,38 @@ impl Net {
         net.conditions = conditions;
         net.address();
         net
+    }
+
+    /// The same of rows that are changed now. What is not touched since the rows before is as old
+    /// as it was there.
+    pub fn changed(part: &Domain, now: Stamp, before: Option<(&Domain, &Self)>) -> Self {
+        let mut net = Self::new(part);
+        let (before, touched) = match before {
+            Some((rows, before)) => (Some(before), Touched::between(rows, part)),
+            None => (None, Touched::All),
+        };
+        let is_touched = |port: &Identity| match &touched {
+            Touched::All => true,
+            Touched::Ports(ports) => ports.contains(port),
+        };
+        let old = before.filter(|_| touched != Touched::All);
+        net.since = old.map_or(now, |old| old.since);
+        for port in &mut net.ports {
+            let old = before.filter(|_| !is_touched(&port.id));
+            let old = old.and_then(|it| it.ports[it.port(&port.id)?.at()].own.as_ref());
+            port.own.iter_mut().for_each(|own| own.since = old.map_or(now, |old| old.since));
+        }
+        net
+    }
+
+    /// When anything but ports' rules was changed last.
+    pub const fn since(&self) -> Stamp {
+        self.since
+    }
+
+    /// When what a port's rules say was changed last.
+    pub fn rules_since(&self, port: PortAt) -> Stamp {
+        self.ports[port.at()].own.as_ref().map_or(0, |own| own.since)
     }
 
     /// Finds out who has which address in each switch.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use binding::{Networks, Places};
 use datapath::Peer;
+use image::Domain;
 use interpreter::Arrival;
 use logical::Topology;
 use logical::objects::Identity;
@@ -35,6 +36,9 @@ struct Hosts {
     planes: Vec<Plane<MemoryPort, Cables, NoResponder, NoGate>>,
     ends: BTreeMap<Identity, End>,
     generation: u64,
+    /// By host: its part of each domain, as it was made last.
+    parts: Vec<BTreeMap<Identity, (Domain, Arc<Net>)>>,
+    changes: u64,
 }
 
 /// A port, the host that has it, and the other end of it.
@@ -66,7 +70,8 @@ impl Hosts {
             plane
         };
         let planes = between(hosts).into_iter().map(plane).collect();
-        let mut new = Self { planes, ends: BTreeMap::new(), generation: 0 };
+        let (ends, parts) = (BTreeMap::new(), vec![BTreeMap::new(); hosts]);
+        let mut new = Self { planes, ends, generation: 0, parts, changes: 0 };
         let are_parents = |it: &(PortIndex, &logical::topology::Port)| {
             !matches!(it.1.attachment, Attachment::Child { .. })
         };
@@ -102,8 +107,15 @@ impl Hosts {
             }
             let own: BTreeSet<_> =
                 names.iter().filter(|it| host_of(it) == Some(host)).cloned().collect();
-            let nets = compiler::compile(topology).into_values();
-            let nets = nets.map(|domain| Arc::new(Net::new(&domain.part(&own)))).collect();
+            let mut nets = Vec::new();
+            for (name, domain) in compiler::compile(topology) {
+                let rows = domain.part(&own);
+                self.changes += 1;
+                let before = self.parts[host].get(&name).map(|(rows, net)| (rows, &**net));
+                let net = Arc::new(Net::changed(&rows, self.changes, before));
+                self.parts[host].insert(name, (rows, net.clone()));
+                nets.push(net);
+            }
             let logical = plane.logical_mut().unwrap();
             logical.realize(self.generation, nets);
             logical.locate(Arc::new(places));
@@ -459,4 +471,38 @@ fn a_question_whose_checksum_is_left_to_its_receiver_is_answered() {
     host.planes[0].mark_all_rx_ready();
     let got = host.turn(now);
     assert!(got.len() == 1 && got[0].0 == a && got[0].1.ends_with(&[10, 0, 1, 2]), "{got:02x?}");
+}
+
+#[test]
+fn a_change_of_one_ports_rules_forgets_no_others_flows() {
+    let now = Instant::from_nanos(1_000_000_000);
+    let other = "
+- {kind: LogicalPort, metadata: {name: c, tenant: t}, spec: {switch: s, vif: {}, mac: '02:00:00:00:00:03', addresses: [10.0.0.3]}}
+";
+    let rule = |port: &str, action: &str| {
+        format!("
+- {{kind: Policy, metadata: {{name: p-{port}, tenant: t}}, spec: {{appliesTo: {{ports: [{port}]}}, rules: [{{name: r, direction: toPort, action: {action}, stateful: false}}]}}}}
+")
+    };
+    let all = |rules: &[String]| logical::load(&[TWO, other, &rules.concat()].concat()).unwrap();
+    let mut host = Hosts::new(&all(&[]), 1, MEMORY);
+    let a = host.ends.keys().next().unwrap().clone();
+    let frame = datagram();
+    let send = |host: &mut Hosts| {
+        let anew = |host: &Hosts| host.planes[0].logical().unwrap().decided().anew;
+        let before = anew(host);
+        host.offer(&a, &frame);
+        (host.turn(now).len(), anew(host) - before)
+    };
+    assert_eq!(send(&mut host), (1, 1));
+    assert_eq!(send(&mut host), (1, 0));
+    host.realize(&all(&[rule("c", "drop")]));
+    assert_eq!(send(&mut host), (1, 0), "c's rules are not asked");
+    host.realize(&all(&[rule("c", "drop"), rule("b", "allow")]));
+    assert_eq!(send(&mut host), (1, 1), "b's are");
+    assert_eq!(send(&mut host), (1, 0));
+    host.realize(&all(&[rule("b", "drop")]));
+    assert_eq!(send(&mut host), (0, 1));
+    host.realize(&logical::load(TWO).unwrap());
+    assert_eq!(send(&mut host), (1, 1));
 }
