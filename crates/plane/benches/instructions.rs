@@ -13,11 +13,12 @@
 //!
 //! The second number is how many flows take turns.
 
-use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use binding::Networks;
+use logical::objects::{AddressRange, PortRange};
 use lossless::{PortConfig, Settings};
 use pipeline::Net;
 use plane::{NoGate, NoPeers, NoResponder, Plane};
@@ -93,35 +94,28 @@ const ROUTED: &str = "
 - {kind: LogicalPort, metadata: {name: ur, tenant: t}, spec: {switch: u, router: {routerPort: ru}}}
 ";
 
-/// Rules for `b` in policies of a thousand, each about another source and port; the last allows.
-fn policies(rules: u32, stateful: bool) -> String {
-    let mut text = String::new();
-    for rule in 0..rules {
-        let (policy, place) = (rule / 1000, rule % 1000);
-        if place == 0 {
-            let _ = write!(
-                text,
-                "{}\n- {{kind: Policy, metadata: {{name: p{policy}, tenant: t}}, spec: {{order: {policy}, \
-                 appliesTo: {{ports: [b]}}, rules: [",
-                if policy == 0 { "" } else { "]}}" }
-            );
-        }
-        let (high, low, port) = (rule / 250, rule % 250, 1000 + rule % 500);
-        let _ = match rule + 1 == rules {
-            true => writeln!(
-                text,
-                "{{name: last, direction: toPort, action: allow, stateful: {stateful}, \
-                 services: [{{protocol: udp}}]}}]}}}}"
-            ),
-            false => writeln!(
-                text,
-                "{{name: r{rule}, direction: toPort, action: drop, \
-                 peer: {{prefixes: [192.168.{high}.{low}/32]}}, \
-                 services: [{{protocol: udp, ports: [{port}]}}]}},"
-            ),
-        };
-    }
-    text
+/// What decides about `b`: a rule that is written again and again, and one that allows.
+const POLICY: &str = "
+- {kind: Policy, metadata: {name: p, tenant: t}, spec: {appliesTo: {ports: [b]}, rules: [
+  {name: r, direction: toPort, action: drop, peer: {prefixes: [192.168.0.0/32]}, services: [{protocol: udp, ports: [1000]}]},
+  {name: last, direction: toPort, action: allow, stateful: STATEFUL, services: [{protocol: udp}]}]}}
+";
+
+/// Has a policy as many rules, each about another source and port; the last allows.
+fn write_out(policy: &mut image::Policy, rules: u32) {
+    let [template, last] = &policy.rules[..] else { panic!("a policy of two rules") };
+    let other = |number: u32| {
+        let mut rule = template.clone();
+        rule.name = format!("r{number}").parse().expect("a name");
+        let condition = rule.conditions.first_mut().expect("it has one");
+        let source = IpAddr::from(Ipv4Addr::from(0xc0a8_0000 + number));
+        let port = (1000 + number % 500) as u16;
+        condition.source.as_mut().expect("it names sources").prefixes =
+            vec![AddressRange::new(source, source).expect("one address")];
+        condition.services[0].ports = vec![PortRange { first: port, last: port }];
+        rule
+    };
+    policy.rules = (1..rules).map(other).chain([last.clone()]).collect();
 }
 
 impl World {
@@ -145,11 +139,9 @@ impl World {
             }
             _ => {
                 let there = if is_routed { ROUTED } else { NEAR };
-                let policies = match rules {
-                    0 => String::new(),
-                    _ => policies(rules, matches!(kind, "stateful" | "begin")),
-                };
-                let text = [SWITCHED, there, &policies].concat();
+                let stateful = matches!(kind, "stateful" | "begin").to_string();
+                let policy = if rules == 0 { String::new() } else { POLICY.replace("STATEFUL", &stateful) };
+                let text = [SWITCHED, there, &policy].concat();
                 let topology = logical::load(&text).expect("objects that can stand");
                 let timeouts = conntrack::Timeouts::default();
                 let (connections, zones, tenants, key) = (1 << 17, 16, 4, [1, 2]);
@@ -164,8 +156,12 @@ impl World {
                 plane.bind(a, name("a"));
                 plane.bind(b, name("b"));
                 let own = [name("a"), name("b")].into();
-                let nets = compiler::compile(&topology).into_values();
-                let nets = nets.map(|domain| Arc::new(Net::new(&domain.part(&own)))).collect();
+                let nets = compiler::compile(&topology).into_values().map(|domain| {
+                    let mut rows = domain.part(&own);
+                    rows.policies.values_mut().for_each(|it| write_out(it, rules));
+                    Arc::new(Net::new(&rows))
+                });
+                let nets = nets.collect();
                 plane.logical_mut().expect("they are set").realize(1, nets);
             }
         }
