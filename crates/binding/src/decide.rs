@@ -323,7 +323,11 @@ impl Networks {
     /// changed.
     #[inline]
     pub fn left(&mut self, now: Instant) {
-        let Leaving { copies, changes, .. } = &mut self.leaving;
+        let Leaving { copies, changes, advances, .. } = &mut self.leaving;
+        if !advances.is_empty() {
+            advances.iter().for_each(|change| self.state.advance(change, now));
+            advances.clear();
+        }
         if !changes.is_empty() {
             self.state.commit(changes, now);
             changes.clear();

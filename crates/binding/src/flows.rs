@@ -95,6 +95,12 @@ impl Flows {
         }
     }
 
+    /// The same, to have connections noted.
+    #[inline]
+    pub fn at_mut(&mut self, found: Found) -> Option<&mut Flow> {
+        self.exact.at_mut(found)
+    }
+
     /// Something that flows will depend on.
     pub fn add_cell(&mut self) -> CellId {
         self.cells.add()

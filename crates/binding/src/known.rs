@@ -6,7 +6,7 @@ use classifier::exact::Found;
 use datapath::{Origin, Remote};
 use logical::objects::Identity;
 use lossless::{Destination, PortId};
-use pipeline::{Gated, Head, Way};
+use pipeline::{Gated, Head, Passes, Way};
 use units::{Class, Instant};
 
 use crate::flows::{Flow, Flows, Site, Source};
@@ -42,6 +42,18 @@ fn find<'a>(
     way.takes(&head, frame.bytes, frame.excess).then_some((found, flow, way))
 }
 
+/// Notes which connections a flow's packets are of.
+#[cold]
+fn note(flows: &mut Flows, found: Found, sender: Passes, receiver: Passes) {
+    let Some(flow) = flows.at_mut(found) else { return };
+    if let (Passes::By(connection), Some(way)) = (sender, &mut flow.way) {
+        way.gate.note(connection);
+    }
+    if let (Passes::By(connection), Some(gate)) = (receiver, &mut flow.gate) {
+        gate.note(connection);
+    }
+}
+
 impl Networks {
     /// Where a machine's frame goes, if that is known. Whether it may is asked when it leaves,
     /// unless its sender may have to be told now.
@@ -55,7 +67,7 @@ impl Networks {
         let found = find(&self.flows, &self.bound, frame).and_then(|(found, flow, way)| {
             if !way.gate.allows() {
                 let passes = self.state.again(&way.gate, frame.bytes, now, &mut Vec::new());
-                passes.then_some(())?;
+                (passes != Passes::Unknown).then_some(())?;
             }
             let to = match self.flows.site(flow.to) {
                 Site::Here(port) if port != frame.from => Destination::One(port),
@@ -92,13 +104,20 @@ impl Networks {
             return None;
         }
         let head = Head::of(Source::Far(origin.label, label).place(), frame)?;
-        let (_, flow) = self.flows.find(&head)?;
+        let (found, flow) = self.flows.find(&head)?;
         if self.flows.site(flow.to) != Site::Here(to) {
             return None;
         }
         self.leaving.begin();
-        let passes = self.state.again(flow.gate.as_ref()?, frame, now, &mut self.leaving.changes);
-        passes.then_some(())?;
+        let advances = &mut self.leaving.advances;
+        match self.state.again(flow.gate.as_ref()?, frame, now, advances) {
+            Passes::Yes => {}
+            Passes::By(connection) => {
+                let gate = self.flows.at_mut(found).and_then(|flow| flow.gate.as_mut());
+                gate.into_iter().for_each(|gate| gate.note(connection));
+            }
+            Passes::Unknown => return None,
+        }
         self.decided.known += 1;
         Some(Known::AsItIs)
     }
@@ -120,27 +139,35 @@ impl Networks {
     #[inline(always)]
     fn goes(&mut self, now: Instant, to: Site, frame: &MachineFrame<'_>) -> Option<Known> {
         let Self { flows, notes, bound, state, leaving, decided, .. } = self;
-        let noted = notes.get(frame).and_then(|found| flows.at(found));
-        let (flow, way) = match noted.and_then(|flow| Some((flow, flow.way.as_ref()?))) {
+        let noted = notes.get(frame).and_then(|found| Some((found, flows.at(found)?)));
+        let noted = noted.and_then(|(found, flow)| Some((found, flow, flow.way.as_ref()?)));
+        let (found, flow, way) = match noted {
             Some(noted) => noted,
-            None => find(flows, bound, frame).map(|(_, flow, way)| (flow, way))?,
+            None => find(flows, bound, frame)?,
         };
         if flows.site(flow.to) != to {
             return None;
         }
         leaving.begin();
-        let changes = &mut leaving.changes;
-        let passes = state.again(&way.gate, frame.bytes, now, changes);
-        let arrives = match &flow.gate {
-            Some(gate) if passes => state.again(gate, frame.bytes, now, changes),
+        let mut again = |gate: &Gated| state.again(gate, frame.bytes, now, &mut leaving.advances);
+        let sender = again(&way.gate);
+        if sender == Passes::Unknown {
+            return None;
+        }
+        let receiver = match (&flow.gate, to) {
+            (Some(gate), _) => again(gate),
             // Its own host decides whether it arrives.
-            None => passes && matches!(to, Site::There(_)),
-            Some(_) => false,
+            (None, Site::There(_)) => Passes::Yes,
+            (None, _) => Passes::Unknown,
         };
-        if !arrives {
+        if receiver == Passes::Unknown {
             return None;
         }
         decided.known += 1;
+        let way = *way;
+        if (sender, receiver) != (Passes::Yes, Passes::Yes) {
+            note(flows, found, sender, receiver);
+        }
         if way.changes_nothing() {
             return Some(Known::AsItIs);
         }
@@ -194,6 +221,7 @@ impl Leaving {
     /// A frame leaves, and nothing is left of the one before.
     #[inline(always)]
     fn begin(&mut self) {
+        self.advances.clear();
         if !self.changes.is_empty() {
             self.changes.clear();
         }

@@ -62,6 +62,8 @@ pub struct Leaving {
     pub copies: Vec<(PortId, Vec<u8>)>,
     /// What changes when it has left.
     pub changes: Vec<Change>,
+    /// Of a frame whose flow is known: how its connections go on then.
+    pub advances: Vec<conntrack::Change>,
 }
 
 /// How frames whose turn had come were decided.

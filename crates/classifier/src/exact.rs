@@ -60,6 +60,13 @@ impl<const N: usize, V> Exact<N, V> {
         is_it.then_some(&entry.value)
     }
 
+    /// The same, to have what is beside the decision changed.
+    #[inline]
+    pub fn at_mut(&mut self, found: Found) -> Option<&mut V> {
+        let entry = self.table.at_mut(found.place)?;
+        (entry.number == found.number).then_some(&mut entry.value)
+    }
+
     /// Keeps what was decided of a key. Others may have to make room.
     pub fn insert(&mut self, cells: &Cells, key: [u64; N], value: V, depends: Depends) {
         let hash = self.hash_key.hash(&key);

@@ -105,6 +105,12 @@ impl<E> Table<E> {
         Some(&self.entries.get(place as usize)?.as_ref()?.entry)
     }
 
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn at_mut(&mut self, place: u32) -> Option<&mut E> {
+        Some(&mut self.entries.get_mut(place as usize)?.as_mut()?.entry)
+    }
+
     /// The two sets that an entry may lie in.
     #[inline]
     fn sets_of(&self, hash: u64) -> [usize; 2] {

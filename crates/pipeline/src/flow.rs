@@ -14,14 +14,13 @@
 
 use alloc::vec::Vec;
 
-use conntrack::{Id, Packet, Table, Verdict, Way as Goes, Zone};
+use conntrack::{Change, Id, Packet, Table, Verdict, Way as Goes, Zone};
 use packet::rewrite;
 use units::{Dscp, Instant, Mac};
 use wire::checksum::Sum;
 use wire::ethernet::ethertype;
 use wire::ip::{Fragment, Layout, Version, protocol};
 
-use crate::change::Change;
 use crate::places::PortAt;
 use crate::rules::Ruling;
 
@@ -185,19 +184,19 @@ impl Gated {
         self.zone.is_none_or(|zone| self.said == Said::Allow && table.zone_len(zone) == 0)
     }
 
-    /// Whether one more of them passes. What it changes is put to the changes. If it does not, its
-    /// rules are to be asked.
+    /// Whether one more of them passes. What it changes is put to the advances.
     #[inline(always)]
     pub(crate) fn again(
         &self,
         table: &Table,
         frame: &[u8],
         now: Instant,
-        changes: &mut Vec<Change>,
-    ) -> bool {
+        advances: &mut Vec<Change>,
+    ) -> Passes {
         match self.is_alone(table) {
-            true => self.allows(),
-            false => self.follows(table, frame, now, changes),
+            true if self.allows() => Passes::Yes,
+            true => Passes::Unknown,
+            false => self.follows(table, frame, now, advances).unwrap_or(Passes::Unknown),
         }
     }
 
@@ -207,33 +206,59 @@ impl Gated {
         table: &Table,
         frame: &[u8],
         now: Instant,
-        changes: &mut Vec<Change>,
-    ) -> bool {
-        let Some((zone, head)) = self.zone.zip(Head::of(0, frame)) else { return false };
-        let Some(packet) = head.packet(frame) else { return false };
+        advances: &mut Vec<Change>,
+    ) -> Option<Passes> {
+        let packet = Head::of(0, frame)?.packet(frame)?;
         let known = self.connection.and_then(|(id, way)| table.recall(id, way, &packet, now));
-        let (hit, said) = match known.unwrap_or_else(|| table.lookup(zone, &packet, now)) {
-            Verdict::Request(hit) => (hit, self.said),
-            Verdict::Reply(hit) => match self.replies {
-                Some((mark, rule, said)) if (mark, rule) == (hit.mark, hit.stamp.rule) => {
-                    // What the connection's rule lets pass for itself alone, its own has to, too.
-                    if said == Said::Allow && !self.allows() {
-                        return false;
-                    }
-                    (hit, said)
-                }
-                _ => return false,
-            },
-            Verdict::New | Verdict::Untracked | Verdict::Invalid { hit: None, .. } => {
-                return self.said == Said::Allow;
-            }
-            Verdict::Related(_) | Verdict::Invalid { .. } => return false,
+        let verdict = match known {
+            Some(verdict) => verdict,
+            None => table.lookup(self.zone?, &packet, now),
         };
-        if said == Said::Track {
-            changes.push(Change::Advance(hit.change(&packet)));
+        let (hit, said) = match verdict {
+            Verdict::Request(hit) => (hit, self.said),
+            Verdict::Reply(hit) => {
+                let (mark, rule, said) = self.replies?;
+                // What its rule lets pass for itself alone, its own direction's have to, too.
+                let is_it = (mark, rule) == (hit.mark, hit.stamp.rule)
+                    && (said != Said::Allow || self.allows());
+                (is_it.then_some(hit)?, said)
+            }
+            Verdict::New | Verdict::Untracked | Verdict::Invalid { hit: None, .. } => {
+                return (self.said == Said::Allow).then_some(Passes::Yes);
+            }
+            Verdict::Related(_) | Verdict::Invalid { .. } => return None,
+        };
+        match said {
+            Said::Track => advances.push(hit.change(&packet)),
+            Said::Allow => {}
+            Said::Refuse => return None,
         }
-        said != Said::Refuse
+        let connection = (hit.id, hit.way);
+        Some(match self.connection == Some(connection) {
+            true => Passes::Yes,
+            false => Passes::By(Connection(connection)),
+        })
     }
+
+    /// Its packets are of this connection, so that it is found sooner.
+    pub const fn note(&mut self, connection: Connection) {
+        self.connection = Some(connection.0);
+    }
+}
+
+/// A connection, and which way a flow's packets go in it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Connection((Id, Goes));
+
+/// Whether one more packet of a flow passes a port.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Passes {
+    /// It does.
+    Yes,
+    /// It does: by a connection that is to be [noted](Gated::note).
+    By(Connection),
+    /// Rules are to be asked.
+    Unknown,
 }
 
 /// Which way a flow's packets take from their sender's port.

@@ -40,7 +40,7 @@ mod state;
 mod touched;
 
 pub use change::{Change, FragmentOf};
-pub use flow::{Gated, Head, WORDS, Way};
+pub use flow::{Connection, Gated, Head, Passes, WORDS, Way};
 pub use net::Net;
 pub use outcome::{Copy, Onward, Reason, Received, Refusal, Sent, Step};
 pub use places::PortAt;

@@ -11,7 +11,7 @@ use packet::groups::Listener;
 use units::{Instant, Mac};
 
 use crate::change::{Change, FragmentOf};
-use crate::flow::Gated;
+use crate::flow::{Gated, Passes};
 use crate::net::Net;
 use crate::rules::RuleName;
 
@@ -165,17 +165,24 @@ impl State {
         }
     }
 
-    /// Whether one more packet of a flow passes a port. What it changes is put to the changes. If
-    /// it does not, the port's rules are to be asked.
+    /// Whether one more packet of a flow passes a port. What it [changes](Self::advance) once it
+    /// has left is put to the advances.
     #[inline(always)]
     pub fn again(
         &self,
         gate: &Gated,
         frame: &[u8],
         now: Instant,
-        changes: &mut Vec<Change>,
-    ) -> bool {
-        gate.again(&self.table, frame, now, changes)
+        advances: &mut Vec<conntrack::Change>,
+    ) -> Passes {
+        gate.again(&self.table, frame, now, advances)
+    }
+
+    /// A packet of a connection has left.
+    #[inline]
+    pub fn advance(&mut self, change: &conntrack::Change, now: Instant) {
+        // Of a connection that is no more since there is nothing to be changed.
+        let _ = self.table.commit(change, now);
     }
 
     /// Makes the changes of a frame that has left.
