@@ -1,6 +1,7 @@
 //! Names, references and the small words of the objects.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 use core::str::FromStr;
 
@@ -21,9 +22,9 @@ impl NoWord {
     }
 }
 
-/// An object's name: an RFC 1123 label. It never changes.
+/// An object's name: an RFC 1123 label. It never changes, and all copies of it are one.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Name(String);
+pub struct Name(Arc<str>);
 
 serde_as_word!(Name);
 
