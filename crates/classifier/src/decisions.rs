@@ -261,6 +261,23 @@ impl List {
         self.search(facts, |at| Arc::new(self.layers[at].satisfied(self.len, facts)))
     }
 
+    /// The place of the first rule that all holds of and that does not pass; what was read is not
+    /// told. This is quicker than [`first`](Self::first) where many rules come before it.
+    pub fn place(&self, facts: &Facts<'_>) -> Option<u32> {
+        let mut all = Bits::all(self.len);
+        for layer in &self.layers {
+            all.keep(&layer.satisfied(self.len, facts));
+        }
+        let mut from = 0;
+        loop {
+            let rule = all.first(from)?;
+            match self.passes_to[rule as usize] {
+                0 => return Some(rule),
+                next => from = next,
+            }
+        }
+    }
+
     /// What decides, in numbers. What no rule asks about is left out.
     fn key(&self, facts: &Facts<'_>) -> [u64; 8] {
         let mut key = [0; 8];

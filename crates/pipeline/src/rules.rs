@@ -77,7 +77,7 @@ fn first(list: &decisions::List, conditions: &Conditions, subject: &Subject<'_>)
         // Nothing is remembered by its number.
         service: classifier::class::Class { id: ClassId::NONE, sets: &services },
     };
-    list.first(&facts).rule.map(|rule| rule as usize)
+    list.place(&facts).map(|rule| rule as usize)
 }
 
 /// A rule by its policy.

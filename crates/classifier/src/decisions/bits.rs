@@ -24,6 +24,30 @@ impl Bits {
         Self(alloc::vec![0; rules.div_ceil(64) as usize].into())
     }
 
+    /// Of so many rules, all.
+    pub(crate) fn all(rules: u32) -> Self {
+        let mut words: Box<[u64]> = alloc::vec![u64::MAX; rules.div_ceil(64) as usize].into();
+        if let Some(last) = words.last_mut() {
+            *last = used((rules - 1) / 64, rules);
+        }
+        Self(words)
+    }
+
+    /// The first from a place on.
+    pub(crate) fn first(&self, from: u32) -> Option<u32> {
+        let begin = from as usize / 64;
+        let words = self.0.get(begin..)?;
+        let of = |at: usize, word: u64| if at == 0 { word & u64::MAX << (from % 64) } else { word };
+        let mut words = words.iter().enumerate().map(|(at, word)| (at, of(at, *word)));
+        let (at, word) = words.find(|(_, word)| *word != 0)?;
+        Some((begin + at) as u32 * 64 + word.trailing_zeros())
+    }
+
+    /// Only those that another has, too.
+    pub(crate) fn keep(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= other);
+    }
+
     #[inline]
     pub(crate) fn word(&self, at: u32) -> u64 {
         self.0.get(at as usize).copied().unwrap_or(0)

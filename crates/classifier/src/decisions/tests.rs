@@ -215,6 +215,7 @@ proptest! {
             prop_assert_eq!(found.rule, linear(&levels, packet));
             prop_assert_eq!(list.decide(&known.facts(&classes, packet)), found);
             prop_assert_eq!(list.list().first(&known.facts(&classes, packet)), found);
+            prop_assert_eq!(list.list().place(&known.facts(&classes, packet)), found.rule);
             for other in &packets {
                 // What was not read does not matter.
                 let other = mixed(packet, other, found.read);
