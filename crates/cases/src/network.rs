@@ -43,7 +43,6 @@ impl Network {
         let has = [
             (self.routers.values().any(|it| !it.nat.is_empty()), "nat"),
             (!self.lbs.is_empty(), "lb"),
-            (self.ports.values().any(|it| it.local), "local"),
             (self.routers.values().any(|it| it.routes.iter().any(|it| it.symmetric)), "symmetric"),
         ];
         has.into_iter().filter(|(is_so, _)| *is_so).map(|(_, need)| need)

@@ -2,24 +2,22 @@
 //! frames go at once.
 
 use alloc::borrow::ToOwned;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
 
-use conntrack::{Phase, Settings, Timeouts};
-use logical::objects::Identity;
+use conntrack::Phase;
 use logical::topology::Attachment;
-use pipeline::{Copy, Net, Onward, Reason, State};
 use units::{Class, Instant, Span};
 use wire::ethernet::{self, Tag};
 
-use crate::declare::Declared;
+use crate::declare::{Declared, plain};
 use crate::execution::{Execution, Known, Seen, Wanted};
+use crate::hosts::{Got, Hosts};
 
-/// What the pipeline can. It translates nothing yet, has no ports that are the same on each host,
-/// and hands no connections over.
+/// What the pipeline can. It hands no connections over.
 const CAN: &[&str] = &[
     "inspect",
     "arp",
@@ -33,11 +31,17 @@ const CAN: &[&str] = &[
     "tiers",
     "reject",
     "router",
+    "nat",
+    "snat",
+    "dnat",
+    "floating",
+    "lb",
     "routing",
     "netpol",
     "security",
     "fragments",
     "child",
+    "local",
     "ecmp",
     "policy-routes",
     "dhcp",
@@ -48,33 +52,11 @@ const CAN: &[&str] = &[
     "groups",
 ];
 
-/// A host: its part of each domain, by the domain's name, and what it knows of frames before.
-#[derive(Debug)]
-struct Host {
-    nets: BTreeMap<Identity, Net>,
-    state: State,
-}
-
-impl Host {
-    fn new() -> Self {
-        let settings = Settings {
-            connections: 1 << 16,
-            zones: 1 << 10,
-            tenants: 1 << 6,
-            timeouts: Timeouts::default(),
-            key: [0; 2],
-        };
-        Self { nets: BTreeMap::new(), state: State::new(&settings, Instant::ZERO) }
-    }
-}
-
 /// Hosts that execute a topology's rows, and all that they have been sent.
 #[derive(Debug, Default)]
 pub struct OnPipeline {
     declared: Option<Declared>,
-    hosts: BTreeMap<String, Host>,
-    /// The host and the domain of each port.
-    places: BTreeMap<Identity, (String, Identity)>,
+    hosts: Hosts,
     now: Instant,
     arrived: Vec<Seen>,
 }
@@ -86,65 +68,20 @@ impl OnPipeline {
     }
 
     /// A port's frame as its machine has it: a child's without its tag.
-    fn got(&mut self, name: &Identity, frame: Vec<u8>) {
+    fn got(&mut self, Got { host, port, frame }: Got) {
         let Some(declared) = &self.declared else { return };
         let mut ports = declared.topology.ports();
-        let Some((index, port)) = ports.find(|(_, port)| port.id == *name) else { return };
+        let Some((index, own)) = ports.find(|(_, it)| it.id == port) else { return };
         let Some(name) = declared.name(index) else { return };
-        let frame = match port.attachment {
+        let (port, frame) = match own.attachment {
+            Attachment::Local => (format!("{name}@{host}"), frame),
             Attachment::Child { .. } => {
-                ethernet::untagged(&frame).map(|(_, inner)| inner).unwrap_or_default()
+                let inner = ethernet::untagged(&frame).map(|(_, inner)| inner);
+                (name.to_string(), inner.unwrap_or_default())
             }
-            _ => frame,
+            _ => (name.to_string(), frame),
         };
-        self.arrived.push(Seen { port: name.to_string(), frame });
-    }
-
-    /// Sends a frame at its port's host, has the hosts of those it is for decide, and commits what
-    /// has come to pass.
-    fn execute(&mut self, port: &Identity, frame: &[u8]) -> Result<(), String> {
-        let unknown = || format!("no host has {port}");
-        let (from, domain) = self.places.get(port).cloned().ok_or_else(unknown)?;
-        let host = self.hosts.get(&from).ok_or_else(unknown)?;
-        let net = host.nets.get(&domain).ok_or_else(unknown)?;
-        let at = net.port(port).ok_or_else(unknown)?;
-        let sent = net.send(&host.state, self.now, at, frame);
-        let named = |net: &Net, copy: Copy| (net.name(copy.port).clone(), copy.frame);
-        let mut all: Vec<_> = sent.answers.into_iter().map(|copy| named(net, copy)).collect();
-        let mut changes = Vec::new();
-        let mut is_delivered = false;
-        for onward in &sent.onward {
-            let Some((to, far)) = self.far(onward, &domain) else { continue };
-            let received = far.1.receive(far.0, self.now, onward);
-            match received.fate {
-                Ok(copy) => {
-                    is_delivered = true;
-                    all.push(named(far.1, copy));
-                }
-                Err(refusal) if refusal.reason == Reason::Rejected => {
-                    all.extend(net.rejected(at, frame).map(|copy| named(net, copy)));
-                }
-                Err(_) => {}
-            }
-            changes.push((to.to_owned(), received.changes));
-        }
-        let mut own = sent.changes;
-        own.retain(|change| is_delivered || !change.grants());
-        changes.insert(0, (from, own));
-        for (host, changes) in changes {
-            if let Some(host) = self.hosts.get_mut(&host) {
-                host.state.commit(&changes, self.now);
-            }
-        }
-        all.into_iter().for_each(|(name, frame)| self.got(&name, frame));
-        Ok(())
-    }
-
-    /// The host that a frame goes on to.
-    fn far(&self, onward: &Onward, domain: &Identity) -> Option<(&str, (&State, &Net))> {
-        let (name, _) = self.places.get(&onward.to)?;
-        let host = self.hosts.get(name)?;
-        Some((name, (&host.state, host.nets.get(domain)?)))
+        self.arrived.push(Seen { port, frame });
     }
 }
 
@@ -158,44 +95,35 @@ impl Execution for OnPipeline {
     }
 
     fn realize(&mut self, wanted: Wanted<'_>) -> Result<(), String> {
-        let topology = &wanted.declared.topology;
-        let hosts: BTreeMap<&str, &str> = (wanted.network.ports.iter())
-            .filter_map(|(name, port)| Some((name.as_str(), port.at.as_deref()?)))
+        let (network, declared) = (wanted.network, wanted.declared);
+        let places: BTreeMap<&str, &String> = (network.ports.iter())
+            .filter_map(|(name, port)| Some((name.as_str(), port.at.as_ref()?)))
             .collect();
-        let domains = compiler::compile(topology);
-        self.places.clear();
-        for (index, port) in topology.ports() {
-            // A child is where its parent is.
-            let at = match port.attachment {
-                Attachment::Child { parent, .. } => parent,
-                _ => index,
-            };
-            let host = wanted.declared.name(at).and_then(|name| hosts.get(name)).unwrap_or(&"");
-            let has = |it: &&Identity| domains[*it].ports.contains_key(&port.id);
-            if let Some(domain) = domains.keys().find(has) {
-                self.places.insert(port.id.clone(), ((*host).to_owned(), domain.clone()));
-                self.hosts.entry((*host).to_owned()).or_insert_with(Host::new);
-            }
-        }
-        for (name, host) in &mut self.hosts {
-            let places = &self.places;
-            let is_here = |port: &Identity| places.get(port).is_some_and(|(at, _)| at == name);
-            let own: BTreeSet<_> = places.keys().filter(|it| is_here(it)).cloned().collect();
-            host.state.retain(is_here);
-            host.nets.clear();
-            for (domain, rows) in &domains {
-                let net = Net::new(&rows.part(&own));
-                host.state.adopt(&net);
-                host.nets.insert(domain.clone(), net);
-            }
-        }
-        self.declared = Some(wanted.declared.clone());
+        let all = network.hosts.iter().cloned();
+        self.hosts.realize(
+            &declared.topology,
+            all,
+            |index| {
+                let host = declared.name(index).and_then(|name| places.get(name).copied());
+                host.cloned().unwrap_or_default()
+            },
+            |router| {
+                let ports = &declared.topology[router].ports;
+                let gateway = ports.iter().flat_map(|it| &declared.topology[*it].gateway).next();
+                let node = gateway.map(|node| declared.topology[*node].id.name.as_str());
+                let mut all = network.hosts.iter();
+                let home = all.find(|it| node.is_none_or(|node| node == plain(it)));
+                home.cloned().unwrap_or_default()
+            },
+        );
+        self.declared = Some(declared.clone());
         Ok(())
     }
 
     fn send(&mut self, port: &str, frame: &[u8]) -> Result<(), String> {
         let Some(declared) = &self.declared else { return Err("nothing is declared".to_owned()) };
-        let index = declared.port(port).ok_or_else(|| format!("no port is called `{port}`"))?;
+        let (name, host) = port.split_once('@').map_or((port, None), |(a, b)| (a, Some(b)));
+        let index = declared.port(name).ok_or_else(|| format!("no port is called `{name}`"))?;
         let own = &declared.topology[index];
         let (id, sent) = match own.attachment {
             // A machine behind another's tag is asked for by its own name.
@@ -205,7 +133,10 @@ impl Execution for OnPipeline {
             }
             _ => (own.id.clone(), frame.to_vec()),
         };
-        self.execute(&id, &sent)
+        let fate = self.hosts.send(self.now, &id, host, &sent);
+        let fate = fate.ok_or_else(|| format!("no host has {id}"))?;
+        fate.answers.into_iter().chain(fate.delivered).for_each(|it| self.got(it));
+        Ok(())
     }
 
     fn receive(&mut self) -> Vec<Seen> {
@@ -214,19 +145,13 @@ impl Execution for OnPipeline {
 
     fn wait(&mut self, span: Span) {
         self.now += span;
-        for host in self.hosts.values_mut() {
-            host.state.expire(self.now, u32::MAX);
-        }
+        self.hosts.expire(self.now);
     }
 
     fn connections(&self, port: &str) -> Result<Vec<Known>, String> {
         let Some(declared) = &self.declared else { return Ok(Vec::new()) };
         let index = declared.port(port).ok_or_else(|| format!("no port is called `{port}`"))?;
-        let id = &declared.topology[index].id;
-        let Some(host) = self.places.get(id).and_then(|(host, _)| self.hosts.get(host)) else {
-            return Ok(Vec::new());
-        };
-        let known = host.state.connections(id, self.now);
+        let known = self.hosts.connections(&declared.topology[index].id, self.now).into_iter();
         Ok(known.map(|(tuple, phase)| Known { tuple, state: word(phase) }).collect())
     }
 

@@ -1,42 +1,15 @@
 //! Hosts together decide as the interpreter does, in random worlds: a million frames.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use cases::{Got, Hosts};
 use interpreter::Arrival;
 use logical::Topology;
 use logical::objects::Identity;
-use logical::topology::{Attachment, PortIndex};
+use logical::topology::{Attachment, NodeIndex, Port, PortIndex};
+use pipeline::Refusal;
 use units::{Instant, Rng, Span};
 use worlds::{Options, World};
-
-use conntrack::{Settings, Timeouts};
-use pipeline::{Copy, Net, Reason, Refusal, State};
-
-/// A host: its part of each domain, by the domain's name, and what it knows of frames before.
-struct Host {
-    nets: BTreeMap<Identity, Net>,
-    state: State,
-}
-
-impl Host {
-    fn new() -> Self {
-        let settings = Settings {
-            connections: 4096,
-            zones: 64,
-            tenants: 8,
-            timeouts: Timeouts::default(),
-            key: [1, 2],
-        };
-        Self { nets: BTreeMap::new(), state: State::new(&settings, Instant::ZERO) }
-    }
-}
-
-/// Hosts that together have all ports.
-struct Hosts {
-    all: Vec<Host>,
-    /// The host of each port, and its domain.
-    places: BTreeMap<Identity, (usize, Identity)>,
-}
 
 /// What became of a frame, as both tell it, in no order.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -55,81 +28,27 @@ impl Fate {
     }
 }
 
-impl Hosts {
-    /// So many hosts, each with some of the ports. Children are where their parents are.
-    fn new(topology: &Topology, hosts: usize, rng: &mut Rng) -> Self {
-        let mut of_port: BTreeMap<PortIndex, usize> = BTreeMap::new();
-        for (index, _) in topology.ports() {
-            of_port.insert(index, rng.below(hosts as u64) as usize);
-        }
-        for (index, port) in topology.ports() {
-            if let Attachment::Child { parent, .. } = port.attachment {
-                of_port.insert(index, of_port[&parent]);
-            }
-        }
-        let domains = compiler::compile(topology);
-        let mut made =
-            Self { all: (0..hosts).map(|_| Host::new()).collect(), places: BTreeMap::new() };
-        for (index, port) in topology.ports() {
-            let has = |it: &&Identity| domains[*it].ports.contains_key(&port.id);
-            if let Some(domain) = domains.keys().find(has) {
-                made.places.insert(port.id.clone(), (of_port[&index], domain.clone()));
-            }
-        }
-        for (name, domain) in &domains {
-            for (number, host) in made.all.iter_mut().enumerate() {
-                let own = made.places.iter().filter(|(_, at)| at.0 == number);
-                let own: BTreeSet<_> = own.map(|(port, _)| port.clone()).collect();
-                let net = Net::new(&domain.part(&own));
-                host.state.adopt(&net);
-                host.nets.insert(name.clone(), net);
-            }
-        }
-        made
-    }
-
-    fn send(&mut self, port: &Identity, now: Instant, frame: &[u8]) -> (Fate, String) {
-        let (from, domain) = self.places[port].clone();
-        let host = &self.all[from];
-        let net = &host.nets[&domain];
-        let at = net.port(port).unwrap();
-        let name = |net: &Net, copy: &Copy| (net.name(copy.port).to_string(), copy.frame.clone());
-        let sent = net.send(&host.state, now, at, frame);
-        let mut fate = Fate {
-            answers: sent.answers.iter().map(|it| name(net, it)).collect(),
-            ..Fate::default()
-        };
-        let told = |it: &Refusal| {
-            let by = it.by.as_ref().map(ToString::to_string).unwrap_or_default();
-            format!("{} at {} by {by}", it.reason.name(), it.at)
-        };
-        fate.refused.extend(sent.refused.iter().map(told));
-        let mut trace: String = sent.trace.iter().map(|it| format!("{it}\n")).collect();
-        let mut changes = Vec::new();
-        for onward in &sent.onward {
-            let to = self.places[&onward.to].0;
-            let far = &self.all[to].nets[&domain];
-            let received = far.receive(&self.all[to].state, now, onward);
-            trace.extend(received.trace.iter().map(|it| format!("{it}\n")));
-            match &received.fate {
-                Ok(copy) => fate.delivered.push(name(far, copy)),
-                Err(refusal) => {
-                    fate.refused.push(told(refusal));
-                    if refusal.reason == Reason::Rejected {
-                        fate.answers.extend(net.rejected(at, frame).map(|it| name(net, &it)));
-                    }
-                }
-            }
-            changes.push((to, received.changes));
-        }
-        let mut own = sent.changes;
-        own.retain(|change| !fate.delivered.is_empty() || !change.grants());
-        changes.insert(0, (from, own));
-        for (host, changes) in changes {
-            self.all[host].state.commit(&changes, now);
-        }
-        (fate.sorted(), trace)
-    }
+/// What hosts say of a frame that one of them is sent.
+fn executed(
+    hosts: &mut Hosts,
+    now: Instant,
+    port: &Identity,
+    host: Option<&str>,
+    frame: &[u8],
+) -> (Fate, String) {
+    let seen = hosts.send(now, port, host, frame).unwrap_or_else(|| panic!("nobody has {port}"));
+    let name = |it: Got| (it.port.to_string(), it.frame);
+    let told = |it: &Refusal| {
+        let by = it.by.as_ref().map(ToString::to_string).unwrap_or_default();
+        format!("{} at {} by {by}", it.reason.name(), it.at)
+    };
+    let fate = Fate {
+        delivered: seen.delivered.into_iter().map(name).collect(),
+        answers: seen.answers.into_iter().map(name).collect(),
+        refused: seen.refused.iter().map(told).collect(),
+    };
+    let trace = seen.trace.iter().map(|it| format!("{it}\n")).collect();
+    (fate.sorted(), trace)
 }
 
 /// What the interpreter says of a frame.
@@ -137,10 +56,10 @@ fn interpreted(
     topology: &Topology,
     state: &mut interpreter::State,
     now: Instant,
-    port: PortIndex,
+    (port, node): (PortIndex, Option<NodeIndex>),
     frame: &[u8],
 ) -> (Fate, String) {
-    let decision = interpreter::decide(topology, state, now, Arrival { port, node: None, frame });
+    let decision = interpreter::decide(topology, state, now, Arrival { port, node, frame });
     state.commit(&decision.changes);
     let name = |it: &interpreter::Copy| (topology[it.port].id.to_string(), it.frame.clone());
     let told = |it: &interpreter::Refusal| {
@@ -182,7 +101,7 @@ impl Traffic<'_> {
 struct Counts(BTreeMap<&'static str, usize>);
 
 impl Counts {
-    const WORDS: [&'static str; 15] = [
+    const WORDS: [&'static str; 19] = [
         "verdict: delivered",
         "neighbour answer",
         "answered",
@@ -198,6 +117,10 @@ impl Counts {
         "refused: fragment",
         "refused: not_joined",
         "QoS: marked",
+        "destination translation",
+        "source translation",
+        "load balancer: back",
+        "an error about a translated packet",
     ];
 
     fn count(&mut self, trace: &str) {
@@ -216,8 +139,22 @@ fn agree(
     counts: &mut Counts,
 ) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let world = World::with(seed, options);
-    let mut all = Hosts::new(&world.topology, hosts, &mut rng);
+    let mut world = World::with(seed, options);
+    let is_local = |port: &Port| port.attachment == Attachment::Local;
+    if hosts > 1 && world.topology.ports().any(|(_, port)| is_local(port)) {
+        // A port that each host has is at none of them to a router that translates elsewhere.
+        world = World::with(seed, Options { translations: false, ..options });
+    }
+    let world = world.spread(hosts, &mut rng);
+    let topology = &world.topology;
+    let nodes: Vec<_> = topology.nodes().map(|(index, it)| (index, it.id.to_string())).collect();
+    let mut all = Hosts::default();
+    all.realize(
+        topology,
+        nodes.iter().map(|it| it.1.clone()),
+        |port| topology[port].node.map_or(nodes[0].1.clone(), |node| topology[node].id.to_string()),
+        |router| nodes[topology[router].ports.len() % nodes.len()].1.clone(),
+    );
     let mut state = interpreter::State::default();
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut traffic = Traffic { world: &world, rng, got: Vec::new() };
@@ -226,10 +163,13 @@ fn agree(
         // Often no time passes, and sometimes so much that all is forgotten: how long something is
         // remembered to the second is nobody's promise.
         now += Span::from_secs(if traffic.rng.below(40) == 0 { 864_000 } else { 0 });
-        all.all.iter_mut().for_each(|host| assert!(host.state.expire(now, u32::MAX)));
-        let (expected, trace) = interpreted(&world.topology, &mut state, now, index, &frame);
-        let port = &world.topology[index].id;
-        let (seen, own_trace) = all.send(port, now, &frame);
+        assert!(all.expire(now));
+        let port = &topology[index].id;
+        // What each host has is at one of them this time.
+        let (node, host) = &nodes[traffic.rng.below(nodes.len() as u64) as usize];
+        let node = topology[index].node.is_none().then_some(*node);
+        let (expected, trace) = interpreted(topology, &mut state, now, (index, node), &frame);
+        let (seen, own_trace) = executed(&mut all, now, port, Some(host), &frame);
         // A frame that routers bring back to its own sender's port passes that twice, once each
         // way. Of which of the two a connection is kept there is not decided alike.
         if own_trace.contains(&format!("destination: {port}\n")) {
@@ -253,7 +193,7 @@ fn agree(
 }
 
 const BASE: Options =
-    Options { stateful: true, translations: false, learning: true, relay: true, stray: false };
+    Options { stateful: true, translations: true, learning: true, relay: true, stray: false };
 
 #[test]
 fn what_is_sent_in_random_worlds_meets_every_end() {

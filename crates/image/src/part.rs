@@ -32,7 +32,8 @@ impl Domain {
     /// What a host with these ports needs: of the ports of other hosts how to reach them, of its
     /// own all; of policies those that hold for its own, and of groups, sets and profiles what
     /// these and the routers speak of. Packets of its own ports are decided the same as by all of
-    /// the domain. Children of its ports are its own.
+    /// the domain. Children of its ports are its own. A host where a router of these names
+    /// translates needs the domain for that, too.
     pub fn part(&self, own: &BTreeSet<Identity>) -> Self {
         let is_own = |port: &Identity| {
             let parent = self.ports.get(port).and_then(|it| it.parent.as_ref());
@@ -40,7 +41,8 @@ impl Domain {
         };
         let mut part = self.clone();
         part.ports.retain(|port, _| is_own(port));
-        if part.ports.is_empty() {
+        let has_router = part.routers.keys().any(|router| own.contains(router));
+        if part.ports.is_empty() && !has_router {
             return Self::default();
         }
         let policies: BTreeSet<_> = part.ports.values().flat_map(|it| &it.policies).collect();

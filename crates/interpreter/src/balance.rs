@@ -12,9 +12,6 @@ use crate::nat::Place;
 use crate::walk::{Stop, Underway, Walk};
 use crate::{route, service};
 
-/// Where load balancers of switches are, for machines whose own subnet they are in.
-pub const ADDRESS: Mac = Mac([2, 0x7a, 0x6f, 0x76, 0, 1]);
-
 impl Walk<'_> {
     /// Whether a load balancer of a switch has an address.
     pub fn balances(&self, switch: SwitchIndex, address: IpAddr) -> bool {
@@ -36,7 +33,8 @@ impl Walk<'_> {
         let Some(ip) = under.fields.ip.filter(|ip| ip.layout.fragment == Fragment::Whole) else {
             return Ok(());
         };
-        let place = Place { topology, state: self.state, now: self.now, id: &own.id };
+        let whose = self.whose(port);
+        let place = Place { topology, state: self.state, now: self.now, whose: &whose };
         if let Some(back) = place.own_answer(ip.tuple) {
             // Who serves itself has asked the address, and the address answers.
             self.decision.changes.extend(place.renew(ip.tuple));
@@ -56,7 +54,10 @@ impl Walk<'_> {
                 (None, Ok(_)) if !ip.begins() => {
                     return Err(Self::stop(Reason::Untracked, &balancer.id));
                 }
-                (None, Ok(chosen)) => chosen,
+                (None, Ok(chosen)) => {
+                    let free = place.free(chosen, None);
+                    free.map_err(|reason| Self::stop(reason, &balancer.id))?
+                }
                 (None, Err(reason)) => {
                     if balancer.reject {
                         self.answer(answer::reject(&self.sent));
@@ -67,7 +68,7 @@ impl Walk<'_> {
             self.decision.changes.push(place.keep(ip.tuple, chosen));
             rewrite::set_tuple(&mut under.frame, &ip, chosen);
             under.subject.tuple = Some(chosen);
-            if under.fields.destination == ADDRESS {
+            if under.fields.destination == packet::BALANCER {
                 let next = self.onward_of(own, chosen.destination.0);
                 let next = next.ok_or_else(|| Self::stop(Reason::Unresolved, &balancer.id))?;
                 rewrite::set_macs(&mut under.frame, next, under.fields.source);
@@ -84,8 +85,8 @@ impl Walk<'_> {
     pub fn unbalance(&mut self, port: PortIndex, under: &mut Underway) -> Result<(), Stop> {
         let own = &self.topology[port];
         let Some(ip) = under.fields.ip else { return Ok(()) };
-        let place =
-            Place { topology: self.topology, state: self.state, now: self.now, id: &own.id };
+        let (topology, whose) = (self.topology, self.whose(port));
+        let place = Place { topology, state: self.state, now: self.now, whose: &whose };
         if ip.is_error() {
             let quoted = ip.icmp.and_then(|icmp| icmp.quoted);
             let changed = quoted.and_then(|it| place.error(it, ip.tuple.source.0));

@@ -69,17 +69,18 @@ impl Walk<'_> {
         let subject = self.subject(port, Direction::FromPort, &fields, origin)?;
         let mut under = Underway { frame, fields, subject, routers: 0, is_networks: false };
         self.gate(port, Direction::FromPort, &under)?;
-        self.overhear(own, &under);
+        self.overhear(port, &under);
         self.mark(own, &mut under)?;
         self.balance(port, &mut under)?;
         self.forward(own.switch, Some(port), under)
     }
 
     /// What a machine tells of the groups that it listens to, where that decides who gets them.
-    fn overhear(&mut self, port: &Port, under: &Underway) {
+    fn overhear(&mut self, port: PortIndex, under: &Underway) {
+        let (port, whose) = (&self.topology[port], self.whose(port));
         if self.topology[port.switch].multicast == Multicast::Snoop && port.is_machine() {
             let told = groups::overhear(&under.fields, &under.frame).into_iter();
-            let told = told.map(|it| Change(What::Overheard(port.id.clone(), it)));
+            let told = told.map(|it| Change(What::Overheard(whose.clone(), it)));
             self.decision.changes.extend(told);
         }
     }

@@ -9,7 +9,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use logical::objects::{Affinity, Identity, NatKind, PortRange};
+use logical::objects::{Affinity, NatKind, PortRange};
 use logical::topology::{Balancer, Link, Nat, Router, RouterPort, RouterPortIndex, Topology};
 use packet::{Ip, Tuple, address_hash, flow_hash};
 use units::{Instant, Span};
@@ -17,7 +17,10 @@ use wire::ip::protocol;
 
 use crate::decision::Reason;
 use crate::policy::holds;
-use crate::state::{Change, State, Subject, Translation, What};
+use crate::state::{Change, State, Subject, Translation, What, Whose};
+
+/// How many ports are tried for a flow whose own is taken.
+const TRIES: usize = 512;
 
 /// How long a flow's ends are remembered without a packet.
 pub fn patience(tuple: Tuple) -> Span {
@@ -29,7 +32,7 @@ pub struct Place<'a> {
     pub topology: &'a Topology,
     pub state: &'a State,
     pub now: Instant,
-    pub id: &'a Identity,
+    pub whose: &'a Whose,
 }
 
 /// A flow's destination, once it is known.
@@ -48,7 +51,7 @@ pub struct Inside {
 impl Place<'_> {
     /// The ends of a flow that is known, the other way as well.
     pub fn known(&self, tuple: Tuple) -> Option<Tuple> {
-        let mut all = self.state.translations(self.id, self.now);
+        let mut all = self.state.translations(self.whose, self.now);
         all.find_map(|it| match tuple {
             _ if it.before == tuple => Some(it.behind),
             _ if it.behind.reversed() == tuple => Some(it.before.reversed()),
@@ -58,7 +61,7 @@ impl Place<'_> {
 
     /// The ends of an answer of who serves itself, as who asked is to see it.
     pub fn own_answer(&self, tuple: Tuple) -> Option<Tuple> {
-        let mut all = self.state.translations(self.id, self.now);
+        let mut all = self.state.translations(self.whose, self.now);
         let is_own = |it: &Translation| it.behind.destination.0 == it.before.source.0;
         let found = all.find(|it| it.behind.reversed() == tuple && is_own(it))?;
         Some(found.before.reversed())
@@ -67,20 +70,20 @@ impl Place<'_> {
     /// The flow is remembered.
     pub fn keep(&self, before: Tuple, behind: Tuple) -> Change {
         let until = self.now + patience(before);
-        Change(What::Translation(self.id.clone(), Translation { before, behind, until }))
+        Change(What::Translation(self.whose.clone(), Translation { before, behind, until }))
     }
 
     /// Of a flow that is known, its translation again, so that it is not forgotten.
     pub fn renew(&self, tuple: Tuple) -> Option<Change> {
         let is_it = |it: &&Translation| it.before == tuple || it.behind.reversed() == tuple;
-        let found = self.state.translations(self.id, self.now).find(is_it)?;
+        let found = self.state.translations(self.whose, self.now).find(is_it)?;
         Some(self.keep(found.before, found.behind))
     }
 
     /// What an error quotes, and its own ends, where it goes on: quoted, source, destination.
     pub fn error(&self, quoted: Tuple, source: IpAddr) -> Option<(Tuple, IpAddr, IpAddr)> {
         let swap = |is: IpAddr, to: IpAddr| if source == is { to } else { source };
-        self.state.translations(self.id, self.now).find_map(|it| {
+        self.state.translations(self.whose, self.now).find_map(|it| {
             let (before, behind) = (it.before, it.behind);
             if behind == quoted {
                 let source = swap(behind.destination.0, before.destination.0);
@@ -222,7 +225,7 @@ impl Place<'_> {
         }
         let is_translated = now.destination != before.destination;
         let mut behind = now;
-        let (mut by, mut is_tracked) = (None, inside.is_tracked);
+        let (mut by, mut is_tracked, mut is_chosen) = (None, inside.is_tracked, false);
         for index in &router.nats {
             let nat = &self.topology[*index];
             let [from, to] = ways.map(|way| self.is_outside(router, nat, way));
@@ -247,53 +250,59 @@ impl Place<'_> {
             }
             let size = nat.external.place(nat.external.last()).saturating_add(1);
             let place = u128::from(address_hash(now.source.0)) % size.max(1);
-            let external = nat.external.at(place).unwrap_or(nat.external.first());
-            behind.source = (external, self.free(external, now, nat.external_ports)?);
-            is_tracked = true;
+            behind.source.0 = nat.external.at(place).unwrap_or(nat.external.first());
+            behind = self.free(behind, nat.external_ports)?;
+            (is_tracked, is_chosen) = (true, true);
             break;
         }
         // To a machine on the link that it came from: its answer would take the short way.
         if by.is_none() && is_translated && ways[0] == ways[1] {
-            let external = before.destination.0;
-            behind.source = (external, self.free(external, now, None)?);
+            behind.source.0 = before.destination.0;
             by = Some("hairpin".to_string());
             is_tracked = true;
         }
         // A floating address that is reached from inside is a connection, whoever asks.
         is_tracked |= is_translated && by.is_none() && !self.came_from_outside(router, ways[0]);
-        let is_changed = behind != before;
-        let kept = (is_tracked && is_changed).then(|| self.keep(before, behind));
-        Ok((behind, by, kept.into_iter().collect()))
+        if !is_tracked || behind == before || !ip.begins() {
+            return Ok((behind, by, Vec::new()));
+        }
+        if !is_chosen {
+            behind = self.free(behind, None)?;
+        }
+        Ok((behind, by, alloc::vec![self.keep(before, behind)]))
     }
 
     fn came_from_outside(&self, router: &Router, way: RouterPortIndex) -> bool {
         router.nats.iter().any(|nat| self.is_outside(router, &self.topology[*nat], way))
     }
 
-    /// A port of an external address that no other flow to the same end has: its own, or the next.
-    fn free(
-        &self,
-        external: IpAddr,
-        tuple: Tuple,
-        ports: Option<PortRange>,
-    ) -> Result<u16, Reason> {
-        let own = tuple.source.1;
-        let has_ports = own != 0;
-        if !has_ports {
-            return Ok(own);
+    /// Whether no other flow has these ends behind, or their reverse before.
+    fn is_free(&self, behind: Tuple) -> bool {
+        let mut all = self.state.translations(self.whose, self.now);
+        all.all(|it| it.behind != behind && it.before.reversed() != behind)
+    }
+
+    /// A flow's ends behind, such that no other flow has them: with its own port, or with the next
+    /// that is free of a range. A declared range holds for its own port, too.
+    pub fn free(&self, behind: Tuple, ports: Option<PortRange>) -> Result<Tuple, Reason> {
+        let own = behind.source.1;
+        let is_echo = matches!(behind.protocol, protocol::ICMP | protocol::ICMPV6);
+        let with = |port| Tuple {
+            source: (behind.source.0, port),
+            // An echo has one number for both ends.
+            destination: (behind.destination.0, if is_echo { port } else { behind.destination.1 }),
+            ..behind
+        };
+        if ports.is_none() && self.is_free(behind) {
+            return Ok(behind);
+        }
+        if own == 0 {
+            return if self.is_free(behind) { Ok(behind) } else { Err(Reason::NatFull) };
         }
         let PortRange { first, last } = ports.unwrap_or(PortRange { first: 1024, last: u16::MAX });
-        let taken: Vec<u16> = self
-            .state
-            .translations(self.id, self.now)
-            .map(|it| it.behind)
-            .filter(|it| it.protocol == tuple.protocol && it.destination == tuple.destination)
-            .filter(|it| it.source.0 == external)
-            .map(|it| it.source.1)
-            .collect();
         let own = own.clamp(first, last);
-        let mut all = (own..=last).chain(first..own);
-        all.find(|port| !taken.contains(port)).ok_or(Reason::NatFull)
+        let all = (own..=last).chain(first..own).take(TRIES);
+        all.map(with).find(|it| self.is_free(*it)).ok_or(Reason::NatFull)
     }
 
     /// Errors about packets of floating addresses, which are not kept.

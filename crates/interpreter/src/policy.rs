@@ -21,7 +21,7 @@ use wire::ip::protocol;
 
 use crate::decision::Reason;
 use crate::rule::RuleId;
-use crate::state::{Change, Connection, Phase, State, Subject, What};
+use crate::state::{Change, Connection, Phase, State, Subject, What, Whose};
 
 /// What rules say of a packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -158,13 +158,11 @@ pub struct Gate<'a> {
     pub now: Instant,
     pub port: PortIndex,
     pub way: Direction,
+    /// Whose connections are asked for.
+    pub whose: Whose,
 }
 
 impl Gate<'_> {
-    fn id(&self) -> &Identity {
-        &self.topology[self.port].id
-    }
-
     /// Rules and connections together.
     pub fn pass(&self, fields: &Fields, subject: &Subject) -> Passage {
         let ruling = ask(self.topology, self.port, self.way, subject);
@@ -182,7 +180,7 @@ impl Gate<'_> {
             0 | 129 => Some(true),
             _ => None,
         });
-        let known = self.state.connection(self.id(), tuple, answers, self.now);
+        let known = self.state.connection(&self.whose, tuple, answers, self.now);
         let known = known.filter(|(it, _)| !(it.phase == Phase::Closed && ip.begins()));
         match known {
             Some((connection, false)) => self.request(connection, &ip, ruling),
@@ -230,7 +228,7 @@ impl Gate<'_> {
             is_echo.then(|| ip.icmp.is_some_and(|it| it.quotes_answer))
         };
         let known =
-            quoted.and_then(|it| self.state.connection(self.id(), it, answers(it), self.now));
+            quoted.and_then(|it| self.state.connection(&self.whose, it, answers(it), self.now));
         if let Some((connection, is_reply)) = known {
             // The error goes back to who sent what it quotes.
             let sent = if is_reply { opposite(connection.opened) } else { connection.opened };
@@ -302,7 +300,8 @@ impl Gate<'_> {
 
     fn keep(&self, connection: &Connection, next: Option<Connection>) -> Vec<Change> {
         let tuple = connection.subject.tuple;
-        let change = |tuple| Change(What::Connection(self.id().clone(), tuple, next.map(Box::new)));
+        let change =
+            |tuple| Change(What::Connection(self.whose.clone(), tuple, next.map(Box::new)));
         tuple.map(change).into_iter().collect()
     }
 
@@ -316,14 +315,14 @@ impl Gate<'_> {
         }
         let mut changes = Vec::new();
         let most = self.topology[self.port].connections.map(|it| it as usize);
-        if most.is_some_and(|most| self.state.connections(self.id(), self.now) >= most) {
+        if most.is_some_and(|most| self.state.of_port(&self.whose, self.now).count() >= most) {
             // The oldest of its own that nobody has answered makes room.
-            let half_open = self.state.of_port(self.id(), self.now);
+            let half_open = self.state.of_port(&self.whose, self.now);
             let half_open = half_open.filter(|(_, it)| it.phase == Phase::Asked);
             let Some((oldest, _)) = half_open.min_by_key(|(_, it)| it.until) else {
                 return Passage::refuse(Reason::ConnectionsFull, by);
             };
-            changes.push(Change(What::Connection(self.id().clone(), oldest, None)));
+            changes.push(Change(What::Connection(self.whose.clone(), oldest, None)));
         }
         let connection = Connection::new(self.way, subject.clone(), by.clone());
         let connection = connection.after(ip, payload(ip), false, self.now);

@@ -42,7 +42,8 @@ impl Walk<'_> {
         let Some(ip) = under.fields.ip else { return Err(stop(Reason::NotForRouter)) };
         sane(topology, port, &ip, &under.frame).map_err(stop)?;
 
-        let place = Place { topology, state: self.state, now: self.now, id: &router.id };
+        let whose = (router.id.clone(), None);
+        let place = Place { topology, state: self.state, now: self.now, whose: &whose };
         if ip.is_error()
             && let Some(quoted) = ip.icmp.and_then(|icmp| icmp.quoted)
         {
@@ -157,7 +158,8 @@ impl Walk<'_> {
         };
         let mut own_mac = out.mac;
         if let Some(inside) = inside {
-            let place = Place { topology, state: self.state, now: self.now, id: &router.id };
+            let whose = (router.id.clone(), None);
+            let place = Place { topology, state: self.state, now: self.now, whose: &whose };
             let ways = [port, hop.out];
             let (behind, by, changes) =
                 place.leave(router, ways, before, &inside, &ip, &under.subject).map_err(stop)?;

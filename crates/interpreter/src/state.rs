@@ -190,8 +190,11 @@ pub struct Translation {
     pub until: Instant,
 }
 
+/// Whose memory it is: a port's or a router's; of a port that each host has, which host's.
+pub type Whose = (Identity, Option<Identity>);
+
 /// Which packet a fragment is of: by the port that sees it, and which way.
-pub type FragmentOf = (Identity, Direction, u32, IpAddr, IpAddr, u8);
+pub type FragmentOf = (Whose, Direction, u32, IpAddr, IpAddr, u8);
 
 /// Whose meter it is: a port's answers, or a Meter's or port's lines, of a rule if not of all.
 pub type MeterOf = (Identity, Option<RuleId>);
@@ -202,11 +205,11 @@ pub type Path = (Identity, IpAddr);
 /// What is known of the packets before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    connections: BTreeMap<(Identity, Tuple), Connection>,
-    translations: BTreeMap<Identity, Vec<Translation>>,
+    connections: BTreeMap<(Whose, Tuple), Connection>,
+    translations: BTreeMap<Whose, Vec<Translation>>,
     fragments: BTreeMap<FragmentOf, (Pieces, Instant)>,
     learned: BTreeMap<(Identity, Mac), Identity>,
-    listeners: BTreeMap<Identity, Listener>,
+    listeners: BTreeMap<Whose, Listener>,
     paths: BTreeMap<(Identity, Tuple), (Path, Instant)>,
     meters: BTreeMap<MeterOf, Instant>,
 }
@@ -225,15 +228,15 @@ impl Change {
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// A port has this connection; `None`: no longer.
-    Connection(Identity, Tuple, Option<Box<Connection>>),
+    Connection(Whose, Tuple, Option<Box<Connection>>),
     /// A router, or a load balancer for a port, translates this flow.
-    Translation(Identity, Translation),
+    Translation(Whose, Translation),
     /// So much of a packet has come in fragments.
     Fragment(FragmentOf, Pieces, Instant),
     /// An Ethernet address of a switch is behind a port.
     Learned(Identity, Mac, Identity),
     /// A port's machine tells of groups.
-    Overheard(Identity, Told),
+    Overheard(Whose, Told),
     /// A router's flow came in there.
     Path(Identity, Tuple, Path, Instant),
     /// A meter has nothing to give before.
@@ -285,17 +288,20 @@ impl State {
 
     /// How many connections a port has.
     pub fn connections(&self, port: &Identity, now: Instant) -> usize {
-        self.of_port(port, now).count()
+        self.of(port, now).count()
     }
 
-    /// A port's connections: the ends of each one's first packet, and how far it is, in a word.
+    /// A port's connections, on all hosts that have it: the ends of each one's first packet, and how
+    /// far it is, in a word.
     pub fn of(&self, port: &Identity, now: Instant) -> impl Iterator<Item = (Tuple, &'static str)> {
-        self.of_port(port, now).map(|(tuple, it)| (tuple, it.phase.name()))
+        let all = self.connections.iter().filter(move |(((it, _), _), _)| it == port);
+        let all = all.map(|((_, tuple), it)| (*tuple, it)).filter(move |(_, it)| it.until > now);
+        all.map(|(tuple, it)| (tuple, it.phase.name()))
     }
 
     pub(crate) fn of_port(
         &self,
-        port: &Identity,
+        port: &Whose,
         now: Instant,
     ) -> impl Iterator<Item = (Tuple, &Connection)> {
         let own = self.connections.iter().filter(move |((it, _), _)| it == port);
@@ -306,7 +312,7 @@ impl State {
     /// of the two can be, by what the packet is: `Some(true)`, an answer.
     pub(crate) fn connection(
         &self,
-        port: &Identity,
+        port: &Whose,
         tuple: Tuple,
         answers: Option<bool>,
         now: Instant,
@@ -325,7 +331,7 @@ impl State {
 
     pub(crate) fn translations(
         &self,
-        place: &Identity,
+        place: &Whose,
         now: Instant,
     ) -> impl Iterator<Item = &Translation> {
         self.translations.get(place).into_iter().flatten().filter(move |it| it.until > now)
@@ -337,7 +343,7 @@ impl State {
     }
 
     /// Whether a port's machine listens to a group.
-    pub(crate) fn wants(&self, port: &Identity, group: IpAddr) -> bool {
+    pub(crate) fn wants(&self, port: &Whose, group: IpAddr) -> bool {
         self.listeners.get(port).is_some_and(|it| it.wants(group))
     }
 

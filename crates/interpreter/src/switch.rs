@@ -11,7 +11,6 @@ use units::Mac;
 use wire::{arp, ethernet, neighbor};
 use zerocopy::IntoBytes;
 
-use crate::balance;
 use crate::decision::Reason;
 use crate::walk::{Stop, Underway, Walk};
 use crate::{route, security, service};
@@ -197,7 +196,7 @@ impl Walk<'_> {
         }
         let is_machine = from.is_some_and(|port| topology[port].is_machine());
         if is_machine && self.balances(switch, asked) {
-            return made(answer(balance::ADDRESS, false));
+            return made(answer(packet::BALANCER, false));
         }
         Answer::None
     }
@@ -215,9 +214,9 @@ impl Walk<'_> {
 
     /// What a load balancer of the switch says when it alone is asked for its address.
     fn own_balancer(&self, switch: SwitchIndex, under: &Underway) -> Option<Vec<u8>> {
-        let asked = question(under).filter(|_| under.fields.destination == balance::ADDRESS)?;
+        let asked = question(under).filter(|_| under.fields.destination == packet::BALANCER)?;
         let is_it = self.balances(switch, asked);
-        is_it.then(|| told(&under.frame, balance::ADDRESS, false)).flatten()
+        is_it.then(|| told(&under.frame, packet::BALANCER, false)).flatten()
     }
 
     /// From a switch to a port: what it may be sent, and what its rules say.
@@ -229,7 +228,7 @@ impl Walk<'_> {
         if let Some(group) = groups::of_listeners(&under.fields)
             && self.topology[own.switch].multicast == Multicast::Snoop
             && own.is_machine()
-            && !self.state.wants(&own.id, group)
+            && !self.state.wants(&self.whose(port), group)
         {
             return Err(Self::stop(Reason::NotJoined, &own.id));
         }

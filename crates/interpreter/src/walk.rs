@@ -15,7 +15,7 @@ use wire::ip::Fragment;
 use crate::decision::{Copy, Decision, Reason, Refusal, Step};
 use crate::policy::{Gate, Passage};
 use crate::rule::RuleId;
-use crate::state::{Change, FragmentOf, State, Subject, What};
+use crate::state::{Change, FragmentOf, State, Subject, What, Whose};
 
 /// How long a packet's ends are remembered for its later fragments.
 const FRAGMENTS: Span = Span::from_secs(5);
@@ -106,6 +106,13 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Whose memory a port's packets are in: each instance of a `local` one has its own.
+    pub fn whose(&self, port: PortIndex) -> Whose {
+        let own = &self.topology[port];
+        let node = self.node.filter(|_| own.attachment == Attachment::Local);
+        (own.id.clone(), node.map(|node| self.topology[node].id.clone()))
+    }
+
     /// Whether a port can get frames here: a `local` one only on the sender's host.
     pub fn is_here(&self, port: PortIndex) -> bool {
         let is_local = |port: PortIndex| self.topology[port].attachment == Attachment::Local;
@@ -129,7 +136,7 @@ impl Walk<'_> {
             && let Some(piece) = ip.piece
         {
             let of: FragmentOf = (
-                own.clone(),
+                self.whose(port),
                 way,
                 ip.identification,
                 ends.source.0,
@@ -165,7 +172,8 @@ impl Walk<'_> {
 
     /// Rules and connections of a port.
     pub fn gate(&mut self, port: PortIndex, way: Direction, under: &Underway) -> Result<(), Stop> {
-        let gate = Gate { topology: self.topology, state: self.state, now: self.now, port, way };
+        let (topology, state, now, whose) = (self.topology, self.state, self.now, self.whose(port));
+        let gate = Gate { topology, state, now, port, way, whose };
         let stage = match way {
             Direction::FromPort => "from-port rules",
             Direction::ToPort => "to-port rules",

@@ -28,3 +28,6 @@ pub mod relay;
 pub mod rewrite;
 
 pub use fields::{Fields, Icmp, Ip, Piece, Tuple, address, address_hash, flow_hash};
+
+/// The Ethernet address of load balancers of switches, for machines whose own subnet they are in.
+pub const BALANCER: units::Mac = units::Mac([2, 0x7a, 0x6f, 0x76, 0, 1]);

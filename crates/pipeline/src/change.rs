@@ -28,6 +28,8 @@ pub enum Change {
         /// The rule that admits it.
         rule: Option<RuleName>,
     },
+    /// A router, or a load balancer for a port, translates a flow.
+    Translate(conntrack::Begin),
     /// A connection goes on.
     Advance(conntrack::Change),
     /// A connection is no more.
@@ -44,6 +46,6 @@ impl Change {
     /// Whether somebody may come in by it who may not without. Of a frame that is refused in the
     /// end no such change is made.
     pub const fn grants(&self) -> bool {
-        matches!(self, Self::Begin { .. } | Self::Advance(_))
+        matches!(self, Self::Begin { .. } | Self::Translate(_) | Self::Advance(_))
     }
 }

@@ -4,20 +4,17 @@ use alloc::vec::Vec;
 
 use conntrack::{Hit, Packet, Verdict, Way};
 use logical::objects::{Direction, Identity};
-use packet::fragments::Pieces;
 use packet::{Fields, Ip, Tuple};
-use units::{Instant, Mac, Span};
+use units::{Instant, Mac};
 use wire::ip::{Fragment, protocol};
 
-use crate::change::{Change, FragmentOf};
+use crate::change::Change;
 use crate::flow::{Gated, Said};
+use crate::fragments;
 use crate::net::{Net, Own, Port};
 use crate::outcome::Reason;
 use crate::rules::{RuleName, Ruling, Subject, opposite};
 use crate::state::State;
-
-/// How long a packet's ends are remembered for its later fragments.
-const FRAGMENTS: Span = Span::from_secs(5);
 
 /// A port of this host that a packet passes, and when.
 pub struct Gate<'a> {
@@ -88,25 +85,8 @@ impl Gate<'_> {
     /// fragments contradict each other there are none. And what is to be remembered of a fragment.
     pub fn ends(&self, fields: &Fields) -> (Result<Option<Tuple>, Reason>, Option<Change>) {
         let Some(ip) = fields.ip else { return (Ok(None), None) };
-        let ends = ip.tuple;
-        let Some(piece) = ip.piece else { return (Ok(Some(ends)), None) };
-        let of: FragmentOf = (
-            self.port.id.clone(),
-            self.way,
-            ip.identification,
-            ends.source.0,
-            ends.destination.0,
-            ends.protocol,
-        );
-        let first = (ip.layout.fragment == Fragment::First).then_some(ends);
-        let (pieces, until) = match (self.state.fragment(&of, self.now), first) {
-            (Some((known, until)), None) => (known.with(piece, None), *until),
-            (Some((known, _)), first) => (known.with(piece, first), self.now + FRAGMENTS),
-            (None, Some(ends)) => (Pieces::first(ends, piece), self.now + FRAGMENTS),
-            (None, None) => return (Err(Reason::Fragment), None),
-        };
-        let ends = if pieces.are_sound { Ok(Some(pieces.ends)) } else { Err(Reason::Fragment) };
-        (ends, Some(Change::Fragment(of, pieces, until)))
+        let (ends, change) = fragments::ends(self.state, self.now, (&self.port.id, self.way), &ip);
+        (ends.map(Some), change)
     }
 
     /// Rules and connections together. Later fragments follow the first one's fate and change

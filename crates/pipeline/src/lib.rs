@@ -22,11 +22,16 @@
 
 extern crate alloc;
 
+mod backends;
+mod balance;
 mod change;
 mod conditions;
 mod flow;
+mod flows;
+mod fragments;
 mod gate;
 mod guard;
+mod nat;
 mod net;
 mod outcome;
 mod places;
@@ -37,12 +42,14 @@ mod rules;
 mod send;
 mod service;
 mod state;
+mod told;
 mod touched;
+mod translate;
 
 pub use change::{Change, FragmentOf};
 pub use flow::{Connection, Gated, Head, Passes, WORDS, Way};
 pub use net::Net;
-pub use outcome::{Copy, Onward, Reason, Received, Refusal, Sent, Step};
+pub use outcome::{Copy, Onward, Reason, Received, Refusal, Sent, Step, Told};
 pub use places::PortAt;
 pub use rules::RuleName;
 pub use state::State;

@@ -13,6 +13,7 @@ use units::{Dscp, Mac};
 use wire::neighbor::link_local;
 
 use crate::conditions::Conditions;
+use crate::nat::{self, Translation};
 use crate::places::{PortAt, RouterAt, RouterPortAt, SwitchAt};
 use crate::routes::{Policies, Routes};
 use crate::rules::{List, ListKey, RuleName};
@@ -31,10 +32,13 @@ pub struct Switch {
     /// Who has an address, routers' own among them, in the order of ports.
     by_address: BTreeMap<IpAddr, Vec<PortAt>>,
     pub zones: Vec<Zone>,
+    /// Its load balancers, by their places.
+    pub balancers: Vec<usize>,
 }
 
 impl Switch {
-    /// The ports that have an address, routers' own among them, in the order of ports.
+    /// The ports that have an address, routers' own among them, in the order of ports. Addresses
+    /// that routers translate are not among these.
     pub fn may_answer(&self, address: IpAddr) -> impl Iterator<Item = PortAt> + Clone + '_ {
         self.by_address.get(&address).into_iter().flatten().copied()
     }
@@ -121,6 +125,19 @@ pub struct Router {
     pub routes: Routes,
     /// What is decided before.
     pub policies: Policies,
+    /// What it translates, in its order.
+    pub nats: Vec<Translation>,
+    /// Its load balancers, by their places.
+    pub balancers: Vec<usize>,
+    /// Whether it translates at another host.
+    pub is_elsewhere: bool,
+}
+
+impl Router {
+    /// Whether it changes ends of flows.
+    pub fn translates(&self) -> bool {
+        !self.nats.is_empty() || !self.balancers.is_empty()
+    }
 }
 
 /// What a router's port leads to.
@@ -166,10 +183,18 @@ pub struct Net {
     pub(crate) ports: Vec<Port>,
     pub(crate) routers: Vec<Router>,
     pub(crate) router_ports: Vec<RouterPort>,
+    /// Load balancers, by name.
+    pub(crate) balancers: Vec<(Identity, image::Balancer)>,
     pub(crate) conditions: Conditions,
     by_name: BTreeMap<Identity, PortAt>,
     /// When anything but ports' rules was changed last.
     since: Stamp,
+}
+
+/// The places of load balancers of a kind.
+fn placed(part: &Domain, is_it: impl Fn(&image::Balancer) -> bool) -> Vec<usize> {
+    let all = part.balancers.values().enumerate();
+    all.filter(|(_, it)| is_it(it)).map(|(place, _)| place).collect()
 }
 
 /// Numbers names in their order.
@@ -192,6 +217,7 @@ impl Net {
             ports: Vec::new(),
             routers: Vec::new(),
             router_ports: Vec::new(),
+            balancers: part.balancers.iter().map(|(id, it)| (id.clone(), it.clone())).collect(),
             by_name: ports.iter().map(|(id, at)| ((*id).clone(), PortAt(*at))).collect(),
             conditions: Conditions::new(&Domain::default()),
             since: 0,
@@ -207,6 +233,7 @@ impl Net {
                 routers: Vec::new(),
                 by_address: BTreeMap::new(),
                 zones: row.zones.iter().filter_map(|it| part.zones.get(it).cloned()).collect(),
+                balancers: placed(part, |it| it.switches.contains(id)),
             })
             .collect();
         // In the order of the places that names were given.
@@ -315,6 +342,9 @@ impl Net {
                 ports: ports.collect(),
                 routes,
                 policies,
+                nats: nat::translations(part, id, &mut conditions),
+                balancers: placed(part, |it| it.routers.contains(id)),
+                is_elsewhere: false,
             });
         }
         conditions.finish();
@@ -380,6 +410,38 @@ impl Net {
         self.router_port(name).filter(|at| self.router_ports[at.at()].row.enabled)
     }
 
+    /// Says which routers translate here, of those that do; without, all. A router translates at
+    /// one host, which both directions of a flow pass.
+    #[must_use]
+    pub fn with_routers(mut self, is_here: impl Fn(&Identity) -> bool) -> Self {
+        for router in &mut self.routers {
+            router.is_elsewhere = router.translates() && !is_here(&router.id);
+        }
+        self
+    }
+
+    /// Whether a port is this host's, or a router translates here.
+    pub fn has(&self, name: &Identity) -> bool {
+        self.own_port(name).is_some() || self.own_routers().any(|router| router == name)
+    }
+
+    /// The routers that translate here.
+    pub fn own_routers(&self) -> impl Iterator<Item = &Identity> {
+        let own = self.routers.iter().filter(|it| it.translates() && !it.is_elsewhere);
+        own.map(|router| &router.id)
+    }
+
+    /// Who keeps translated flows here, and how many: routers, and ports with load balancers.
+    pub(crate) fn translating(&self) -> impl Iterator<Item = (&Identity, u32)> {
+        let ports = self.ports.iter().filter(|port| {
+            port.is_machine() && !self.switches[port.switch.at()].balancers.is_empty()
+        });
+        let ports = ports.filter_map(|port| {
+            Some((&port.id, port.own.as_ref()?.row.connections.unwrap_or(u32::MAX)))
+        });
+        self.own_routers().map(|id| (id, u32::MAX)).chain(ports)
+    }
+
     /// A port's name.
     pub fn name(&self, port: PortAt) -> &Identity {
         &self.ports[port.at()].id
@@ -403,7 +465,8 @@ impl Net {
 
     /// Who declares an Ethernet address in a switch.
     pub(crate) fn owner(&self, switch: SwitchAt, mac: Mac) -> Option<PortAt> {
-        self.switches[switch.at()].by_mac.get(&mac).copied()
+        let declared = self.switches[switch.at()].by_mac.get(&mac).copied();
+        declared.or_else(|| self.external_owner(switch, mac))
     }
 
     /// The groups that a port is in, wherever it is.

@@ -3,8 +3,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::net::IpAddr;
 
-use logical::objects::Identity;
+use logical::objects::{Identity, Kind};
+use packet::answer::Error;
+use units::Mac;
 
 use crate::change::Change;
 use crate::flow::{Gated, Way};
@@ -77,6 +80,10 @@ reasons! {
     Untracked "untracked",
     /// Its port has as many connections as it may have.
     ConnectionsFull "connections_full",
+    /// All ports of the address that its source is to be translated to are taken.
+    NatFull "nat_full",
+    /// Nobody serves behind the address.
+    NoBackend "no_backend",
     /// Its receiver's port may not have that address.
     NotItsAddress "not_its_address",
     /// It is for a group that its receiver does not listen to.
@@ -113,7 +120,7 @@ pub struct Copy {
 }
 
 /// A frame on its way to a port, on this host or another. The port's own host decides whether it
-/// arrives.
+/// arrives. To a router's port it is on its way to the one host where that router translates.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Onward {
     /// The port.
@@ -124,6 +131,24 @@ pub struct Onward {
     pub is_networks: bool,
     /// The frame.
     pub frame: Vec<u8>,
+}
+
+/// What a frame's sender is to be told of it by its own host, which has the frame as it was sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Told {
+    /// It is rejected.
+    Rejected,
+    /// A router of that address has this to say.
+    Error(Error, IpAddr),
+    /// It was for a router itself, which has these addresses.
+    ToRouter(Mac, IpAddr),
+}
+
+impl Onward {
+    /// Whether it goes on to a router: [`Net::route`](crate::Net::resume) decides there.
+    pub fn is_to_router(&self) -> bool {
+        self.to.kind == Kind::RouterPort
+    }
 }
 
 /// A frame, or a copy of it, that is not delivered.
@@ -146,6 +171,8 @@ pub struct Sent {
     pub onward: Vec<Onward>,
     /// What its sender is answered.
     pub answers: Vec<Copy>,
+    /// What its sender is to be told, where the sender is another host's.
+    pub told: Vec<Told>,
     /// What goes no further.
     pub refused: Vec<Refusal>,
     /// How it came to that.

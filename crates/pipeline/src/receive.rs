@@ -65,7 +65,7 @@ impl Net {
         let port = &self.ports[at.at()];
         let own = port.own.as_ref().filter(|_| port.station.enabled);
         let own = own.ok_or((Reason::Disabled, None))?;
-        let fields = Fields::of(&onward.frame).ok_or((Reason::Malformed, None))?;
+        let mut fields = Fields::of(&onward.frame).ok_or((Reason::Malformed, None))?;
         if let Some(group) = groups::of_listeners(&fields)
             && self.switches[port.switch.at()].row.multicast == Multicast::Snoop
             && port.is_machine()
@@ -73,6 +73,13 @@ impl Net {
         {
             return Err((Reason::NotJoined, None));
         }
+        let place = (state, now);
+        let back = fields.ip.and_then(|ip| self.unbalance(place, port, &onward.frame, &ip, trace));
+        let (frame, change) = back.unwrap_or_else(|| (onward.frame.clone(), None));
+        if change.is_some() || frame != onward.frame {
+            fields = Fields::of(&frame).ok_or((Reason::Malformed, None))?;
+        }
+        changes.extend(change);
         let gate = Gate { net: self, state, now, port, own, way: Direction::ToPort };
         let (tuple, change) = gate.ends(&fields);
         changes.extend(change);
@@ -89,7 +96,7 @@ impl Net {
             target: Some(port.groups),
             is_control: fields.is_control() || onward.is_networks,
         };
-        match gate.pass(&fields, &onward.frame, &subject) {
+        match gate.pass(&fields, &frame, &subject) {
             Ok(Passed { by, what, gated: its, changes: made }) => {
                 changes.extend(made);
                 *gated = its;
@@ -106,9 +113,11 @@ impl Net {
             guard.check_received(&fields).map_err(|reason| (reason, None))?;
         }
         let seen = self.seen_from(onward, fields.source, at);
-        // What is learned is learned of each packet, and a child's has a tag.
-        gated.take_if(|_| seen.is_some() || own.parent.is_some());
+        // What is learned is learned of each packet, a child's has a tag, and a client of load
+        // balancers may have asked one.
+        let balances = !self.switches[port.switch.at()].balancers.is_empty();
+        gated.take_if(|_| seen.is_some() || own.parent.is_some() || balances);
         changes.extend(seen);
-        Ok(self.wrap(at, onward.frame.clone()))
+        Ok(self.wrap(at, frame))
     }
 }

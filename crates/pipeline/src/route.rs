@@ -10,7 +10,7 @@ use logical::objects::EcmpHash;
 use packet::{Tuple, flow_hash};
 use units::Mac;
 
-use crate::net::{Leads, Net, Role, Router};
+use crate::net::{Leads, Net, Router};
 use crate::places::{RouterPortAt, SwitchAt};
 use crate::routes::{Decision, Route, To};
 use crate::rules::Subject;
@@ -76,16 +76,17 @@ impl Net {
         }
     }
 
-    fn neighbour_on(&self, switch: SwitchAt, address: IpAddr) -> Option<Mac> {
-        let owners = self.switches[switch.at()].may_answer(address);
-        let ports = owners.map(|at| &self.ports[at.at()]);
-        let machine = ports.clone().find(|it| it.station.addresses.contains(&address));
-        machine.map(|it| it.station.mac).or_else(|| {
-            let mut routers = ports.filter_map(|it| match it.role {
-                Role::Router(port) => Some(&self.router_ports[port.at()]),
-                _ => None,
-            });
-            routers.find(|it| it.has(address)).map(|it| it.row.mac)
+    /// The Ethernet address of a neighbour on a switch, if somebody declares it: a machine, a
+    /// router, or a router that translates the address.
+    pub(crate) fn neighbour_on(&self, switch: SwitchAt, address: IpAddr) -> Option<Mac> {
+        let ports = self.switches[switch.at()].may_answer(address).map(|at| &self.ports[at.at()]);
+        let mut machines = ports.filter(|it| it.station.addresses.contains(&address));
+        machines.next().map(|it| it.station.mac).or_else(|| {
+            self.routers_on(switch).find_map(|(_, at)| {
+                let port = &self.router_ports[at.at()];
+                let own = port.has(address).then_some(port.row.mac);
+                own.or_else(|| self.external_mac(at, address))
+            })
         })
     }
 }

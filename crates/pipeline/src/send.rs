@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv6Addr};
 use logical::objects::{Broadcast, Direction, Identity, Multicast, UnknownUnicast};
 use packet::answer::{self, Error};
 use packet::relay::{self, Back};
-use packet::{Fields, Ip, Tuple, groups, rewrite};
+use packet::{BALANCER, Fields, Ip, Tuple, groups, rewrite};
 use units::{Class, Instant, Mac};
 use wire::ip::{Fragment, Version, protocol};
 use wire::{arp, ethernet, neighbor};
@@ -19,52 +19,54 @@ use crate::flow::{Found, Gated, Head};
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
 use crate::net::{Leads, Net, Port, Role};
-use crate::outcome::{Copy, Onward, Reason, Refusal, Sent, Step};
+use crate::outcome::{Copy, Onward, Reason, Refusal, Sent, Step, Told};
 use crate::places::{PortAt, RouterAt, RouterPortAt, SwitchAt};
 use crate::route::Way;
 use crate::rules::{RuleName, Subject};
 use crate::service::{self, Served};
 use crate::state::State;
+use crate::translate::Inside;
 
 /// Through how many routers a packet may go.
 const MOST_ROUTERS: usize = 16;
 
 /// Why, where and by whom a frame goes no further.
-type Stop = Box<Refusal>;
+pub type Stop = Box<Refusal>;
 
 /// A frame underway.
 #[derive(Clone)]
-struct Underway {
-    frame: Vec<u8>,
-    fields: Fields,
+pub struct Underway {
+    pub frame: Vec<u8>,
+    pub fields: Fields,
     /// The ends as rules see them: a later fragment has its first's.
-    tuple: Option<Tuple>,
+    pub tuple: Option<Tuple>,
     /// The port that it came from. `None`: from outside.
-    origin: Option<PortAt>,
-    routers: usize,
-    is_networks: bool,
+    pub origin: Option<PortAt>,
+    pub routers: usize,
+    pub is_networks: bool,
 }
 
 impl Underway {
     /// The same with another frame: what it says is read again.
-    fn with(self, frame: Vec<u8>) -> Option<Self> {
+    pub fn with(self, frame: Vec<u8>) -> Option<Self> {
         let fields = Fields::of(&frame)?;
         Some(Self { frame, fields, ..self })
     }
 }
 
-struct Walk<'a> {
-    net: &'a Net,
-    state: &'a State,
-    now: Instant,
-    port: PortAt,
+pub struct Walk<'a> {
+    pub net: &'a Net,
+    pub state: &'a State,
+    pub now: Instant,
+    /// The sender's port. `None`: its sender is another host's, or none.
+    pub port: Option<PortAt>,
     /// The frame as its sender wrote it, without a child's tag: what answers are about.
-    sent: Vec<u8>,
+    pub sent: Vec<u8>,
     /// How much longer it is than the longest packet that it is cut into later.
-    excess: usize,
+    pub excess: usize,
     /// The way that all packets of its flow take.
-    found: Found,
-    done: Sent,
+    pub found: Found,
+    pub done: Sent,
 }
 
 impl Net {
@@ -84,7 +86,8 @@ impl Net {
         excess: usize,
     ) -> Sent {
         let (sent, found, done) = (frame.to_vec(), Found::default(), Sent::default());
-        let mut walk = Walk { net: self, state, now, port, sent, excess, found, done };
+        let from = Some(port);
+        let mut walk = Walk { net: self, state, now, port: from, sent, excess, found, done };
         if let Err(stop) = walk.begin(port, frame) {
             walk.refuse(*stop);
         }
@@ -96,16 +99,15 @@ impl Net {
 
     /// What a machine is told of its frame that the far host rejects.
     pub fn rejected(&self, port: PortAt, frame: &[u8]) -> Option<Copy> {
-        let (port, frame) = self.admit(port, frame).ok()?;
-        answer::reject(&frame).map(|frame| self.wrap(port, frame))
+        self.tell(port, frame, Told::Rejected)
     }
 
-    fn stop(reason: Reason, at: &Identity) -> Stop {
+    pub(crate) fn stop(reason: Reason, at: &Identity) -> Stop {
         Box::new(Refusal { reason, at: at.clone(), by: None, to: None })
     }
 
     /// Whether a port sends at all, and which of its children it is.
-    fn admit(&self, at: PortAt, frame: &[u8]) -> Result<(PortAt, Vec<u8>), Stop> {
+    pub(crate) fn admit(&self, at: PortAt, frame: &[u8]) -> Result<(PortAt, Vec<u8>), Stop> {
         let port = &self.ports[at.at()];
         let stop = |reason| Self::stop(reason, &port.id);
         let (header, _) = ethernet::Header::parse(frame).ok_or_else(|| stop(Reason::Malformed))?;
@@ -144,11 +146,11 @@ impl Net {
 }
 
 impl Walk<'_> {
-    fn step(&mut self, at: &Identity, stage: &'static str, by: Option<String>, what: &str) {
+    pub fn step(&mut self, at: &Identity, stage: &'static str, by: Option<String>, what: &str) {
         self.done.trace.push(Step { at: at.clone(), stage, by, what: what.to_string() });
     }
 
-    fn refuse(&mut self, stop: Refusal) {
+    pub fn refuse(&mut self, stop: Refusal) {
         let what = alloc::format!("refused: {}", stop.reason.name());
         let by = stop.by.as_ref().map(RuleName::to_string);
         self.step(&stop.at, "verdict", by, &what);
@@ -157,7 +159,7 @@ impl Walk<'_> {
 
     /// Something goes back to the sender, past all rules.
     fn answer(&mut self, frame: Option<Vec<u8>>) {
-        let copy = frame.map(|frame| self.net.wrap(self.port, frame));
+        let copy = frame.zip(self.port).map(|(frame, port)| self.net.wrap(port, frame));
         self.done.answers.extend(copy);
     }
 
@@ -166,7 +168,7 @@ impl Walk<'_> {
         let (at, frame) = net.admit(at, frame)?;
         let port = &net.ports[at.at()];
         let Some(own) = &port.own else { return Err(Net::stop(Reason::Disabled, &port.id)) };
-        self.port = at;
+        self.port = Some(at);
         self.sent.clone_from(&frame);
         let malformed = || Net::stop(Reason::Malformed, &port.id);
         let fields = Fields::of(&frame).ok_or_else(malformed)?;
@@ -194,6 +196,7 @@ impl Walk<'_> {
             let what = alloc::format!("marked {}", dscp.number());
             self.step(&port.id, "QoS", Some(profile.to_string()), &what);
         }
+        self.balance(port, &mut under)?;
         self.forward(port.switch, Some(at), under)
     }
 
@@ -259,7 +262,10 @@ impl Walk<'_> {
             return Err(Net::stop(Reason::Reserved, &own.id));
         }
         if !to.is_multicast() {
-            if let Some(frame) = from.and_then(|at| self.own_server(at, &under)) {
+            let asked = from.and_then(|at| {
+                self.own_server(at, &under).or_else(|| self.own_balancer(switch, &under))
+            });
+            if let Some(frame) = asked {
                 self.step(&own.id, "neighbour answer", None, "the network's own server");
                 self.answer(Some(frame));
                 return Err(Net::stop(Reason::Answered, &own.id));
@@ -283,8 +289,7 @@ impl Walk<'_> {
                 Role::Router(router) => self.enter(router, under),
                 _ => {
                     self.found.is_for(at);
-                    self.onward(at, &under);
-                    Ok(())
+                    self.deliver(at, &under)
                 }
             };
         }
@@ -346,7 +351,7 @@ impl Walk<'_> {
                 is_relayed = true;
                 self.step(&port.id, "DHCP relay", None, &server.to_string());
                 (made.tuple, made.origin) = (Some(ip.tuple), None);
-                if let Err(stop) = self.through(router, made, ip, ip.tuple) {
+                if let Err(stop) = self.through(router, made, ip, ip.tuple, None) {
                     self.refuse(*stop);
                 }
             }
@@ -384,8 +389,7 @@ impl Walk<'_> {
         let frame = back.frame(port.row.mac, net.ports[to.at()].station.mac);
         let made = frame.and_then(|frame| under.clone().with(frame));
         let Some(made) = made else { return Some(Err(Net::stop(Reason::Malformed, &port.id))) };
-        self.onward(to, &Underway { origin: None, is_networks: true, ..made });
-        Some(Ok(()))
+        Some(self.deliver(to, &Underway { origin: None, is_networks: true, ..made }))
     }
 
     fn learned(&self, switch: SwitchAt, mac: Mac) -> Option<PortAt> {
@@ -417,9 +421,25 @@ impl Walk<'_> {
 
     /// One of several copies: who is switched off gets none.
     fn copy(&mut self, at: PortAt, under: &Underway) {
-        if self.net.ports[at.at()].station.enabled {
+        if self.net.ports[at.at()].station.enabled && self.is_here(at) {
             self.onward(at, under);
         }
+    }
+
+    /// To one alone.
+    fn deliver(&mut self, at: PortAt, under: &Underway) -> Result<(), Stop> {
+        if !self.is_here(at) {
+            return Err(Net::stop(Reason::Disabled, &self.net.ports[at.at()].id));
+        }
+        self.onward(at, under);
+        Ok(())
+    }
+
+    /// Whether a port can get the sender's frames: those of a port that each host has stay on the
+    /// host that they are sent at.
+    fn is_here(&self, at: PortAt) -> bool {
+        let from = self.port.map(|at| self.net.ports[at.at()].role);
+        from != Some(Role::Local) || self.net.ports[at.at()].own.is_some()
     }
 
     fn onward(&mut self, at: PortAt, under: &Underway) {
@@ -443,20 +463,21 @@ impl Walk<'_> {
         let net = self.net;
         let made =
             |mac, is_router| told(&under.frame, mac, is_router).map_or(Answer::None, Answer::Made);
-        for at in net.switches[switch.at()].may_answer(asked).filter(|at| Some(*at) != from) {
+        let mut owners: Vec<PortAt> = net.switches[switch.at()].may_answer(asked).collect();
+        let translated =
+            net.routers_on(switch).filter(|it| net.external_mac(it.1, asked).is_some());
+        owners.extend(translated.map(|(at, _)| at));
+        owners.sort();
+        for at in owners.into_iter().filter(|at| Some(*at) != from) {
             let port = &net.ports[at.at()];
             if let Role::Router(router) = port.role {
-                let its = &net.router_ports[router.at()];
-                if its.has(asked) || asked == IpAddr::V6(neighbor::link_local(its.row.mac)) {
-                    return if net.is_up(at, router) {
-                        made(its.row.mac, true)
-                    } else {
-                        Answer::Router
-                    };
+                if let Some(mac) = net.answers_for(router, asked) {
+                    return if net.is_up(at, router) { made(mac, true) } else { Answer::Router };
                 }
             } else if port.station.addresses.contains(&asked)
                 && port.station.enabled
                 && !port.station.unknown
+                && self.is_here(at)
             {
                 return made(port.station.mac, false);
             }
@@ -464,8 +485,10 @@ impl Walk<'_> {
         // The network's own server has the address that it says it has.
         let own = from.and_then(|at| net.ports[at.at()].own.as_ref());
         let profile = own.and_then(|own| own.dhcp4.as_ref()?.v4.as_ref());
+        let is_machine = from.is_some_and(|at| net.ports[at.at()].is_machine());
         match profile.filter(|it| IpAddr::V4(it.server_id) == asked) {
             Some(profile) => made(profile.server_mac, false),
+            None if is_machine && net.balances(switch, asked) => made(BALANCER, false),
             None => Answer::None,
         }
     }
@@ -481,11 +504,21 @@ impl Walk<'_> {
         is_it.then(|| asked.answer(profile.server_mac).as_bytes().to_vec())
     }
 
+    /// What a load balancer of the switch says when it alone is asked for its address.
+    fn own_balancer(&self, switch: SwitchAt, under: &Underway) -> Option<Vec<u8>> {
+        let asked = question(under).filter(|_| under.fields.destination == BALANCER)?;
+        let is_it = self.net.balances(switch, asked);
+        is_it.then(|| told(&under.frame, BALANCER, false)).flatten()
+    }
+
     /// Into a router.
     fn enter(&mut self, at: RouterPortAt, under: Underway) -> Result<(), Stop> {
         let net = self.net;
         let port = &net.router_ports[at.at()];
         let router = &net.routers[port.router.at()];
+        if router.translates() {
+            self.found.forget();
+        }
         let stop = |reason| Net::stop(reason, &router.id);
         if !port.row.enabled || !router.row.enabled {
             return Err(stop(Reason::Disabled));
@@ -493,21 +526,60 @@ impl Walk<'_> {
         if under.routers == MOST_ROUTERS {
             return Err(stop(Reason::Loop));
         }
-        if under.fields.destination != port.row.mac {
+        let to = under.fields.destination;
+        if to != port.row.mac && !net.has_external(at, to) {
             return Err(stop(Reason::NotForRouter));
         }
         if let Some(asked) = question(&under) {
-            let is_own = port.has(asked) || asked == IpAddr::V6(neighbor::link_local(port.row.mac));
-            if !is_own {
-                return Err(Net::stop(Reason::NotForRouter, &port.id));
-            }
-            self.answer(told(&under.frame, port.row.mac, true));
+            let mac = net.answers_for(at, asked);
+            let mac = mac.ok_or_else(|| Net::stop(Reason::NotForRouter, &port.id))?;
+            self.answer(told(&under.frame, mac, true));
             return Err(Net::stop(Reason::Answered, &port.id));
         }
         let Some(ip) = under.fields.ip else { return Err(stop(Reason::NotForRouter)) };
         self.check(at, &ip, &under.frame).map_err(stop)?;
-        let ends = under.tuple.unwrap_or(ip.tuple);
-        let to = ends.destination.0;
+        if router.is_elsewhere {
+            self.step(&router.id, "gateway", None, "on at the host where it translates");
+            self.done.onward.push(Onward {
+                to: port.id.clone(),
+                origin: under.origin.map(|at| net.ports[at.at()].id.clone()),
+                is_networks: under.is_networks,
+                frame: under.frame,
+            });
+            return Ok(());
+        }
+        self.translate(at, under, ip)
+    }
+
+    /// In a router: its translations, and what is for itself.
+    pub fn translate(&mut self, at: RouterPortAt, mut under: Underway, ip: Ip) -> Result<(), Stop> {
+        let net = self.net;
+        let port = &net.router_ports[at.at()];
+        let router = &net.routers[port.router.at()];
+        let stop = |reason| Net::stop(reason, &router.id);
+        if let Some(ends) = self.translate_error(router, &mut under, &ip)? {
+            let ip = under.fields.ip.ok_or_else(|| stop(Reason::Malformed))?;
+            return self.through(at, under, ip, ends, None);
+        }
+        let before = under.tuple.unwrap_or(ip.tuple);
+        let flows = self.flows(&router.id);
+        let inside = net.translate_in(router, flows, &ip, before, &net.subject(&under));
+        let mut inside = inside.map_err(|reason| {
+            let mut balancers = net.balancers.iter().map(|(_, it)| it);
+            if reason == Reason::NoBackend
+                && balancers.any(|it| it.vip == before.destination.0 && it.reject)
+            {
+                self.tell_sender(Told::Rejected);
+            }
+            stop(reason)
+        })?;
+        // Later fragments take the way of the first: their flow is known by now, or needs none.
+        inside.is_tracked &= ip.layout.fragment != Fragment::Later;
+        if let Some(by) = &inside.by {
+            let what = alloc::format!("to {}", inside.tuple.destination.0);
+            self.step(&router.id, "destination translation", Some(by.clone()), &what);
+        }
+        let to = inside.tuple.destination.0;
         let is_link = to == IpAddr::V6(neighbor::link_local(port.row.mac));
         if is_link || router.ports.iter().any(|it| net.router_ports[it.at()].has(to)) {
             if let Some(back) = Back::parse(&under.fields, &under.frame)
@@ -516,10 +588,10 @@ impl Walk<'_> {
                 return done;
             }
             self.step(&router.id, "own packets", None, "for the router itself");
-            self.answer(answer::to_self(&self.sent, (port.row.mac, ends.destination.0)));
+            self.tell_sender(Told::ToRouter(port.row.mac, before.destination.0));
             return Err(stop(Reason::ToRouter));
         }
-        self.through(at, under, ip, ends)
+        self.through(at, under, ip, before, Some(inside))
     }
 
     /// What no router forwards (RFC 1812 §5.3.7, RFC 4291 §2.5).
@@ -565,13 +637,15 @@ impl Walk<'_> {
         at: RouterPortAt,
         under: Underway,
         ip: Ip,
-        ends: Tuple,
+        before: Tuple,
+        inside: Option<Inside>,
     ) -> Result<(), Stop> {
         let net = self.net;
         let port = &net.router_ports[at.at()];
         let router = &net.routers[port.router.at()];
         let stop = |reason| Net::stop(reason, &router.id);
-        let from = port.address_like(ends.source.0);
+        let ends = inside.as_ref().map_or(before, |it| it.tuple);
+        let from = port.address_like(before.source.0);
         if ip.ttl <= 1 {
             self.tell(Error::TimeToLive, from);
             return Err(stop(Reason::TimeToLive));
@@ -607,12 +681,32 @@ impl Walk<'_> {
             return Err(stop(Reason::Unresolved));
         };
         let (routers, tuple) = (under.routers + 1, under.tuple);
-        let mut frame = under.frame.clone();
+        let (mut frame, mut own_mac, mut origin) = (under.frame.clone(), its.row.mac, under.origin);
+        if let Some(inside) = inside.filter(|_| router.translates()) {
+            let flows = self.flows(&router.id);
+            let packet = (&frame[..], &ip);
+            let subject = net.subject(&under);
+            let made =
+                net.translate_out(router, flows, [at, out], before, &inside, packet, &subject);
+            let (behind, by, change) = made.map_err(stop)?;
+            let is_later = ip.layout.fragment == Fragment::Later;
+            self.done.changes.extend(change.filter(|_| !is_later));
+            if behind.source != before.source {
+                let what = alloc::format!("from {}", behind.source.0);
+                self.step(&router.id, "source translation", by, &what);
+                // Whoever sees it from here on cannot tell whose it was.
+                origin = None;
+                own_mac = net.external_mac(out, behind.source.0).unwrap_or(own_mac);
+            }
+            if behind != before {
+                rewrite::set_tuple(&mut frame, &ip, behind);
+            }
+        }
         rewrite::take_hops(&mut frame, &ip.layout, 1);
-        rewrite::set_macs(&mut frame, mac, its.row.mac);
-        self.found.routed(mac, its.row.mac, its.row.mtu);
+        rewrite::set_macs(&mut frame, mac, own_mac);
+        self.found.routed(mac, own_mac, its.row.mtu);
         let mut under = under.with(frame).ok_or_else(|| stop(Reason::Malformed))?;
-        under.routers = routers;
+        (under.routers, under.origin) = (routers, origin);
         under.tuple = under.fields.ip.map(|ip| match ip.layout.fragment {
             Fragment::Later => tuple.unwrap_or(ip.tuple),
             _ => ip.tuple,
@@ -633,16 +727,13 @@ impl Walk<'_> {
 
     /// The sender is told of an error, by a router of that address.
     fn tell(&mut self, error: Error, from: Option<IpAddr>) {
-        // The sender's own frame names the router that it knows.
-        let first = Fields::of(&self.sent).map(|fields| fields.destination);
-        let told = first.zip(from).and_then(|from| answer::error(&self.sent, error, from));
-        self.answer(told);
+        from.into_iter().for_each(|from| self.tell_sender(Told::Error(error, from)));
     }
 }
 
 impl Net {
     /// What rules ask of a frame whose port is not decided yet.
-    fn subject(&self, under: &Underway) -> Subject<'_> {
+    pub(crate) fn subject(&self, under: &Underway) -> Subject<'_> {
         let fields = &under.fields;
         Subject {
             ethertype: fields.ethertype,

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use conntrack::{Begin, Flags, Hit, Phase, Settings, Stamp, Table, Tenant, Zone};
+use conntrack::{Begin, Flags, Hit, Packet, Phase, Settings, Stamp, Table, Tenant, Verdict, Zone};
 use logical::objects::{Direction, Identity, Name};
 use packet::Tuple;
 use packet::fragments::Pieces;
@@ -64,6 +64,8 @@ mod mark {
 pub struct State {
     pub(crate) table: Table,
     zones: BTreeMap<Identity, Zone>,
+    /// Of routers that translate, and of ports with load balancers.
+    translating: BTreeMap<Identity, Zone>,
     tenants: BTreeMap<Option<Name>, Tenant>,
     origins: Numbers<Identity>,
     rules: Numbers<RuleName>,
@@ -78,6 +80,7 @@ impl State {
         Self {
             table: Table::new(settings, now),
             zones: BTreeMap::new(),
+            translating: BTreeMap::new(),
             tenants: BTreeMap::new(),
             origins: Numbers::default(),
             rules: Numbers::default(),
@@ -96,13 +99,24 @@ impl State {
                 self.table.set_zone_quota(*zone, quota);
                 continue;
             }
-            let tenant = self.tenants.get(&port.id.tenant).copied();
-            let Some(tenant) = tenant.or_else(|| self.table.add_tenant(u32::MAX)) else { continue };
-            self.tenants.insert(port.id.tenant.clone(), tenant);
-            if let Some(zone) = self.table.add_zone(tenant, quota) {
-                self.zones.insert(port.id.clone(), zone);
-            }
+            let zone = self.add_zone(&port.id.tenant, quota);
+            self.zones.extend(zone.map(|zone| (port.id.clone(), zone)));
         }
+        for (name, quota) in net.translating() {
+            if let Some(zone) = self.translating.get(name) {
+                self.table.set_zone_quota(*zone, quota);
+                continue;
+            }
+            let zone = self.add_zone(&name.tenant, quota);
+            self.translating.extend(zone.map(|zone| (name.clone(), zone)));
+        }
+    }
+
+    fn add_zone(&mut self, tenant: &Option<Name>, quota: u32) -> Option<Zone> {
+        let known = self.tenants.get(tenant).copied();
+        let made = known.or_else(|| self.table.add_tenant(u32::MAX))?;
+        self.tenants.insert(tenant.clone(), made);
+        self.table.add_zone(made, quota)
     }
 
     /// Forgets what nobody has needed for long: at most so many connections, and all fragments'
@@ -112,17 +126,39 @@ impl State {
         self.table.expire(now, budget).is_done
     }
 
-    /// Forgets the connections, and the groups, of ports that are here no longer.
+    /// Forgets the connections, and the groups, of ports that are here no longer, and translations
+    /// of routers.
     pub fn retain(&mut self, mut is_here: impl FnMut(&Identity) -> bool) {
         self.listeners.retain(|port, _| is_here(port));
         let table = &mut self.table;
-        self.zones.retain(|port, zone| {
-            let is_here = is_here(port);
-            if !is_here {
-                table.remove_zone(*zone);
+        for zones in [&mut self.zones, &mut self.translating] {
+            zones.retain(|place, zone| {
+                let is_here = is_here(place);
+                if !is_here {
+                    table.remove_zone(*zone);
+                }
+                is_here
+            });
+        }
+    }
+
+    /// Whether what was decided can still be made: of two frames that were decided at once, the
+    /// second may have to be decided again, as its translation is the first one's now.
+    pub fn fits(&self, changes: &[Change], now: Instant) -> bool {
+        changes.iter().all(|change| match change {
+            Change::Translate(begin) => {
+                let Begin { zone, packet, reply, .. } = begin;
+                let own = Packet::part_of(packet.tuple);
+                match self.table.lookup(*zone, &own, now) {
+                    Verdict::Request(hit) | Verdict::Reply(hit) => {
+                        let connection = self.table.get(hit.id, now);
+                        connection.is_some_and(|it| it.translated(hit.way) == reply.reversed())
+                    }
+                    _ => self.table.is_free(*zone, reply, now),
+                }
             }
-            is_here
-        });
+            _ => true,
+        })
     }
 
     /// How many connections there are.
@@ -151,6 +187,11 @@ impl State {
 
     pub(crate) fn zone(&self, port: &Identity) -> Option<Zone> {
         self.zones.get(port).copied()
+    }
+
+    /// Where a router, or a port's load balancers, keep their flows.
+    pub(crate) fn translating(&self, place: &Identity) -> Option<Zone> {
+        self.translating.get(place).copied()
     }
 
     pub(crate) fn note(&self, hit: &Hit) -> Note<'_> {
@@ -202,6 +243,9 @@ impl State {
                     let begin =
                         Begin { mark, flags: Flags::NONE, ..Begin::new(zone, packet, stamp) };
                     // Where others were faster there may be no room now; the frame has left.
+                    let _ = self.table.commit(&conntrack::Change::Begin(begin), now);
+                }
+                Change::Translate(begin) => {
                     let _ = self.table.commit(&conntrack::Change::Begin(begin), now);
                 }
                 Change::Advance(change) => {

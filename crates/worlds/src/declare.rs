@@ -1,7 +1,9 @@
 //! What is declared in a world.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use logical::topology::{Attachment, PortIndex};
 use logical::{Topology, load};
 use units::Rng;
 
@@ -48,6 +50,42 @@ impl World {
         let text = declare(seed, options);
         let topology = load(&text).unwrap_or_else(|faults| panic!("{text}\n{faults:#?}"));
         Self { text, topology, options }
+    }
+
+    /// The same world on so many nodes: each has some of the ports.
+    pub fn spread(mut self, nodes: usize, rng: &mut Rng) -> Self {
+        for node in 0..nodes {
+            let _ = writeln!(
+                self.text,
+                "- {{kind: TransportNode, metadata: {{name: node{node}}}, spec: {{vteps: \
+                 [192.0.2.{}]}}}}",
+                node + 1
+            );
+        }
+        let mut places: BTreeMap<PortIndex, u64> = BTreeMap::new();
+        for (index, _) in self.topology.ports() {
+            places.insert(index, rng.below(nodes as u64));
+        }
+        for (index, port) in self.topology.ports() {
+            if let Attachment::Child { parent, .. } = port.attachment {
+                places.insert(index, places[&parent]);
+            }
+        }
+        for (index, port) in self.topology.ports() {
+            let id = &port.id;
+            let tenant = id.tenant.as_ref().map_or("", |it| it.as_str());
+            if matches!(port.attachment, Attachment::Vif | Attachment::Child { .. }) {
+                let _ = writeln!(
+                    self.text,
+                    "- {{kind: Binding, metadata: {{name: {tenant}-{0}}}, spec: {{port: \
+                     {tenant}/{0}, node: node{1}}}}}",
+                    id.name, places[&index]
+                );
+            }
+        }
+        let text = &self.text;
+        self.topology = load(text).unwrap_or_else(|faults| panic!("{text}\n{faults:#?}"));
+        self
     }
 
     /// The world after somebody has changed something: an object is gone, or is another. Worlds
