@@ -243,6 +243,7 @@ impl Networks {
             to,
             origin: name(origin.label),
             is_networks: origin.is_networks,
+            routers: 0,
             frame: frame.to_vec(),
         };
         let is_here = |name: &Identity| self.places.get(name) == Some(&to);

@@ -129,6 +129,8 @@ pub struct Onward {
     pub origin: Option<Identity>,
     /// Whether the network itself sends it on: defaults do not speak of it.
     pub is_networks: bool,
+    /// Through how many routers it has come.
+    pub routers: u8,
     /// The frame.
     pub frame: Vec<u8>,
 }

@@ -28,7 +28,7 @@ use crate::state::State;
 use crate::translate::Inside;
 
 /// Through how many routers a packet may go.
-const MOST_ROUTERS: usize = 16;
+const MOST_ROUTERS: u8 = 16;
 
 /// Why, where and by whom a frame goes no further.
 pub type Stop = Box<Refusal>;
@@ -42,7 +42,7 @@ pub struct Underway {
     pub tuple: Option<Tuple>,
     /// The port that it came from. `None`: from outside.
     pub origin: Option<PortAt>,
-    pub routers: usize,
+    pub routers: u8,
     pub is_networks: bool,
 }
 
@@ -448,6 +448,7 @@ impl Walk<'_> {
             to: name(at),
             origin: under.origin.map(name),
             is_networks: under.is_networks,
+            routers: under.routers,
             frame: under.frame.clone(),
         });
     }
@@ -523,7 +524,7 @@ impl Walk<'_> {
         if !port.row.enabled || !router.row.enabled {
             return Err(stop(Reason::Disabled));
         }
-        if under.routers == MOST_ROUTERS {
+        if under.routers >= MOST_ROUTERS {
             return Err(stop(Reason::Loop));
         }
         let to = under.fields.destination;
@@ -544,6 +545,7 @@ impl Walk<'_> {
                 to: port.id.clone(),
                 origin: under.origin.map(|at| net.ports[at.at()].id.clone()),
                 is_networks: under.is_networks,
+                routers: under.routers,
                 frame: under.frame,
             });
             return Ok(());

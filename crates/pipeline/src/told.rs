@@ -88,7 +88,7 @@ impl<'a> Walk<'a> {
             fields,
             tuple: Some(tuple),
             origin: onward.origin.as_ref().and_then(|name| net.port(name)),
-            routers: 0,
+            routers: onward.routers,
             is_networks: onward.is_networks,
         };
         self.translate(at, under, ip)
