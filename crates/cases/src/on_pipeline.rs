@@ -50,6 +50,9 @@ const CAN: &[&str] = &[
     "ra",
     "sets",
     "groups",
+    "learn",
+    "learning",
+    "lb-arp",
 ];
 
 /// Hosts that execute a topology's rows, and all that they have been sent.

@@ -1,5 +1,6 @@
 //! What is kept of a connection.
 
+use crate::timeouts::Age;
 use crate::track::{Track, Way, bit};
 use crate::tuple::{Ends, Tuple};
 
@@ -90,5 +91,27 @@ impl Entry {
 
     pub const fn is_answered(&self) -> bool {
         self.track.has(bit::ANSWERED)
+    }
+
+    /// Which timeout holds. What stands for others' addresses is kept until an answer may come, for
+    /// who is to answer knows no other: minutes, whatever is known of the connection (RFC 4787,
+    /// REQ-5; RFC 5382, REQ-5; RFC 5508, REQ-2).
+    #[inline]
+    pub fn age(&self) -> Age {
+        match self.track.age() {
+            Age::Udp | Age::Names if self.is_translated() => Age::UdpAnswered,
+            Age::Echo | Age::Other if self.is_translated() => Age::OtherAnswered,
+            Age::TcpOpening | Age::TcpAccepting | Age::TcpTimeWait | Age::TcpClosed
+                if self.is_translated() =>
+            {
+                Age::TcpClosing
+            }
+            age => age,
+        }
+    }
+
+    /// Whether its two tuples are not each other's reverse.
+    fn is_translated(&self) -> bool {
+        self.original.reversed() != self.reply
     }
 }

@@ -421,7 +421,7 @@ impl Table {
         entry.track.bits = begin.flags.0 & (bit::PERSISTS | bit::BLOCKED);
         entry.track.advance(Way::Original, &packet.kind);
         (entry.stamp, entry.mark) = (begin.stamp, begin.mark);
-        entry.deadline = self.clock.deadline(tick, entry.track.age());
+        entry.deadline = self.clock.deadline(tick, entry.age());
         self.add(&mut entry, hashes)
     }
 
@@ -481,7 +481,7 @@ impl Table {
         }
         let was_answered = entry.is_answered();
         entry.track.advance(way, kind);
-        let deadline = self.clock.deadline(tick, entry.track.age());
+        let deadline = self.clock.deadline(tick, entry.age());
         // What is put off stays where it is in the wheel until its slot comes.
         if deadline < entry.deadline {
             self.wheel.remove(place);
@@ -588,7 +588,7 @@ impl Table {
         entry.track.set(bit::PERSISTS, flags.persists());
         entry.track.set(bit::BLOCKED, flags.is_blocked());
         (entry.stamp, entry.mark) = (stamp, record.mark);
-        let latest = self.clock.deadline(tick, entry.track.age());
+        let latest = self.clock.deadline(tick, entry.age());
         entry.deadline = self.clock.deadline_in(tick, record.left).min(latest);
         let hashes = [&record.original, &record.reply].map(|tuple| self.hash(zone, tuple));
         self.add(&mut entry, hashes)

@@ -161,6 +161,24 @@ fn a_translated_connection_is_found_by_both_its_tuples() {
 }
 
 #[test]
+fn what_stands_for_another_address_is_kept_for_minutes() {
+    let (mut table, zone) = one_zone(8);
+    let packets = [
+        udp((1, 4000), (2, 53)),
+        udp((1, 4000), (2, 80)),
+        tcp(tuple(6, (1, 4000), (2, 80)), segment(SYN, 1, 0)),
+    ];
+    for packet in packets {
+        let (from, to) = (packet.tuple.source(), packet.tuple.destination());
+        let reply = conntrack::Tuple::new(packet.tuple.protocol(), to, (from.0, 7000)).unwrap();
+        let begin = Begin { reply, ..Begin::new(zone, packet, STAMP) };
+        let id = table.commit(&Change::Begin(begin), Instant::ZERO).unwrap();
+        let later = Instant::ZERO + Span::from_secs(120);
+        assert!(table.get(id, later).is_some(), "{packet:?}");
+    }
+}
+
+#[test]
 fn what_its_caller_notes_stays() {
     let (mut table, zone) = one_zone(4);
     let packet = udp((1, 1), (2, 2));

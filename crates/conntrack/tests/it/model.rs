@@ -60,7 +60,11 @@ fn tick(now: u64) -> u64 {
 fn deadline(now: u64, conn: &Conn) -> u64 {
     let it = Timeouts::default();
     let is_names = [conn.original.source().1, conn.original.destination().1].contains(&53);
+    let is_translated = conn.original.reversed() != conn.reply;
     let span = match conn.stage {
+        Stage::Datagram if is_translated => it.udp_answered,
+        Stage::Echo if is_translated => it.other_answered,
+        Stage::Asked | Stage::Accepted | Stage::Reset if is_translated => it.tcp_closing,
         Stage::Datagram if is_names => it.names,
         Stage::Datagram if conn.is_answered => it.udp_answered,
         Stage::Datagram => it.udp,
