@@ -688,8 +688,7 @@ impl Walk<'_> {
             let flows = self.flows(&router.id);
             let packet = (&frame[..], &ip);
             let subject = net.subject(&under);
-            let made =
-                net.translate_out(router, flows, [at, out], before, &inside, packet, &subject);
+            let made = net.translate_out(router, flows, [at, out], &inside, packet, &subject);
             let (behind, by, change) = made.map_err(stop)?;
             let is_later = ip.layout.fragment == Fragment::Later;
             self.done.changes.extend(change.filter(|_| !is_later));

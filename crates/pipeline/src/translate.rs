@@ -24,6 +24,8 @@ use crate::rules::Subject;
 
 /// A flow's destination, once it is known.
 pub struct Inside {
+    /// The ends when it came.
+    pub before: Tuple,
     /// The ends now.
     pub tuple: Tuple,
     /// The flow, if it was known: its source is right, too.
@@ -99,13 +101,20 @@ impl Net {
         tuple: Tuple,
         subject: &Subject<'_>,
     ) -> Result<Inside, Reason> {
-        let plain = Inside { tuple, known: None, by: None, is_tracked: false };
+        let before = tuple;
+        let plain = Inside { before, tuple, known: None, by: None, is_tracked: false };
         if !router.translates() {
             return Ok(plain);
         }
         if let Some(known) = flows.known(tuple) {
             let by = Some("a known flow".to_string());
-            return Ok(Inside { tuple: known.other, known: Some(known), by, is_tracked: true });
+            return Ok(Inside {
+                before,
+                tuple: known.other,
+                known: Some(known),
+                by,
+                is_tracked: true,
+            });
         }
         for (id, balancer) in router.balancers.iter().map(|it| &self.balancers[*it]) {
             let Some(chosen) = backends::choose(balancer, tuple) else { continue };
@@ -113,7 +122,7 @@ impl Net {
                 return Err(Reason::Untracked);
             }
             let (tuple, by) = (chosen?, Some(id.to_string()));
-            return Ok(Inside { tuple, known: None, by, is_tracked: true });
+            return Ok(Inside { before, tuple, known: None, by, is_tracked: true });
         }
         for nat in &router.nats {
             let (address, port) = tuple.destination;
@@ -135,7 +144,13 @@ impl Net {
                 return Err(Reason::Untracked);
             }
             let tuple = Tuple { destination: (inside, row.port.unwrap_or(port)), ..tuple };
-            return Ok(Inside { tuple, known: None, by: Some(nat.id.to_string()), is_tracked });
+            return Ok(Inside {
+                before,
+                tuple,
+                known: None,
+                by: Some(nat.id.to_string()),
+                is_tracked,
+            });
         }
         Ok(plain)
     }
@@ -164,19 +179,17 @@ impl Net {
         !own.reaches(nat.logical.first())
     }
 
-    /// The ends of a flow that a router is about to send: its source translated. `before`: its ends
-    /// when it came.
+    /// The ends of a flow that a router is about to send: its source translated.
     pub(crate) fn translate_out(
         &self,
         router: &Router,
         flows: Flows<'_>,
         ways: [RouterPortAt; 2],
-        before: Tuple,
         inside: &Inside,
         (frame, ip): (&[u8], &Ip),
         subject: &Subject<'_>,
     ) -> Result<(Tuple, Option<String>, Option<Change>), Reason> {
-        let now = inside.tuple;
+        let (before, now) = (inside.before, inside.tuple);
         if let Some(known) = &inside.known {
             return Ok((now, None, flows.renew(known, before, frame, ip)));
         }
