@@ -181,7 +181,7 @@ impl Hosts {
     /// Goes where a frame goes on to.
     fn follow(&self, now: Instant, here: &str, domain: &Identity, sent: Sent, made: &mut Made) {
         let Some(net) = self.all.get(here).and_then(|it| it.nets.get(domain)) else { return };
-        let Sent { onward, answers, told, refused, trace, changes } = sent;
+        let Sent { onward, answers, told, refused, trace, changes, .. } = sent;
         made.told.extend(told);
         made.fate.answers.extend(answers.into_iter().map(|it| got(here, net, it)));
         made.fate.refused.extend(refused);

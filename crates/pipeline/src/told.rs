@@ -7,8 +7,8 @@ use packet::answer;
 use packet::{Fields, Ip, Tuple, rewrite};
 use units::Instant;
 
-use crate::flows::Flows;
 use crate::flow::Found;
+use crate::flows::Flows;
 use crate::fragments;
 use crate::net::{Net, Router};
 use crate::outcome::{Copy, Onward, Reason, Sent, Told};
