@@ -128,6 +128,7 @@ macro_rules! kinds {
         }
 
         /// An object of any kind.
+        #[expect(clippy::large_enum_variant, reason = "objects are read, checked and compiled, and not moved much")]
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
         #[serde(tag = "kind")]
