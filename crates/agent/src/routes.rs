@@ -19,8 +19,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use model::{
     AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, Generation, LogicalApplied,
-    NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec,
-    PortStatus, TraceReport, TraceSpec, mistake,
+    NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PacketTrace, PacketTraceSpec,
+    PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec, mistake,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -40,6 +40,9 @@ const BODY_LIMIT_BYTES: usize = 64 << 10;
 /// The longest body with virtual networks that is read: 63,000 members with an address of each
 /// family are 10 MB.
 const NETWORKS_LIMIT_BYTES: usize = 32 << 20;
+
+/// The longest body with a frame that is read: two digits for each byte of 64 KiB.
+const FRAME_LIMIT_BYTES: usize = 192 << 10;
 
 /// How long a body may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,6 +67,10 @@ pub fn router(handle: Handle) -> Router {
         .route(
             api::LOGICAL,
             get(logical).put(apply).layer(DefaultBodyLimit::max(NETWORKS_LIMIT_BYTES)),
+        )
+        .route(
+            api::LOGICAL_TRACE,
+            post(trace_packet).layer(DefaultBodyLimit::max(FRAME_LIMIT_BYTES)),
         )
         .route(api::CAPTURE, get(capture))
         .route(api::TRACE, post(trace))
@@ -101,6 +108,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
             remove_network,
             logical,
             apply,
+            trace_packet,
             capture,
             trace,
             ready,
@@ -449,6 +457,23 @@ async fn capture(
 ))]
 async fn trace(State(switch): State<Handle>, Body(spec): Body<TraceSpec>) -> Answer<TraceReport> {
     Ok(Json(switch.trace(spec).await??))
+}
+
+/// What would become of a packet of a logical port that came now: each step, with the object and
+/// the rule that decides it. Nothing changes.
+#[utoipa::path(post, path = api::LOGICAL_TRACE, request_body = PacketTraceSpec, responses(
+    (status = 200, body = PacketTrace, description = "Its steps, and its end."),
+    (status = 400, body = Problem, description = "The body has no frame."),
+    (status = 404, body = Problem, description = "The port is not on this host."),
+    (status = 413, body = Problem, description = "The body is longer than 192 KiB."),
+    (status = 422, body = Problem, description = "No logical network here has the port."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn trace_packet(
+    State(switch): State<Handle>,
+    Body(spec): Body<PacketTraceSpec>,
+) -> Answer<PacketTrace> {
+    Ok(Json(switch.trace_packet(spec).await??))
 }
 
 /// Whether frames flow.

@@ -11,8 +11,8 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{
     AddressStatus, AgentStatus, CaptureSpec, Generation, LogicalApplied, NetworkName, NetworkSpec,
-    NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec, PortStatus, TraceReport,
-    TraceSpec,
+    NetworksReplaced, NetworksStatus, PacketTrace, PacketTraceSpec, PortChange, PortName, PortSpec,
+    PortStatus, TraceReport, TraceSpec,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,8 +21,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
 use crate::{
-    ADDRESSES, CAPTURE, FieldProblem, LOGICAL, LogicalNetworks, METRICS, NETWORKS, PORTS, Problem,
-    READY, STATUS, TRACE,
+    ADDRESSES, CAPTURE, FieldProblem, LOGICAL, LOGICAL_TRACE, LogicalNetworks, METRICS, NETWORKS,
+    PORTS, Problem, READY, STATUS, TRACE,
 };
 
 /// Detaching drains first, and an agent may be told to take its time over that.
@@ -302,6 +302,15 @@ impl Client {
     /// frame.
     pub fn trace(&self, spec: &TraceSpec) -> Result<TraceReport, ClientError> {
         self.ask(Method::POST, TRACE, Some(spec))
+    }
+
+    /// What would become of a packet in the logical networks. Nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if the port is not on this host.
+    pub fn trace_packet(&self, spec: &PacketTraceSpec) -> Result<PacketTrace, ClientError> {
+        self.ask(Method::POST, LOGICAL_TRACE, Some(spec))
     }
 
     /// Frames as they come by: a pcapng file, piece by piece.

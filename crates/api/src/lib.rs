@@ -46,6 +46,10 @@ pub const NETWORK: &str = "/v1/networks/{name}";
 /// `?dry_run=true` as of [`NETWORKS`].
 pub const LOGICAL: &str = "/v1/logical";
 
+/// `POST` a `model::PacketTraceSpec`: what would become of a packet in the logical networks, a
+/// `model::PacketTrace`. Nothing changes.
+pub const LOGICAL_TRACE: &str = "/v1/logical/trace";
+
 /// `GET`: frames as they come by, a pcapng file that goes on until its reader has enough; the query
 /// is a `model::CaptureSpec`.
 pub const CAPTURE: &str = "/v1/capture";

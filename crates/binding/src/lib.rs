@@ -31,9 +31,11 @@ mod labels;
 mod networks;
 mod notes;
 mod places;
+mod trace;
 
 pub use decide::{Departs, Leaves, Verdict};
 pub use labels::{label, vni};
 pub use networks::{Decided, Networks, Settings};
 pub use notes::MachineFrame;
 pub use places::{Places, SameLabel};
+pub use trace::Trace;

@@ -201,6 +201,11 @@ impl Networks {
         self.bound.get(port.index()).is_some_and(Option::is_some)
     }
 
+    /// Whether a port of a logical network is one of this host, or a child of one.
+    pub fn is_here(&self, name: &Identity) -> bool {
+        self.places.contains_key(name)
+    }
+
     /// Which port of a logical network a port is, and whether a generation has it.
     pub fn name(&self, port: PortId) -> Option<(&Identity, bool)> {
         let bound = self.bound.get(port.index())?.as_ref()?;

@@ -73,10 +73,11 @@ fn best(topology: &Topology, router: &Router, tuple: Tuple) -> Option<(String, T
     for index in &router.ports {
         let port = &topology[*index];
         for prefix in port.addresses.iter().filter(|_| port.enabled) {
-            if AddressRange::from(*prefix).contains(destination) {
+            let range = AddressRange::from(*prefix);
+            if range.contains(destination) {
                 let hops = alloc::vec![Hop { address: destination, out: *index }];
                 let target = Target::Hops { hops, symmetric: false };
-                let by = format!("{prefix} of {}", port.id);
+                let by = format!("{}/{} of {}", range.first(), prefix.length, port.id);
                 found.push(((Reverse(prefix.length), 0, Reverse(0), Kind::Leads), by, target));
             }
         }

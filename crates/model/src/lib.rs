@@ -31,6 +31,7 @@ pub mod mistake;
 mod name;
 mod network;
 mod overlay;
+mod packet_trace;
 mod port;
 mod position;
 mod status;
@@ -63,6 +64,10 @@ pub use overlay::{
     LargeSegments, NetworkShareStatus, PathStatus, PauseFramesStatus, PeerState, PeerStatus,
     PortShareStatus, ProtectionStatus, ResponderStatus, SessionStatus, ShapingStatus,
     SharingStatus, UplinkStatus,
+};
+pub use packet_trace::{
+    FrameBytes, NoFrame, PacketEnds, PacketOutcome, PacketRefused, PacketSent, PacketStep,
+    PacketTrace, PacketTraceSpec,
 };
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortShare,

@@ -3,10 +3,10 @@
 mod check;
 pub mod files;
 mod matrix;
-mod packet;
+pub mod packet;
 mod prove;
 mod test;
-mod trace;
+pub mod trace;
 
 use clap::Subcommand;
 

@@ -3,16 +3,19 @@
 use std::net::IpAddr;
 use std::process::ExitCode;
 
+use api::Client;
 use comfy_table::Table;
 use figures::{Unit, si};
 use model::{
-    PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
-    TraceSession, TraceSpec, TraceTable,
+    FrameBytes, LogicalPortName, PacketTraceSpec, PausedBy, PortName, TraceEgress, TraceHop,
+    TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec, TraceTable,
 };
 use units::{Class, Mac};
 
 use crate::client::AnswerArgs;
-use crate::ending::Outcome;
+use crate::ending::{Outcome, USAGE};
+use crate::net::packet::Asks;
+use crate::net::trace::{exit, told};
 use crate::number::within;
 use crate::table::{bare, text};
 
@@ -24,32 +27,39 @@ Examples:
   zovn trace --port web                      a broadcast
   zovn trace --port web --to 10.0.0.2 --size 4000 --may-fragment
   zovn trace --port web --to fd00::2 --json | jq -r .outcome
+  zovn trace --port shop/web-1 --to 10.0.2.1 --tcp 5432     of a logical port: by which rules, of which generation
+  zovn trace --port web-1 --to shop/db-1 --icmp 8           the host's port that it is does as well
 
 Exit codes: 0 it would be delivered, held or answered by the switch, 1 there is no agent or it has no answer, 2 wrong usage, 3 it would be refused.";
 
 /// The exit code if the frame would be refused.
 const REFUSED: u8 = 3;
 
+/// The shortest Ethernet frame, without its check sequence (802.3 §3.2.8).
+const SHORTEST: u32 = 60;
+
 /// Ask what would become of a frame from a port now, hop by hop; nothing changes.
 ///
 /// The switch walks by its own rules: whether the sender may send, whether the switch answers
 /// itself, whom the frame is for, what is before it there, and for another host how the session is.
+/// Of a logical port its network decides, by the generation and the connections that are there now,
+/// and each step tells the object and the rule.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// The port that it comes by.
+    /// The port that it comes by; a logical port also by its own name, as `shop/web-1`.
     #[arg(long, value_name = "NAME")]
     port: String,
     /// Whom it is for: an Ethernet address, or the IP address of a machine that the switch knows;
-    /// everybody if left out.
-    #[arg(long, value_name = "MAC|IP", value_parser = address)]
+    /// everybody if left out. Of a logical port: an IP address, or another logical port.
+    #[arg(long, value_name = "MAC|IP|PORT")]
     to: Option<String>,
     /// The priority of its tag, 0 to 7; without a tag, and of its port's class, if left out.
     #[arg(long, value_name = "N", value_parser = within(0..=7u8))]
     class: Option<u8>,
-    /// Its length, from the Ethernet header on.
-    #[arg(long, value_name = "BYTES", default_value = "60")]
-    size: u32,
+    /// Its length, from the Ethernet header on: 60 if left out.
+    #[arg(long, value_name = "BYTES")]
+    size: Option<u32>,
     /// The VLAN of its tag.
     #[arg(long, value_name = "N", value_parser = within(0..=4094u16))]
     vlan: Option<u16>,
@@ -57,31 +67,84 @@ pub struct Args {
     #[arg(long)]
     may_fragment: bool,
     /// The UDP port that it is for: says what becomes of it at the socket, too.
-    #[arg(long, value_name = "PORT", requires = "to")]
+    #[arg(long, value_name = "PORT", requires = "to", group = "asks")]
     udp: Option<u16>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Packets of logical ports")]
+    asks: Asks,
+    #[command(flatten, next_help_heading = "Options")]
     answer: AnswerArgs,
 }
 
 /// Asks, and says what the agent says.
 pub fn run(args: Args) -> Outcome {
-    let Args { port, to, class, size, vlan, may_fragment, udp, answer } = args;
+    let client = args.answer.client()?;
+    let logical = match args.port.parse() {
+        Ok(name) => Some(name),
+        // What is wrong with the name the trace itself says.
+        Err(_) => client.port(&PortName(args.port.clone())).ok().and_then(|port| port.logical),
+    };
+    match logical {
+        Some(name) => of_logical(&client, &args, &name),
+        None => of_plain(&client, args),
+    }
+}
+
+/// What the switch does with a frame.
+fn of_plain(client: &Client, args: Args) -> Outcome {
+    let Args { port, to, class, size, vlan, may_fragment, udp, asks, answer } = args;
+    if !asks.is_empty() {
+        return usage(
+            "only of a logical port can be asked what its packets ask for: leave out all but --udp",
+        );
+    }
+    if let Some(Err(wrong)) = to.as_deref().map(address) {
+        return usage(wrong);
+    }
     let (port, class) = (PortName(port), class.map(Class::from_low_bits));
+    let size = size.unwrap_or(SHORTEST);
     let spec = TraceSpec { port, to, class, size, vlan, may_fragment, udp };
-    let report = answer.client()?.trace(&spec)?;
+    let report = client.trace(&spec)?;
     answer.show(&report, || format!("{}\n{}", table(&report), report.verdict))?;
     let is_refused = report.outcome == TraceOutcome::Refused;
     Ok(if is_refused { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
-/// An address as the agent will read it.
-fn address(word: &str) -> Result<String, &'static str> {
-    let known = word.parse::<Mac>().is_ok() || word.parse::<IpAddr>().is_ok();
-    if known {
-        Ok(word.to_owned())
-    } else {
-        Err("write it as 02:00:00:00:00:02, 10.0.0.2 or fd00::2")
+/// What its network does with a packet of a logical port. The packet is made by the objects that
+/// the agent has been told.
+fn of_logical(client: &Client, args: &Args, name: &LogicalPortName) -> Outcome {
+    let Args { port, to, class, size, vlan, may_fragment, udp, asks, answer } = args;
+    if class.is_some() || vlan.is_some() || *may_fragment {
+        return usage(
+            "a packet of a logical port has no tag and no fragments here: leave out --class, --vlan and --may-fragment; a \
+             port behind another's VLAN has a name of its own",
+        );
     }
+    let Some(to) = to else { return usage("say whom it is for: --to 10.0.2.1, or --to shop/db-1") };
+    let objects = serde_json::to_string(&client.logical()?.objects)?;
+    let topology = logical::read(&objects).resolve().map_err(|faults| {
+        let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+        format!("this zovn does not understand the agent's objects: {}", faults.join("; "))
+    })?;
+    let from = reach::port(&topology, &name.to_string())?;
+    let make = |more| asks.frame(&topology, from, to, *udp, more);
+    let shortest = make(0)?;
+    let more = size.map_or(0, |size| (size as usize).saturating_sub(shortest.len()));
+    let spec = PacketTraceSpec { port: PortName(port.clone()), frame: FrameBytes(make(more)?) };
+    let trace = client.trace_packet(&spec)?;
+    answer.show(&trace, || told(&trace))?;
+    Ok(exit(&trace))
+}
+
+/// Tells what is wrong with the flags.
+fn usage(wrong: &str) -> Outcome {
+    eprintln!("zovn: {wrong}");
+    Ok(ExitCode::from(USAGE))
+}
+
+/// An address as the agent will read it.
+fn address(word: &str) -> Result<(), &'static str> {
+    let known = word.parse::<Mac>().is_ok() || word.parse::<IpAddr>().is_ok();
+    if known { Ok(()) } else { Err("write --to as 02:00:00:00:00:02, 10.0.0.2 or fd00::2") }
 }
 
 /// A line for each hop.

@@ -59,7 +59,9 @@ pub(crate) enum TraceError {
     #[error("a frame of {0} bytes cannot be: choose {min} to {max}", min = LENGTHS.start(), max = LENGTHS.end())]
     Length(u32),
     /// A logical network decides about its frames.
-    #[error("port `{port}` is logical port {logical}: `zovn net trace FILE --from {}` says what becomes of its packets", logical.port())]
+    #[error(
+        "port `{port}` is logical port {logical}: POST /v1/logical/trace, or `zovn trace`, says what becomes of its packets"
+    )]
     Logical {
         /// The port.
         port: PortName,

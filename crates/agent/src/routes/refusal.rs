@@ -6,7 +6,9 @@ use axum::response::{IntoResponse, Response};
 use model::InvalidConfig;
 use serde::Serialize;
 
-use crate::host::{AttachError, CaptureError, ChangeError, DetachError, TraceError};
+use crate::host::{
+    AttachError, CaptureError, ChangeError, DetachError, PacketTraceError, TraceError,
+};
 use crate::worker::{PutError, ReplaceError, Stopped};
 
 /// An answer: JSON, and a newline for whoever reads it on a terminal.
@@ -95,6 +97,20 @@ impl From<TraceError> for Refusal {
         let status = match error {
             TraceError::UnknownPort(_) => StatusCode::NOT_FOUND,
             _ => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Self(status, error.to_string())
+    }
+}
+
+impl From<PacketTraceError> for Refusal {
+    fn from(error: PacketTraceError) -> Self {
+        let status = match error {
+            PacketTraceError::UnknownPort(_) | PacketTraceError::NotHere(_) => {
+                StatusCode::NOT_FOUND
+            }
+            PacketTraceError::NotLogical(_) | PacketTraceError::NotRealized(_) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
         };
         Self(status, error.to_string())
     }

@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, PortChange, PortName, PortSpec, PortStatus,
-    TraceReport, TraceSpec,
+    AddressStatus, AgentStatus, CaptureSpec, PacketTrace, PacketTraceSpec, PortChange, PortName,
+    PortSpec, PortStatus, TraceReport, TraceSpec,
 };
 use plane::taps::Reader;
 use seal::Keys;
@@ -16,7 +16,10 @@ use tokio::sync::oneshot;
 
 use super::order::{Order, Shared};
 use crate::addresses;
-use crate::host::{AttachError, CaptureError, ChangeError, DetachError, Ending, Proof, TraceError};
+use crate::host::{
+    AttachError, CaptureError, ChangeError, DetachError, Ending, PacketTraceError, Proof,
+    TraceError,
+};
 
 /// How often it is looked whether this host has its address in the underlay, while it does not.
 const LOOK_FOR_ADDRESS: Duration = Duration::from_millis(500);
@@ -227,6 +230,18 @@ impl Handle {
         spec: TraceSpec,
     ) -> Result<Result<TraceReport, TraceError>, Stopped> {
         self.order(|reply| Order::Trace(spec, reply)).await
+    }
+
+    /// What would become of a packet of a logical port that came now.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]; or, inside, why there is no answer.
+    pub(crate) async fn trace_packet(
+        &self,
+        spec: PacketTraceSpec,
+    ) -> Result<Result<PacketTrace, PacketTraceError>, Stopped> {
+        self.order(|reply| Order::TracePacket(spec, reply)).await
     }
 
     /// Waits until this host has its addresses in the underlay, if it does not have them, and then

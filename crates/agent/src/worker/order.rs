@@ -8,7 +8,8 @@ use binding::Networks as LogicalNetworks;
 use datapath::{CannotReach, Directory};
 use model::{
     AddressStatus, AgentStatus, CaptureSpec, Generation, InvalidConfig, LogicalPortName,
-    PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec, VtepList,
+    PacketTrace, PacketTraceSpec, PortChange, PortName, PortSpec, PortStatus, TraceReport,
+    TraceSpec, VtepList,
 };
 use overlay::{Delta, Topology};
 use plane::taps::Reader;
@@ -17,8 +18,8 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::bell::Bell;
 use crate::host::{
-    AttachError, CaptureError, ChangeError, DetachError, Ending, Proof, Room, TraceError,
-    UplinkError,
+    AttachError, CaptureError, ChangeError, DetachError, Ending, PacketTraceError, Proof, Room,
+    TraceError, UplinkError,
 };
 use crate::journal::Journal;
 use crate::logical::{Kept, Logical, Realization};
@@ -93,6 +94,7 @@ pub enum Order {
     Networks(oneshot::Sender<(Generation, Arc<Networks>)>),
     Capture(CaptureSpec, oneshot::Sender<Result<Reader, CaptureError>>),
     Trace(TraceSpec, oneshot::Sender<Result<TraceReport, TraceError>>),
+    TracePacket(PacketTraceSpec, oneshot::Sender<Result<PacketTrace, PacketTraceError>>),
     Check(Arc<Networks>, oneshot::Sender<Result<(), InvalidConfig>>),
     Replace(
         Arc<Networks>,

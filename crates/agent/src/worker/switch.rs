@@ -353,6 +353,9 @@ impl Switch {
             Order::Trace(spec, reply) => {
                 let _ = reply.send(self.host.trace(&spec));
             }
+            Order::TracePacket(spec, reply) => {
+                let _ = reply.send(self.host.trace_packet(&spec));
+            }
             Order::Connect(delta, reply) => {
                 let connected = self.host.connect();
                 if connected.is_ok() {

@@ -36,12 +36,23 @@ pub struct Words {
     /// Whom it is for: an IP address, or a port, whose first address is meant.
     #[arg(long, value_name = "IP|PORT")]
     to: String,
-    /// It opens a connection to this TCP port.
-    #[arg(long, value_name = "PORT", group = "asks")]
-    tcp: Option<u16>,
     /// It is a datagram for this UDP port. Without any of these, it is an echo.
     #[arg(long, value_name = "PORT", group = "asks")]
     udp: Option<u16>,
+    #[command(flatten)]
+    asks: Asks,
+    /// How many bytes it carries behind its headers.
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = within(0..=9000u16))]
+    size: u16,
+}
+
+/// What a packet asks for, and by whose addresses.
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct Asks {
+    /// It opens a connection to this TCP port.
+    #[arg(long, value_name = "PORT", group = "asks")]
+    tcp: Option<u16>,
     /// It opens an association to this SCTP port.
     #[arg(long, value_name = "PORT", group = "asks")]
     sctp: Option<u16>,
@@ -54,9 +65,9 @@ pub struct Words {
     /// It is no IP, but this.
     #[arg(long, value_name = "ETHERTYPE", group = "asks")]
     ethertype: Option<Ethertype>,
-    /// The port that it comes from; of an echo, its number.
-    #[arg(long, value_name = "PORT", default_value = "40000")]
-    source_port: u16,
+    /// The port that it comes from, 40000 if left out; of an echo, its number.
+    #[arg(long, value_name = "PORT")]
+    source_port: Option<u16>,
     /// The address that it comes from: without, the port's own.
     #[arg(long, value_name = "IP")]
     source: Option<IpAddr>,
@@ -66,29 +77,70 @@ pub struct Words {
     /// The Ethernet address that it is for: without, that of whoever the machine hands it to.
     #[arg(long, value_name = "MAC")]
     to_mac: Option<Mac>,
-    /// How many bytes it carries behind its headers.
-    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = within(0..=9000u16))]
-    size: u16,
 }
+
+/// The port that a packet comes from, if none is named.
+const SOURCE_PORT: u16 = 40000;
 
 impl Words {
     /// The port, and the frame that its machine sends.
     pub fn frame(&self, topology: &Topology) -> Result<(PortIndex, Vec<u8>), String> {
         let from = reach::port(topology, &self.from)?;
-        let packet = self.packet(topology, from)?;
-        let frame = packet.frame_of(self.source_port, usize::from(self.size));
-        Ok((from, frame.ok_or("it is too long, or its two addresses are of two families")?))
+        let size = usize::from(self.size);
+        Ok((from, self.asks.frame(topology, from, &self.to, self.udp, size)?))
+    }
+}
+
+impl Asks {
+    /// Whether nothing is asked.
+    pub const fn is_empty(&self) -> bool {
+        let Self { tcp, sctp, icmp, protocol, ethertype, source_port, source, from_mac, to_mac } =
+            self;
+        tcp.is_none()
+            && sctp.is_none()
+            && icmp.is_none()
+            && protocol.is_none()
+            && ethertype.is_none()
+            && source_port.is_none()
+            && source.is_none()
+            && from_mac.is_none()
+            && to_mac.is_none()
     }
 
-    fn packet(&self, topology: &Topology, from: PortIndex) -> Result<Packet, String> {
+    /// The frame that a port's machine sends to whom a word means, with so many bytes behind its
+    /// headers.
+    pub fn frame(
+        &self,
+        topology: &Topology,
+        from: PortIndex,
+        to: &str,
+        udp: Option<u16>,
+        size: usize,
+    ) -> Result<Vec<u8>, String> {
+        let packet = self.packet(topology, from, to, udp)?;
+        let frame = packet.frame_of(self.source_port(), size);
+        frame.ok_or_else(|| "it is too long, or its two addresses are of two families".into())
+    }
+
+    fn source_port(&self) -> u16 {
+        self.source_port.unwrap_or(SOURCE_PORT)
+    }
+
+    fn packet(
+        &self,
+        topology: &Topology,
+        from: PortIndex,
+        to: &str,
+        udp: Option<u16>,
+    ) -> Result<Packet, String> {
         let port = &topology[from];
         let from_mac = self.from_mac.unwrap_or(port.mac);
         if let Some(Ethertype(kind)) = self.ethertype {
-            let own = || reach::port(topology, &self.to).map(|it| topology[it].mac);
+            let own = || reach::port(topology, to).map(|it| topology[it].mac);
             let to_mac = self.to_mac.map_or_else(own, Ok)?;
             return Ok(Packet { from_mac, to_mac, content: Content::Other(kind) });
         }
-        let to = address(topology, &self.to, port)?;
+        let to = address(topology, to, port)?;
         let own = || port.addresses.iter().find(|it| it.is_ipv4() == to.is_ipv4()).copied();
         let source = self.source.or_else(own);
         let source =
@@ -98,10 +150,10 @@ impl Words {
         let to_mac = hop.ok_or_else(|| {
             format!("nobody on {} has {to}, so ARP and ND would not answer", switch.id)
         })?;
-        let of_ports = [(protocol::TCP, self.tcp), (protocol::UDP, self.udp), (132, self.sctp)];
+        let of_ports = [(protocol::TCP, self.tcp), (protocol::UDP, udp), (132, self.sctp)];
         let of_ports = of_ports.into_iter().find_map(|(kind, port)| Some((kind, port?)));
         let (protocol, numbers) = match (of_ports, self.protocol) {
-            (Some((kind, port)), _) => (kind, [self.source_port, port]),
+            (Some((kind, port)), _) => (kind, [self.source_port(), port]),
             (None, Some(Protocol(kind))) => (kind, [0, 0]),
             (None, None) => {
                 let (kind, echo) = match to.is_ipv4() {
@@ -160,7 +212,7 @@ impl fmt::Display for Command<'_> {
                     }
                     (other, _) => write!(f, " --protocol {other}")?,
                 }
-                if Protocol(carried).has_ports() && a != 40000 {
+                if Protocol(carried).has_ports() && a != SOURCE_PORT {
                     write!(f, " --source-port {a}")?;
                 }
                 let own = port.addresses.iter().find(|it| it.is_ipv4() == to.is_ipv4());

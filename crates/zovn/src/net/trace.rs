@@ -1,17 +1,16 @@
 //! `zovn net trace`: what becomes of a packet in a network that is a file.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use interpreter::{Arrival, Decision, Reason, Refusal, State, decide};
+use interpreter::{Arrival, Decision, Refusal, State, Step, decide};
 use logical::Topology;
-use serde::Serialize;
+use model::{PacketEnds, PacketOutcome, PacketRefused, PacketStep, PacketTrace};
 use units::Instant;
 
 use super::files::{complain, load};
 use super::packet::Words;
-use crate::ending::{Outcome, USAGE, print_json};
+use crate::ending::{Outcome, USAGE, show};
 use crate::table::{bare, text};
 
 /// The exit code if the packet would be refused.
@@ -34,87 +33,44 @@ pub struct Args {
     json: bool,
 }
 
-/// What `--json` says.
-#[derive(Serialize)]
-struct Report {
-    /// `delivered`, `answered` or `refused`.
-    outcome: &'static str,
-    /// Who gets it.
-    delivered: Vec<String>,
-    /// Whom the network answers.
-    answered: Vec<String>,
-    /// Why copies of it are not delivered.
-    refused: Vec<Refused>,
-    /// How it came to that.
-    steps: Vec<Step>,
+/// What was decided, as it is told.
+fn report(topology: &Topology, decision: Decision) -> PacketTrace {
+    let name = |copy: &interpreter::Copy| topology[copy.port].id.to_string();
+    let refused = |it: &Refusal| PacketRefused {
+        reason: it.reason.name().into(),
+        at: it.at.to_string(),
+        by: it.by.as_ref().map(ToString::to_string),
+    };
+    let ends = PacketEnds {
+        delivered: decision.delivered.iter().map(name).collect(),
+        sent: Vec::new(),
+        answered: decision.answers.iter().map(name).collect(),
+        refused: decision.refused.iter().map(refused).collect(),
+    };
+    let step = |it: Step| PacketStep {
+        at: it.at.to_string(),
+        stage: it.stage.into(),
+        what: it.what,
+        by: it.by,
+    };
+    PacketTrace::new(ends, decision.trace.into_iter().map(step).collect())
 }
 
-#[derive(Serialize)]
-struct Refused {
-    reason: &'static str,
-    at: String,
-    by: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Step {
-    at: String,
-    stage: &'static str,
-    what: String,
-    by: Option<String>,
-}
-
-impl Report {
-    fn of(topology: &Topology, decision: &Decision) -> Self {
-        let name = |copy: &interpreter::Copy| topology[copy.port].id.to_string();
-        // A reset, or an error, is an answer to what was refused.
-        let is_served = |it: &Refusal| matches!(it.reason, Reason::Answered | Reason::ToRouter);
-        let outcome = match (decision.delivered.is_empty(), decision.answers.is_empty()) {
-            (false, _) => "delivered",
-            (true, false) if decision.refused.iter().all(is_served) => "answered",
-            _ => "refused",
-        };
-        Self {
-            outcome,
-            delivered: decision.delivered.iter().map(name).collect(),
-            answered: decision.answers.iter().map(name).collect(),
-            refused: decision
-                .refused
-                .iter()
-                .map(|it| Refused {
-                    reason: it.reason.name(),
-                    at: it.at.to_string(),
-                    by: it.by.as_ref().map(ToString::to_string),
-                })
-                .collect(),
-            steps: decision
-                .trace
-                .iter()
-                .map(|it| Step {
-                    at: it.at.to_string(),
-                    stage: it.stage,
-                    what: it.what.clone(),
-                    by: it.by.clone(),
-                })
-                .collect(),
-        }
+/// A line for each step, and the end.
+pub fn told(trace: &PacketTrace) -> String {
+    let mut table = bare();
+    for step in &trace.steps {
+        let by = step.by.as_deref().unwrap_or_default();
+        table.add_row([step.at.as_str(), &step.stage, &step.what, by]);
     }
+    format!("{}\n{}", text(table), trace.verdict())
+}
 
-    /// The last line.
-    fn verdict(&self) -> String {
-        match self.outcome {
-            "delivered" => format!("delivered to {}", self.delivered.join(", ")),
-            "answered" => format!("answered by the network, to {}", self.answered.join(", ")),
-            _ => {
-                let why = |it: &Refused| match &it.by {
-                    Some(by) => format!("{} at {}, by {by}", it.reason, it.at),
-                    None => format!("{} at {}", it.reason, it.at),
-                };
-                let told = if self.answered.is_empty() { "" } else { "; its sender is told" };
-                let why: Vec<_> = self.refused.iter().map(why).collect();
-                format!("refused: {}{told}", why.join("; "))
-            }
-        }
+/// The exit code: whether it would be refused.
+pub fn exit(trace: &PacketTrace) -> ExitCode {
+    match trace.outcome {
+        PacketOutcome::Refused => ExitCode::from(REFUSED),
+        _ => ExitCode::SUCCESS,
     }
 }
 
@@ -131,19 +87,7 @@ pub fn run(args: &Args) -> Outcome {
     let node = topology[from].node;
     let arrival = Arrival { port: from, node, frame: &frame };
     let decision = decide(&topology, &State::default(), Instant::ZERO, arrival);
-    let report = Report::of(&topology, &decision);
-    if args.json {
-        print_json(&report)?;
-    } else {
-        let mut table = bare();
-        for step in &report.steps {
-            let by = step.by.as_deref().unwrap_or_default();
-            table.add_row([step.at.as_str(), step.stage, &step.what, by]);
-        }
-        writeln!(io::stdout(), "{}\n{}", text(table), report.verdict())?;
-    }
-    Ok(match report.outcome {
-        "refused" => ExitCode::from(REFUSED),
-        _ => ExitCode::SUCCESS,
-    })
+    let report = report(&topology, decision);
+    show(&report, args.json, || told(&report))?;
+    Ok(exit(&report))
 }

@@ -1,6 +1,8 @@
 //! A tenant's two-tier network on one host, of containers: what a file declares is what they can
 //! do.
 
+mod see;
+
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};

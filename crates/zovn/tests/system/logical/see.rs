@@ -1,0 +1,71 @@
+//! What can be seen of logical networks: traces.
+
+use serde_json::Value;
+
+use super::*;
+
+/// A host whose agent has the example applied, and these machines attached.
+fn world(text: &str, machines: &[usize]) -> World {
+    let mut world = World::new();
+    world.start(&[]);
+    said(world.apply(text, &[]));
+    machines.iter().for_each(|at| drop(world.client().attach(&world.port(&MACHINES[*at]))));
+    until(|| machines.iter().all(|at| world.status(*at).state == PortState::Up));
+    world
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+#[test]
+fn a_trace_tells_by_which_rule_of_which_generation_a_packet_would_go() {
+    let mut world = world(&shop(), &[WEB, DB]);
+    let file = world.directory.path().join("shop.yaml");
+    let file = file.to_str().unwrap();
+    // By either name of the port, and as a file of the same objects has it.
+    for port in ["web-1", "shop/web-1"] {
+        let shown =
+            world.run(&["trace", "--port", port, "--to", "10.0.2.1", "--tcp", "5432", "--json"]);
+        assert_eq!(shown.status.code(), Some(0), "{shown:?}");
+        let mut own = json(&shown);
+        assert_eq!(own["outcome"], "delivered");
+        assert_eq!(own["generation"], 1);
+        own.as_object_mut().unwrap().remove("generation");
+        let mut net = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        net.args(["net", "trace", file, "--from", "web-1", "--to", "10.0.2.1", "--tcp", "5432"]);
+        assert_eq!(own, json(&net.arg("--json").output().unwrap()));
+    }
+    let told = said(world.run(&["trace", "--port", "web-1", "--to", "shop/db-1", "--tcp", "5432"]));
+    assert!(told.contains("Policy/shop/db-in/from-web"), "{told}");
+    assert!(told.ends_with("\ndelivered to LogicalPort/shop/db-1 (generation 1)\n"), "{told}");
+    let refused = world.run(&["trace", "--port", "web-1", "--to", "10.0.2.1", "--tcp", "22"]);
+    assert_eq!(refused.status.code(), Some(3));
+    let told = String::from_utf8(refused.stdout).unwrap();
+    assert!(told.contains("rejected at LogicalPort/shop/db-1, by Policy/shop/db-in/"), "{told}");
+
+    // A connection that is there is decided as it is.
+    world.talk(WEB, DB, 5432, 1);
+    assert_eq!(
+        world.status(DB).logical_state.unwrap().refused.get("rejected"),
+        None,
+        "a trace counts"
+    );
+    // Another generation decides at once.
+    let without = shop().replace("ports: [5432]", "ports: [5433]");
+    said(world.apply(&without, &[]));
+    let refused =
+        world.run(&["trace", "--port", "web-1", "--to", "10.0.2.1", "--tcp", "5432", "--json"]);
+    assert_eq!(
+        (json(&refused)["outcome"].as_str(), json(&refused)["generation"].as_u64()),
+        (Some("refused"), Some(2))
+    );
+
+    let absent = world.run(&["trace", "--port", "shop/web-2", "--to", "10.0.2.1"]);
+    assert_eq!(absent.status.code(), Some(1));
+    let told = String::from_utf8(absent.stderr).unwrap();
+    assert!(told.contains("logical port shop/web-2 is not on this host"), "{told}");
+    let wrong = world.run(&["trace", "--port", "web-1", "--to", "10.0.2.1", "--vlan", "7"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    world.end(Signal::INT);
+}
