@@ -97,7 +97,7 @@ impl Networks {
                 (Some(port), _) if port != from => self.audience.ports.insert(port),
                 (Some(_), _) => {
                     // No queue leads from a port to itself.
-                    let received = net.receive(&self.state, now, onward);
+                    let received = net.receive_quietly(&self.state, now, onward);
                     match self.judge(now, from, received) {
                         Ok((copy, changes)) => {
                             has_returned = true;
@@ -205,7 +205,7 @@ impl Networks {
         let mut leaving = Leaving { changes: sent.changes, ..Leaving::default() };
         let mut leaves = Err(REFUSED);
         for onward in here {
-            let received = net.receive(&self.state, now, onward);
+            let received = net.receive_quietly(&self.state, now, onward);
             if let Some(gate) = received.gate {
                 self.remember(whole, (sent.way, &onward.to), Some(gate));
             }
@@ -252,7 +252,7 @@ impl Networks {
             self.note_refused(to, Reason::Unknown);
             return Err(REFUSED);
         };
-        let received = net.receive(&self.state, now, &onward);
+        let received = net.receive_quietly(&self.state, now, &onward);
         self.remember_from_far((label, origin), to, frame, received.gate);
         let (frame, changes) = self.judge(now, to, received)?;
         self.leaving = Leaving { frame, changes, ..Leaving::default() };

@@ -1,6 +1,5 @@
 //! Load balancers of switches. They are at the host of the client, which both directions pass.
 
-use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -14,6 +13,7 @@ use crate::flows::Flows;
 use crate::net::{Net, Port};
 use crate::outcome::{Reason, Step, Told};
 use crate::places::SwitchAt;
+use crate::receive::Tell;
 use crate::send::{Stop, Underway, Walk};
 use crate::state::State;
 
@@ -29,7 +29,7 @@ impl Walk<'_> {
         if let Some(back) = flows.own_answer(ip.tuple) {
             // Who serves itself has asked the address, and the address answers.
             self.done.changes.extend(flows.renew(&back, ip.tuple, &under.frame, &ip));
-            self.step(&port.id, "load balancer", None, "back to who asked");
+            self.step(|| Step::new(&port.id, "load balancer", None, "back to who asked"));
             return set(under, &ip, back.other, port);
         }
         for (id, balancer) in switch.balancers.iter().map(|it| &net.balancers[*it]) {
@@ -55,8 +55,10 @@ impl Walk<'_> {
                 let next = next.ok_or_else(|| Net::stop(Reason::Unresolved, id))?;
                 rewrite::set_macs(&mut under.frame, next, under.fields.source);
             }
-            let what = alloc::format!("to {}", chosen.destination.0);
-            self.step(id, "load balancer", None, &what);
+            self.step(|| {
+                let what = alloc::format!("to {}", chosen.destination.0);
+                Step::new(id, "load balancer", None, what)
+            });
             return set(under, &ip, chosen, port);
         }
         Ok(())
@@ -97,7 +99,7 @@ impl Net {
         port: &Port,
         frame: &[u8],
         ip: &Ip,
-        trace: &mut Vec<Step>,
+        tell: Tell<'_>,
     ) -> Option<(Vec<u8>, Option<Change>)> {
         let flows = Flows { state, now, zone: Some(state.translating(&port.id)?) };
         let mut made = frame.to_vec();
@@ -112,8 +114,7 @@ impl Net {
             return None;
         }
         rewrite::set_tuple(&mut made, ip, known.other);
-        let (by, what) = (None, "back from its address".to_string());
-        trace.push(Step { at: port.id.clone(), stage: "load balancer", by, what });
+        tell(&|| Step::new(&port.id, "load balancer", None, "back from its address"));
         Some((made, flows.renew(&known, ip.tuple, frame, ip)))
     }
 }

@@ -103,6 +103,17 @@ pub struct Step {
     pub what: String,
 }
 
+impl Step {
+    pub(crate) fn new(
+        at: &Identity,
+        stage: &'static str,
+        by: Option<String>,
+        what: impl Into<String>,
+    ) -> Self {
+        Self { at: at.clone(), stage, by, what: what.into() }
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}", self.at, self.stage, self.what)?;

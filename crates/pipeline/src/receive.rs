@@ -17,17 +17,32 @@ use crate::places::PortAt;
 use crate::rules::{RuleName, Subject};
 use crate::state::State;
 
+/// Is told steps, if anybody asks for them.
+pub type Tell<'a> = &'a mut dyn FnMut(&dyn Fn() -> Step);
+
 impl Net {
     /// Decides whether a frame arrives at its port. Nothing changes by that.
     pub fn receive(&self, state: &State, now: Instant, onward: &Onward) -> Received {
-        let (mut trace, mut changes, mut gate) = (Vec::new(), Vec::new(), None);
-        let fate = self.arrive(state, now, onward, &mut trace, &mut changes, &mut gate);
-        let (what, by) = match &fate {
+        let mut trace = Vec::new();
+        let received = self.judge(state, now, onward, &mut |step| trace.push(step()));
+        let (what, by) = match &received.fate {
             Ok(_) => ("delivered".to_string(), None),
-            Err((reason, by)) => (alloc::format!("refused: {}", reason.name()), by.as_ref()),
+            Err(refusal) => {
+                (alloc::format!("refused: {}", refusal.reason.name()), refusal.by.as_ref())
+            }
         };
-        let by = by.map(RuleName::to_string);
-        trace.push(Step { at: onward.to.clone(), stage: "verdict", by, what });
+        trace.push(Step::new(&onward.to, "verdict", by.map(RuleName::to_string), what));
+        Received { trace, ..received }
+    }
+
+    /// The same, and it is not told how it came to that.
+    pub fn receive_quietly(&self, state: &State, now: Instant, onward: &Onward) -> Received {
+        self.judge(state, now, onward, &mut |_| ())
+    }
+
+    fn judge(&self, state: &State, now: Instant, onward: &Onward, tell: Tell<'_>) -> Received {
+        let (mut changes, mut gate) = (Vec::new(), None);
+        let fate = self.arrive(state, now, onward, tell, &mut changes, &mut gate);
         if fate.is_err() {
             changes.retain(|change| !change.grants());
         }
@@ -38,7 +53,7 @@ impl Net {
             to: Some(onward.to.clone()),
         });
         let is_flow = fate.is_ok() && Head::of(0, &onward.frame).is_some();
-        Received { fate, trace, changes, gate: gate.filter(|_| is_flow) }
+        Received { fate, trace: Vec::new(), changes, gate: gate.filter(|_| is_flow) }
     }
 
     /// An address that nobody declared is behind the port of another host that it comes from.
@@ -57,7 +72,7 @@ impl Net {
         state: &State,
         now: Instant,
         onward: &Onward,
-        trace: &mut Vec<Step>,
+        tell: Tell<'_>,
         changes: &mut Vec<Change>,
         gated: &mut Option<Gated>,
     ) -> Result<Copy, (Reason, Option<RuleName>)> {
@@ -74,7 +89,7 @@ impl Net {
             return Err((Reason::NotJoined, None));
         }
         let place = (state, now);
-        let back = fields.ip.and_then(|ip| self.unbalance(place, port, &onward.frame, &ip, trace));
+        let back = fields.ip.and_then(|ip| self.unbalance(place, port, &onward.frame, &ip, tell));
         let (frame, change) = back.unwrap_or_else(|| (onward.frame.clone(), None));
         if change.is_some() || frame != onward.frame {
             fields = Fields::of(&frame).ok_or((Reason::Malformed, None))?;
@@ -100,9 +115,10 @@ impl Net {
             Ok(Passed { by, what, gated: its, changes: made }) => {
                 changes.extend(made);
                 *gated = its;
-                let by = by.map(|it| it.to_string());
-                let (at, what) = (port.id.clone(), what.to_string());
-                trace.push(Step { at, stage: "to-port rules", by, what });
+                tell(&|| {
+                    let by = by.as_ref().map(RuleName::to_string);
+                    Step::new(&port.id, "to-port rules", by, what)
+                });
             }
             Err(Refused { reason, by, changes: made }) => {
                 changes.extend(made);

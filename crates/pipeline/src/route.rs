@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use image::Target;
-use logical::objects::EcmpHash;
+use logical::objects::{EcmpHash, Identity, Name};
 use packet::{Tuple, flow_hash};
-use units::Mac;
+use units::{Mac, Prefix};
 
 use crate::net::{Leads, Net, Router};
 use crate::places::{RouterPortAt, SwitchAt};
@@ -28,18 +28,43 @@ pub enum Way {
     None,
 }
 
+/// What decided where a packet goes.
+#[derive(Clone, Copy, Debug)]
+pub enum By<'a> {
+    /// No route.
+    Nothing,
+    /// A route policy of a router.
+    Policy(&'a Identity, &'a Name),
+    /// The network of a router's port.
+    Connected(Prefix, &'a Identity),
+    /// A route of a router.
+    Route(Prefix, &'a Identity),
+}
+
+impl By<'_> {
+    /// As steps tell it.
+    pub fn told(self) -> Option<String> {
+        Some(match self {
+            Self::Nothing => return None,
+            Self::Policy(router, name) => format!("{router} policy {name}"),
+            Self::Connected(prefix, out) => format!("{prefix} of {out}"),
+            Self::Route(prefix, router) => format!("route {prefix} of {router}"),
+        })
+    }
+}
+
 impl Net {
     /// Asks route policies, then routes. Says what decided.
-    pub(crate) fn route(
+    pub(crate) fn route<'a>(
         &self,
-        router: &Router,
+        router: &'a Router,
         tuple: Tuple,
         subject: &Subject<'_>,
-    ) -> (Way, Option<String>) {
+    ) -> (Way, By<'a>) {
         let subject = Subject { tuple: Some(tuple), ..*subject };
         let policy = router.policies.order.first(&self.conditions, &subject);
         if let Some((name, decision)) = policy.map(|place| &router.policies.all[place]) {
-            let by = Some(format!("{} policy {}", router.id, name.name));
+            let by = By::Policy(&router.id, &name.name);
             match decision {
                 Decision::Allow => {}
                 Decision::Drop => return (Way::Drop, by),
@@ -49,22 +74,22 @@ impl Net {
         Self::by_routes(router, tuple)
     }
 
-    fn by_routes(router: &Router, tuple: Tuple) -> (Way, Option<String>) {
+    fn by_routes(router: &Router, tuple: Tuple) -> (Way, By<'_>) {
         let destination = tuple.destination.0;
         let best = router.routes.best(tuple.source.0, destination);
-        let Some(Route { key, to }) = best.first() else { return (Way::None, None) };
+        let Some(Route { key, to }) = best.first() else { return (Way::None, By::Nothing) };
         let by = match &key.target {
-            Target::Connected { out } => format!("{} of {out}", key.prefix),
-            _ => format!("route {} of {}", key.prefix, router.id),
+            Target::Connected { out } => By::Connected(key.prefix, out),
+            _ => By::Route(key.prefix, &router.id),
         };
         if let To::Discard { reject } = *to {
-            return (Way::Discard { reject }, Some(by));
+            return (Way::Discard { reject }, by);
         }
         let hops = best.iter().filter_map(|it| match it.to {
             To::Out(address, out) => Some((address.unwrap_or(destination), out)),
             To::Discard { .. } => None,
         });
-        (choose(router, hops.collect(), tuple), Some(by))
+        (choose(router, hops.collect(), tuple), by)
     }
 
     /// The Ethernet address of a neighbour behind a router's port, if somebody declares it.

@@ -2,7 +2,7 @@
 //! port that it is for.
 
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -64,6 +64,8 @@ pub struct Walk<'a> {
     pub sent: Vec<u8>,
     /// How much longer it is than the longest packet that it is cut into later.
     pub excess: usize,
+    /// Whether it is told how it came to what is decided.
+    pub tells: bool,
     /// The way that all packets of its flow take.
     pub found: Found,
     pub done: Sent,
@@ -72,11 +74,12 @@ pub struct Walk<'a> {
 impl Net {
     /// Decides what becomes of a frame that a machine of this host sends. Nothing changes by that.
     pub fn send(&self, state: &State, now: Instant, port: PortAt, frame: &[u8]) -> Sent {
-        self.send_large(state, now, port, frame, 0)
+        self.walk((state, now), port, frame, (0, true))
     }
 
-    /// The same of a frame that a card, or a far kernel, cuts into packets later: it is so many
-    /// bytes longer than the longest of these, which has to fit where the frame goes.
+    /// The same, and it is not told how it came to that. A frame that a card, or a far kernel, cuts
+    /// into packets later is `excess` bytes longer than the longest of these, which has to fit
+    /// where the frame goes.
     pub fn send_large(
         &self,
         state: &State,
@@ -85,9 +88,19 @@ impl Net {
         frame: &[u8],
         excess: usize,
     ) -> Sent {
-        let (sent, found, done) = (frame.to_vec(), Found::default(), Sent::default());
+        self.walk((state, now), port, frame, (excess, false))
+    }
+
+    fn walk(
+        &self,
+        (state, now): (&State, Instant),
+        port: PortAt,
+        frame: &[u8],
+        (excess, tells): (usize, bool),
+    ) -> Sent {
+        let (sent, found, done) = (Vec::new(), Found::default(), Sent::default());
         let from = Some(port);
-        let mut walk = Walk { net: self, state, now, port: from, sent, excess, found, done };
+        let mut walk = Walk { net: self, state, now, port: from, sent, excess, tells, found, done };
         if let Err(stop) = walk.begin(port, frame) {
             walk.refuse(*stop);
         }
@@ -146,14 +159,19 @@ impl Net {
 }
 
 impl Walk<'_> {
-    pub fn step(&mut self, at: &Identity, stage: &'static str, by: Option<String>, what: &str) {
-        self.done.trace.push(Step { at: at.clone(), stage, by, what: what.to_string() });
+    /// Tells a step, if steps are told.
+    pub fn step(&mut self, step: impl FnOnce() -> Step) {
+        if self.tells {
+            self.done.trace.push(step());
+        }
     }
 
     pub fn refuse(&mut self, stop: Refusal) {
-        let what = alloc::format!("refused: {}", stop.reason.name());
-        let by = stop.by.as_ref().map(RuleName::to_string);
-        self.step(&stop.at, "verdict", by, &what);
+        self.step(|| {
+            let by = stop.by.as_ref().map(RuleName::to_string);
+            let what = alloc::format!("refused: {}", stop.reason.name());
+            Step::new(&stop.at, "verdict", by, what)
+        });
         self.done.refused.push(stop);
     }
 
@@ -178,7 +196,7 @@ impl Walk<'_> {
         if let Some(guard) = Guard::new(&own.row, &port.station).filter(|_| port.is_machine()) {
             guard.check_sent(&fields, &frame).map_err(|it| Net::stop(it, &port.id))?;
         }
-        self.step(&port.id, "port security", None, "its own addresses");
+        self.step(|| Step::new(&port.id, "port security", None, "its own addresses"));
         self.learn(at, fields.source)?;
         let has_learned = !self.done.changes.is_empty();
         let origin = (!port.is_outside()).then_some(at);
@@ -193,8 +211,10 @@ impl Walk<'_> {
         self.overhear(port, &under);
         if let (Some((profile, dscp)), Some(ip)) = (&own.dscp, under.fields.ip) {
             rewrite::set_dscp(&mut under.frame, &ip.layout, *dscp);
-            let what = alloc::format!("marked {}", dscp.number());
-            self.step(&port.id, "QoS", Some(profile.to_string()), &what);
+            self.step(|| {
+                let (by, what) = (profile.to_string(), alloc::format!("marked {}", dscp.number()));
+                Step::new(&port.id, "QoS", Some(by), what)
+            });
         }
         self.balance(port, &mut under)?;
         self.forward(port.switch, Some(at), under)
@@ -231,7 +251,7 @@ impl Walk<'_> {
         let id = &gate.port.id;
         match gate.pass(&under.fields, &under.frame, &subject) {
             Ok(Passed { by, what, gated, changes }) => {
-                self.step(id, "from-port rules", by.map(|it| it.to_string()), what);
+                self.step(|| Step::new(id, "from-port rules", by.map(|it| it.to_string()), what));
                 self.done.changes.extend(changes);
                 Ok(gated)
             }
@@ -266,7 +286,9 @@ impl Walk<'_> {
                 self.own_server(at, &under).or_else(|| self.own_balancer(switch, &under))
             });
             if let Some(frame) = asked {
-                self.step(&own.id, "neighbour answer", None, "the network's own server");
+                self.step(|| {
+                    Step::new(&own.id, "neighbour answer", None, "the network's own server")
+                });
                 self.answer(Some(frame));
                 return Err(Net::stop(Reason::Answered, &own.id));
             }
@@ -281,7 +303,7 @@ impl Walk<'_> {
                 return Err(Net::stop(Reason::Hairpin, &own.id));
             }
             let port = &net.ports[at.at()];
-            self.step(&own.id, "destination", None, &port.id.to_string());
+            self.step(|| Step::new(&own.id, "destination", None, port.id.to_string()));
             return match port.role {
                 Role::Router(_) if !port.station.enabled => {
                     Err(Net::stop(Reason::Disabled, &port.id))
@@ -296,7 +318,7 @@ impl Walk<'_> {
         if let Some(asked) = question(&under) {
             match self.responder(switch, from, asked, &under) {
                 Answer::Made(frame) => {
-                    self.step(&own.id, "neighbour answer", None, &asked.to_string());
+                    self.step(|| Step::new(&own.id, "neighbour answer", None, asked.to_string()));
                     self.answer(Some(frame));
                     return Err(Net::stop(Reason::Answered, &own.id));
                 }
@@ -310,7 +332,7 @@ impl Walk<'_> {
         if to == Mac::BROADCAST && own.row.broadcast == Broadcast::Suppressed {
             return Err(Net::stop(Reason::Unknown, &own.id));
         }
-        self.step(&own.id, "destination", None, "everybody");
+        self.step(|| Step::new(&own.id, "destination", None, "everybody"));
         for at in own.ports.iter().copied().filter(|at| Some(*at) != from) {
             if !matches!(net.ports[at.at()].role, Role::Router(_)) {
                 self.copy(at, &under);
@@ -325,7 +347,7 @@ impl Walk<'_> {
         let served = service::serve(self.net, at, &under.fields, &under.frame);
         let Some(Served { answers, stage, by }) = served else { return Ok(()) };
         let what = if answers.is_empty() { "heard" } else { "answered" };
-        self.step(&port.id, stage, by, what);
+        self.step(|| Step::new(&port.id, stage, by, what));
         answers.into_iter().for_each(|frame| self.answer(Some(frame)));
         Err(Net::stop(Reason::Answered, &port.id))
     }
@@ -349,7 +371,7 @@ impl Walk<'_> {
                     continue;
                 };
                 is_relayed = true;
-                self.step(&port.id, "DHCP relay", None, &server.to_string());
+                self.step(|| Step::new(&port.id, "DHCP relay", None, server.to_string()));
                 (made.tuple, made.origin) = (Some(ip.tuple), None);
                 if let Err(stop) = self.through(router, made, ip, ip.tuple, None) {
                     self.refuse(*stop);
@@ -378,7 +400,7 @@ impl Walk<'_> {
         if !port.row.dhcp_relay.as_ref()?.servers.contains(&back.server) {
             return None;
         }
-        self.step(&port.id, "DHCP relay", None, "back to who asked");
+        self.step(|| Step::new(&port.id, "DHCP relay", None, "back to who asked"));
         let switch = &net.switches[net.ports[at.at()].switch.at()];
         let mut machines = switch.ports.iter().copied();
         let to = machines.find(|at| {
@@ -414,7 +436,9 @@ impl Walk<'_> {
         if own.row.unknown_unicast == UnknownUnicast::Drop || to.is_empty() {
             return Err(Net::stop(Reason::Unknown, &own.id));
         }
-        self.step(&own.id, "destination", None, "nobody's: all that take unknown addresses");
+        self.step(|| {
+            Step::new(&own.id, "destination", None, "nobody's: all that take unknown addresses")
+        });
         to.into_iter().for_each(|at| self.copy(at, &under));
         Ok(())
     }
@@ -540,7 +564,9 @@ impl Walk<'_> {
         let Some(ip) = under.fields.ip else { return Err(stop(Reason::NotForRouter)) };
         self.check(at, &ip, &under.frame).map_err(stop)?;
         if router.is_elsewhere {
-            self.step(&router.id, "gateway", None, "on at the host where it translates");
+            self.step(|| {
+                Step::new(&router.id, "gateway", None, "on at the host where it translates")
+            });
             self.done.onward.push(Onward {
                 to: port.id.clone(),
                 origin: under.origin.map(|at| net.ports[at.at()].id.clone()),
@@ -578,8 +604,10 @@ impl Walk<'_> {
         // Later fragments take the way of the first: their flow is known by now, or needs none.
         inside.is_tracked &= ip.layout.fragment != Fragment::Later;
         if let Some(by) = &inside.by {
-            let what = alloc::format!("to {}", inside.tuple.destination.0);
-            self.step(&router.id, "destination translation", Some(by.clone()), &what);
+            self.step(|| {
+                let what = alloc::format!("to {}", inside.tuple.destination.0);
+                Step::new(&router.id, "destination translation", Some(by.clone()), what)
+            });
         }
         let to = inside.tuple.destination.0;
         let is_link = to == IpAddr::V6(neighbor::link_local(port.row.mac));
@@ -589,7 +617,7 @@ impl Walk<'_> {
             {
                 return done;
             }
-            self.step(&router.id, "own packets", None, "for the router itself");
+            self.step(|| Step::new(&router.id, "own packets", None, "for the router itself"));
             self.tell_sender(Told::ToRouter(port.row.mac, before.destination.0));
             return Err(stop(Reason::ToRouter));
         }
@@ -656,14 +684,14 @@ impl Walk<'_> {
         let (address, out) = match way {
             Way::To(address, out) => (address, out),
             Way::Discard { reject } => {
-                self.step(&router.id, "routes", by, "discarded");
+                self.step(|| Step::new(&router.id, "routes", by.told(), "discarded"));
                 if reject {
                     self.tell(Error::NoHost, from);
                 }
                 return Err(stop(Reason::Discarded));
             }
             Way::Drop => {
-                self.step(&router.id, "route policies", by, "dropped");
+                self.step(|| Step::new(&router.id, "route policies", by.told(), "dropped"));
                 return Err(stop(Reason::Policy));
             }
             Way::None => {
@@ -672,8 +700,10 @@ impl Walk<'_> {
             }
         };
         let its = &net.router_ports[out.at()];
-        let what = alloc::format!("by {} to {address}", its.id);
-        self.step(&router.id, "routes", by, &what);
+        self.step(|| {
+            let what = alloc::format!("by {} to {address}", its.id);
+            Step::new(&router.id, "routes", by.told(), what)
+        });
         if let Some(mtu) = its.row.mtu.filter(|mtu| ip.length() > usize::from(*mtu) + self.excess) {
             self.tell(Error::TooLong(mtu), from);
             return Err(stop(Reason::TooLong));
@@ -693,8 +723,10 @@ impl Walk<'_> {
             let is_later = ip.layout.fragment == Fragment::Later;
             self.done.changes.extend(change.filter(|_| !is_later));
             if behind.source != before.source {
-                let what = alloc::format!("from {}", behind.source.0);
-                self.step(&router.id, "source translation", by, &what);
+                self.step(|| {
+                    let what = alloc::format!("from {}", behind.source.0);
+                    Step::new(&router.id, "source translation", by, what)
+                });
                 // Whoever sees it from here on cannot tell whose it was.
                 origin = None;
                 own_mac = net.external_mac(out, behind.source.0).unwrap_or(own_mac);

@@ -11,7 +11,7 @@ use crate::flow::Found;
 use crate::flows::Flows;
 use crate::fragments;
 use crate::net::{Net, Router};
-use crate::outcome::{Copy, Onward, Reason, Sent, Told};
+use crate::outcome::{Copy, Onward, Reason, Sent, Step, Told};
 use crate::places::PortAt;
 use crate::send::{Stop, Underway, Walk};
 use crate::state::State;
@@ -39,10 +39,11 @@ impl Net {
     /// Decides what becomes of a frame that another host hands to a router that translates here.
     /// What its sender is to be told goes back to that host. Nothing changes by that.
     pub fn resume(&self, state: &State, now: Instant, onward: &Onward) -> Sent {
-        self.resume_large(state, now, onward, 0)
+        self.walk_on((state, now), onward, (0, true))
     }
 
-    /// The same of a frame that is cut into packets later, as in [`Net::send_large`].
+    /// The same, and it is not told how it came to that, of a frame that may be cut into packets
+    /// later, as in [`Net::send_large`].
     pub fn resume_large(
         &self,
         state: &State,
@@ -50,8 +51,17 @@ impl Net {
         onward: &Onward,
         excess: usize,
     ) -> Sent {
+        self.walk_on((state, now), onward, (excess, false))
+    }
+
+    fn walk_on(
+        &self,
+        (state, now): (&State, Instant),
+        onward: &Onward,
+        (excess, tells): (usize, bool),
+    ) -> Sent {
         let (sent, found, done) = (Vec::new(), Found::default(), Sent::default());
-        let mut walk = Walk { net: self, state, now, port: None, sent, excess, found, done };
+        let mut walk = Walk { net: self, state, now, port: None, sent, excess, tells, found, done };
         if let Err(stop) = walk.resume(onward) {
             walk.refuse(*stop);
         }
@@ -117,7 +127,9 @@ impl<'a> Walk<'a> {
         rewrite::set_quoted(&mut under.frame, ip, quoted, source, destination);
         let malformed = || Net::stop(Reason::Malformed, &router.id);
         under.fields = Fields::of(&under.frame).ok_or_else(malformed)?;
-        self.step(&router.id, "translation", None, "an error about a translated packet");
+        self.step(|| {
+            Step::new(&router.id, "translation", None, "an error about a translated packet")
+        });
         Ok(Some(under.fields.ip.ok_or_else(malformed)?.tuple))
     }
 }
