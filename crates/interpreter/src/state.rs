@@ -291,8 +291,8 @@ impl State {
         self.of(port, now).count()
     }
 
-    /// A port's connections, on all hosts that have it: the ends of each one's first packet, and how
-    /// far it is, in a word.
+    /// A port's connections, on all hosts that have it: the ends of each one's first packet, and
+    /// how far it is, in a word.
     pub fn of(&self, port: &Identity, now: Instant) -> impl Iterator<Item = (Tuple, &'static str)> {
         let all = self.connections.iter().filter(move |(((it, _), _), _)| it == port);
         let all = all.map(|((_, tuple), it)| (*tuple, it)).filter(move |(_, it)| it.until > now);

@@ -422,4 +422,53 @@ mod tests {
             assert_eq!(key(&frame[..len]), None);
         }
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config {
+            cases: 2000,
+            rng_seed: proptest::test_runner::RngSeed::Fixed(1),
+            ..Default::default()
+        })]
+
+        /// Whatever is sent: what is of a flow is a whole packet, and its key has its ends.
+        #[test]
+        fn what_is_of_a_flow_is_a_packet_that_walks_can_read(
+            changes in proptest::collection::vec((0_usize..70, 0_u8..=255), 0..4),
+            (cut, grown) in (0_usize..100, 0_usize..30),
+            six in proptest::bool::ANY,
+            tcp in proptest::bool::ANY,
+        ) {
+            let mut frame = datagram(443);
+            if six {
+                let mut header = alloc::vec![0x60, 0, 0, 0, 0, 8, 17, 64];
+                header.extend([0xfd; 31]);
+                header.push(1);
+                frame.splice(14..34, header);
+                frame[13] = 0xdd;
+                frame[12] = 0x86;
+            }
+            frame.extend(core::iter::repeat_n(0x50, grown));
+            if tcp {
+                let (at, length) = if six { (20, 19) } else { (23, 17) };
+                frame[at] = 6;
+                frame[length] += grown as u8;
+            }
+            for (at, byte) in changes {
+                frame.get_mut(at).into_iter().for_each(|it| *it = byte);
+            }
+            frame.truncate(frame.len() - cut.saturating_sub(60).min(frame.len()));
+            if let Some(head) = Head::of(7, &frame) {
+                let fields = packet::Fields::of(&frame).expect("a packet");
+                let ip = fields.ip.expect("it is IP");
+                proptest::prop_assert_eq!(head.layout(), ip.layout);
+                proptest::prop_assert_eq!(head.ttl, ip.ttl);
+                proptest::prop_assert!(ip.piece.is_none() && !fields.source.0.is_empty());
+                let seen = head.packet(&frame).expect("connections can read it").tuple;
+                let ends = [ip.tuple.source, ip.tuple.destination];
+                if seen.source().0.is_ipv4() == ends[0].0.is_ipv4() {
+                    proptest::prop_assert_eq!([seen.source(), seen.destination()], ends);
+                }
+            }
+        }
+    }
 }
