@@ -22,6 +22,8 @@ pub struct Source {
     pub objects: Vec<Object>,
     /// What is wrong with the form of the others.
     pub faults: Vec<Fault>,
+    /// Whether the text says nothing: not even, by an empty list, that there are none.
+    pub is_empty: bool,
     /// The nodes of [`Source::objects`].
     nodes: Vec<Node>,
     /// Objects that are there, but whose form is wrong: references to them are not at fault.
@@ -63,6 +65,7 @@ pub fn read(text: &str) -> Source {
             return source;
         }
     };
+    source.is_empty = documents.is_empty();
     for document in documents {
         match document.value {
             Value::List(items) => items.into_iter().for_each(|(_, node)| source.add(node)),
@@ -152,6 +155,15 @@ mod tests {
 
     fn told(text: &str) -> Vec<String> {
         load(text).unwrap_err().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_empty_list_says_more_than_nothing() {
+        for (text, is_empty) in [("", true), ("# a\n---\n", true), ("null", true), ("[]", false)] {
+            let source = read(text);
+            assert_eq!((source.is_empty, source.objects.len()), (is_empty, 0), "{text}");
+            assert!(source.resolve().is_ok(), "{text}");
+        }
     }
 
     #[test]

@@ -62,21 +62,22 @@ impl IntoResponse for Refused {
 
 /// Reads objects, and tells all that is wrong with them, with its place.
 ///
-/// An empty body is refused: a file that was not written would take every network away.
+/// A body that says nothing is refused: a file that was not written would take every network away.
 pub async fn parse(body: Bytes) -> Result<Vec<Object>, Refused> {
     let is_wrong = |problem: &str| Refusal(StatusCode::BAD_REQUEST, problem.into());
     let text =
         String::from_utf8(body.into()).map_err(|_| is_wrong("the body is no text: write UTF-8"))?;
-    if text.trim().is_empty() {
-        return Err(is_wrong("the body is empty: write `[]` to have no objects").into());
-    }
     let parsed = tokio::task::spawn_blocking(move || {
         let source = logical::read(&text);
+        if source.is_empty {
+            return None;
+        }
         let objects = source.objects.clone();
-        source.resolve().map(|_| objects)
+        Some(source.resolve().map(|_| objects))
     });
     let parsed = parsed.await.map_err(|_| Refusal::from(Stopped))?;
-    parsed.map_err(Refused::Faults)
+    let nothing = || is_wrong("the body says nothing: write `[]` to have no objects");
+    parsed.ok_or_else(nothing)?.map_err(Refused::Faults)
 }
 
 /// What an agent has of logical networks.

@@ -20,17 +20,29 @@ pub type Faults = Vec<(String, Fault)>;
 
 /// Reads files as one topology, or tells all that is wrong with them.
 pub fn load(paths: &[PathBuf]) -> Result<Result<Topology, Faults>, String> {
-    Ok(load_both(paths)?.map(|(_, topology)| topology))
+    Ok(load_both(paths)?.map(|read| read.topology))
 }
 
 /// Reads files as one list of objects that can stand together, or tells all that is wrong.
 pub fn load_objects(paths: &[PathBuf]) -> Result<Result<Vec<Object>, Faults>, String> {
-    Ok(load_both(paths)?.map(|(objects, _)| objects))
+    match load_both(paths)? {
+        Ok(read) if read.is_empty => {
+            let names: Vec<_> = paths.iter().map(|it| it.display().to_string()).collect();
+            Err(format!("{} says nothing: write `[]` to have no objects", names.join(", ")))
+        }
+        Ok(read) => Ok(Ok(read.objects)),
+        Err(faults) => Ok(Err(faults)),
+    }
 }
 
-type Both = Result<(Vec<Object>, Topology), Faults>;
+/// What files say together.
+struct Read {
+    objects: Vec<Object>,
+    topology: Topology,
+    is_empty: bool,
+}
 
-fn load_both(paths: &[PathBuf]) -> Result<Both, String> {
+fn load_both(paths: &[PathBuf]) -> Result<Result<Read, Faults>, String> {
     let texts = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     // The lines of all files, one behind the other, so that references between them are found.
     let ends = texts.iter().scan(0, |sum, text| {
@@ -41,8 +53,9 @@ fn load_both(paths: &[PathBuf]) -> Result<Both, String> {
     let whole: String = texts.iter().map(|text| with_end(text)).collect::<Vec<_>>().join("---\n");
     let whole = if texts.len() == 1 { texts.into_iter().next().unwrap_or_default() } else { whole };
     let source = logical::read(&whole);
-    let objects = source.objects.clone();
-    Ok(source.resolve().map(|topology| (objects, topology)).map_err(|faults| {
+    let (objects, is_empty) = (source.objects.clone(), source.is_empty);
+    let read = |topology| Read { objects, topology, is_empty };
+    Ok(source.resolve().map(read).map_err(|faults| {
         let place = |mut fault: Fault| {
             let line = fault.position.map_or(1, |it| it.line);
             let file = ends.iter().position(|end| line <= *end).unwrap_or(0);
