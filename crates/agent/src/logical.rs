@@ -54,6 +54,8 @@ pub struct Realization {
     pub facts: Arc<AllFacts>,
     /// Where ports are on other hosts.
     pub places: Arc<Places>,
+    /// Whether other hosts hand frames to routers here.
+    pub has_routers: bool,
 }
 
 /// One generation.
@@ -64,6 +66,8 @@ pub struct Logical {
     domains: Arc<BTreeMap<Identity, Domain>>,
     facts: Arc<AllFacts>,
     elsewhere: Arc<Elsewhere>,
+    /// The host's own tunnel addresses, if it has any.
+    own: Option<VtepList>,
     /// Of each domain that has own ports.
     parts: BTreeMap<Identity, Part>,
     /// How often any of them was changed: none of their stamps is as great.
@@ -75,6 +79,8 @@ pub struct Logical {
 struct Part {
     rows: Arc<Domain>,
     net: Arc<Net>,
+    /// The routers that translate here for other hosts, too.
+    routers: BTreeSet<Identity>,
 }
 
 /// What differs between two generations.
@@ -106,6 +112,7 @@ impl Logical {
             domains,
             facts,
             elsewhere: elsewhere.into(),
+            own: self.own.clone(),
             ..Self::default()
         };
         Ok(next.with_parts(&own, self))
@@ -119,6 +126,7 @@ impl Logical {
             domains: self.domains.clone(),
             facts: self.facts.clone(),
             elsewhere: self.elsewhere.clone(),
+            own: self.own.clone(),
             ..Self::default()
         };
         same.with_parts(&own, self)
@@ -129,21 +137,32 @@ impl Logical {
         // A router's or the outside's ports are nobody's to have.
         let own = own.iter().filter(|name| self.facts.contains_key(name));
         let own: BTreeSet<_> = own.filter_map(identity).collect();
-        let has_own = |domain: &Domain| own.iter().any(|port| domain.ports.contains_key(port));
+        let routers = self.elsewhere.routers_at(self.own.as_ref());
+        let has_own = |domain: &Domain| {
+            own.iter().any(|port| domain.ports.contains_key(port))
+                || routers.iter().any(|router| domain.routers.contains_key(router))
+        };
         let domains = self.domains.iter().filter(|(_, domain)| has_own(domain));
+        let all: BTreeSet<_> = own.iter().chain(&routers).cloned().collect();
         let mut changes = before.changes;
         let part = |(name, domain): (&Identity, &Domain)| {
-            let rows = domain.part(&own);
+            let rows = domain.part(&all);
+            let here = routers.iter().filter(|it| domain.routers.contains_key(it)).cloned();
+            let here: BTreeSet<_> = here.collect();
             let old = before.parts.get(name);
-            if let Some(same) = old.filter(|part| *part.rows == rows) {
+            if let Some(same) = old.filter(|part| *part.rows == rows && part.routers == here) {
                 return (name.clone(), same.clone());
             }
             changes += 1;
             let old = old.map(|part| (&*part.rows, &*part.net));
-            let net = Arc::new(Net::changed(&rows, changes, old));
-            (name.clone(), Part { rows: Arc::new(rows), net })
+            let net = Net::changed(&rows, changes, old);
+            let net = net.with_routers(|router| {
+                here.contains(router) || !self.elsewhere.has_home(router, self.own.as_ref())
+            });
+            (name.clone(), Part { rows: Arc::new(rows), net: Arc::new(net), routers: here })
         };
-        self.parts = domains.map(part).collect();
+        let parts = domains.map(part).collect();
+        self.parts = parts;
         self.changes = changes;
         self
     }
@@ -179,7 +198,8 @@ impl Logical {
         let nets = self.parts.values().map(|part| part.net.clone()).collect();
         let places = own.map(|own| self.elsewhere.places(own, peer_of)).unwrap_or_default();
         let (generation, facts) = (self.generation, self.facts.clone());
-        Realization { generation, nets, facts, places: places.into() }
+        let has_routers = self.parts.values().any(|part| !part.routers.is_empty());
+        Realization { generation, nets, facts, places: places.into(), has_routers }
     }
 
     /// What tunnels of a host with these addresses have to carry for its ports.

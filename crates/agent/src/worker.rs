@@ -65,7 +65,7 @@ impl Worker {
     ) -> Result<Self, StartError> {
         let has_files = !config.logical.files.is_empty();
         let kept = Kept::new(Path::new(&config.agent.socket), has_files);
-        let logical = Logical::at_start(&config.logical, &kept)?;
+        let logical = Logical::at_start(&config.logical, config.vtep(), &kept)?;
         let bell = Bell::new().map_err(StartError::Thread)?;
         let (stopping, at_once) = (AtomicBool::new(false), AtomicBool::new(false));
         let shared = Shared {

@@ -6,12 +6,14 @@ use alloc::vec::Vec;
 use datapath::{Origin, Remote};
 use logical::objects::Identity;
 use lossless::{Audience, Destination, PortId, Refusal};
-use pipeline::{Change, Net, Onward, PortAt, Reason, Received};
+use pipeline::{Change, Net, Onward, PortAt, Reason, Received, Told};
 use units::{Class, Instant};
+use wire::PartialChecksum;
 
 use crate::known::Known;
 use crate::networks::{Bound, Leaving, Networks};
 use crate::notes::MachineFrame;
+use crate::seed::reseed;
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +57,7 @@ impl Bound {
 }
 
 impl Networks {
-    fn bound(&self, port: PortId) -> Option<(Arc<Net>, PortAt)> {
+    pub(crate) fn bound(&self, port: PortId) -> Option<(Arc<Net>, PortAt)> {
         let (ready, at) = self.bound.get(port.index())?.as_ref()?.at.as_ref()?;
         Some((ready.net.clone(), *at))
     }
@@ -78,11 +80,11 @@ impl Networks {
 
     fn send_anew(&mut self, now: Instant, class: Class, frame: &MachineFrame<'_>) -> Verdict<'_> {
         let MachineFrame { from, bytes: frame, excess, .. } = *frame;
-        let Some((net, at)) = self.bound(from) else {
+        let Some((net, sent)) = self.decide(now, from, frame, excess) else {
             self.note_refused(from, Reason::Disabled);
             return Verdict::Refuse(REFUSED);
         };
-        let sent = net.send_large(&self.state, now, at, frame, excess);
+        self.tell_far(now, frame, &sent.told);
         let is_heard = sent.refused.iter().any(|it| it.reason == Reason::Answered);
         for refusal in sent.refused.iter().filter(|it| it.reason != Reason::Answered) {
             self.note_refused(from, refusal.reason);
@@ -136,9 +138,11 @@ impl Networks {
         }
     }
 
-    /// The port of this host that a frame from another host is for; `None` if it is not here.
+    /// The port of this host that a frame from another host is for, or by which it goes around if it is
+    /// for a router; `None` if it is not here.
     pub fn arrive(&self, label: u32) -> Option<PortId> {
-        self.places.get(self.far.name(label)?).copied()
+        let name = self.far.name(label)?;
+        self.places.get(name).copied().or_else(|| self.turn_of(name))
     }
 
     /// Decides again, as things are now, about a frame whose turn it is at a port. Of what is
@@ -150,7 +154,10 @@ impl Networks {
             Some(Known::AsItIs) => Leaves::AsItIs,
             Some(Known::Rewritten) => Leaves::As(&self.leaving.frame),
             None => match self.leave_anew(now, to, frame) {
-                Ok(()) => Leaves::As(&self.leaving.frame),
+                Ok(()) => {
+                    self.reseed(frame);
+                    Leaves::As(&self.leaving.frame)
+                }
                 Err(refusal) => Leaves::Refused(refusal),
             },
         }
@@ -163,12 +170,23 @@ impl Networks {
         now: Instant,
         came: (u32, Origin),
         to: PortId,
+        class: Class,
         frame: &[u8],
+        partial: Option<PartialChecksum>,
     ) -> Leaves<'_> {
+        if self.turn == Some(to) {
+            return match self.go_around(came, class, frame) {
+                Ok(()) => Leaves::As(&self.leaving.frame),
+                Err(refusal) => Leaves::Refused(refusal),
+            };
+        }
         match self.leaves_known_from_far(now, came, to, frame) {
             Some(_) => Leaves::AsItIs,
             None => match self.leave_from_far_anew(now, came, to, frame) {
-                Ok(()) => Leaves::As(&self.leaving.frame),
+                Ok(()) => {
+                    reseed(frame, &mut self.leaving.frame, partial);
+                    Leaves::As(&self.leaving.frame)
+                }
                 Err(refusal) => Leaves::Refused(refusal),
             },
         }
@@ -176,6 +194,9 @@ impl Networks {
 
     /// The far host of a frame has rejected it, which a machine has sent as this: that is told.
     pub fn rejected(&mut self, now: Instant, from: PortId, frame: &[u8]) {
+        if self.turn == Some(from) {
+            return self.tell_far(now, frame, &[Told::Rejected]);
+        }
         if let Some((net, at)) = self.bound(from)
             && let Some(told) = net.rejected(at, frame)
         {
@@ -191,11 +212,10 @@ impl Networks {
     ) -> Result<(), Refusal> {
         let MachineFrame { from, bytes: frame, excess, .. } = *whole;
         self.decided.anew += 1;
-        let Some((net, at)) = self.bound(from) else {
+        let Some((net, sent)) = self.decide(now, from, frame, excess) else {
             self.note_refused(to, Reason::Disabled);
             return Err(REFUSED);
         };
-        let sent = net.send_large(&self.state, now, at, frame, excess);
         let is_here = |it: &&Onward| self.places.get(&it.to) == Some(&to);
         let here: Vec<_> = sent.onward.iter().filter(is_here).collect();
         if here.is_empty() {
@@ -230,6 +250,13 @@ impl Networks {
         leaves
     }
 
+    /// A frame for a router here.
+    fn go_around(&mut self, far: (u32, Origin), class: Class, frame: &[u8]) -> Result<(), Refusal> {
+        let frame = self.around(far, class, frame).ok_or(REFUSED)?;
+        self.leaving = Leaving { frame, ..Leaving::default() };
+        Ok(())
+    }
+
     fn leave_from_far_anew(
         &mut self,
         now: Instant,
@@ -243,7 +270,7 @@ impl Networks {
             to,
             origin: name(origin.label),
             is_networks: origin.is_networks,
-            routers: 0,
+            routers: origin.routers,
             frame: frame.to_vec(),
         };
         let is_here = |name: &Identity| self.places.get(name) == Some(&to);
@@ -283,11 +310,10 @@ impl Networks {
     ) -> Departs<'_> {
         let MachineFrame { from, bytes: frame, excess, .. } = *whole;
         self.decided.anew += 1;
-        let Some((net, at)) = self.bound(from) else {
+        let Some((_, sent)) = self.decide(now, from, frame, excess) else {
             self.note_refused(from, Reason::Disabled);
             return Departs::Refused(REFUSED);
         };
-        let sent = net.send_large(&self.state, now, at, frame, excess);
         let is_there = |it: &Onward| self.far.far(&it.to) == Some(remote);
         let Some(onward) = sent.onward.into_iter().find(is_there) else {
             let reason = sent.refused.first().map_or(Reason::Unknown, |it| it.reason);
@@ -298,9 +324,11 @@ impl Networks {
             label: onward.origin.as_ref().map_or(0, |it| self.far.label(it)),
             is_networks: onward.is_networks,
             generation: 0,
+            routers: onward.routers,
         };
         self.remember(whole, (sent.way, &onward.to), None);
         self.leaving = Leaving { frame: onward.frame, changes: sent.changes, ..Leaving::default() };
+        self.reseed(whole);
         Departs::As(&self.leaving.frame, origin)
     }
 

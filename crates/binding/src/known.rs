@@ -132,7 +132,7 @@ impl Networks {
     ) -> Option<(Known, Origin)> {
         let known = self.goes(now, Site::There(remote), frame)?;
         let label = self.bound.get(frame.from.index())?.as_ref()?.label;
-        Some((known, Origin { label, is_networks: false, generation: 0 }))
+        Some((known, Origin { label, ..Origin::default() }))
     }
 
     /// Has a machine's frame that has come before, and is as it was, go to where a port is.

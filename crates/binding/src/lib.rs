@@ -31,7 +31,9 @@ mod labels;
 mod networks;
 mod notes;
 mod places;
+mod seed;
 mod trace;
+mod turn;
 
 pub use decide::{Departs, Leaves, Verdict};
 pub use labels::{label, vni};

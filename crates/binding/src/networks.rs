@@ -92,7 +92,9 @@ pub struct Networks {
     /// Where ports are on other hosts, and the port of the switch that these are behind.
     pub(crate) far: Arc<Places>,
     pub(crate) uplink: Option<PortId>,
-    nets: Vec<Ready>,
+    /// The port by which frames for routers here come back.
+    pub(crate) turn: Option<PortId>,
+    pub(crate) nets: Vec<Ready>,
     pub(crate) flows: Flows,
     pub(crate) notes: Notes,
     generation: u64,
@@ -120,6 +122,7 @@ impl Networks {
             audience: Audience::default(),
             far: Arc::default(),
             uplink: None,
+            turn: None,
             nets: Vec::new(),
             flows: Flows::new(settings.flows, settings.secret),
             notes: Notes::default(),
@@ -170,6 +173,11 @@ impl Networks {
     /// Other hosts are behind this port of the switch.
     pub const fn set_uplink(&mut self, uplink: PortId) {
         self.uplink = Some(uplink);
+    }
+
+    /// Frames for routers here leave by this port of the switch, and come back by it.
+    pub const fn set_turn(&mut self, turn: PortId) {
+        self.turn = Some(turn);
     }
 
     /// A port of the switch is a port of a logical network from now on, as soon as a generation has

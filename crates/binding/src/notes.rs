@@ -17,6 +17,8 @@ pub struct MachineFrame<'a> {
     pub bytes: &'a [u8],
     /// If it is cut into packets later: how much longer it is than the longest of them, in bytes.
     pub excess: usize,
+    /// Where its checksum is, if that is left to its receiver.
+    pub partial: Option<wire::PartialChecksum>,
 }
 
 /// What was found of frames when they came, for when they leave: by their senders' ports, and where

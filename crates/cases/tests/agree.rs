@@ -1,20 +1,15 @@
 //! Hosts together decide as the interpreter does, in random worlds: a million frames.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use cases::{Got, Hosts};
 use interpreter::Arrival;
 use logical::Topology;
 use logical::objects::Identity;
 use logical::topology::{Attachment, NodeIndex, Port, PortIndex};
-use packet::{BALANCER, Fields, Tuple, rewrite};
 use pipeline::Refusal;
 use units::{Instant, Rng, Span};
-use wire::ip::protocol;
-use wire::{tcp, whole};
-use worlds::{Options, Sent, World};
-use zerocopy::IntoBytes;
+use worlds::{Options, World};
 
 /// What became of a frame, as both tell it, in no order.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -96,45 +91,12 @@ impl Traffic<'_> {
                 return (*port, reply);
             }
         }
-        let mut sent = self.world.frame(&mut self.rng);
-        if self.world.options.translations && self.rng.below(3) == 0 {
-            self.aim(&mut sent);
-        }
+        let is_aimed = self.world.options.translations && self.rng.below(3) == 0;
+        let sent = match is_aimed {
+            true => self.world.aimed(&mut self.rng),
+            false => self.world.frame(&mut self.rng),
+        };
         (sent.port, sent.frame)
-    }
-}
-
-impl Traffic<'_> {
-    /// What is sent is for an address that somebody else stands behind.
-    fn aim(&mut self, sent: &mut Sent) {
-        let Some(fields) = Fields::of(&sent.frame) else { return };
-        let Some(ip) = fields.ip.filter(|ip| ip.tuple.source.0.is_ipv4()) else { return };
-        let mut one = |all: u64| self.rng.below(all) as usize;
-        let (address, port) = [
-            ([10, 6, 0, 1], 80),
-            ([10, 6, 0, 2], 80),
-            ([10, 2, 0, 100], 443),
-            ([10, 2, 0, 101], 443),
-            ([10, 2, 0, 102], 8080),
-            ([10, 4, 0, 1], 80),
-        ][one(6)];
-        let topology = &self.world.topology;
-        let ports = topology[topology[sent.port].switch].ports.iter();
-        let is_router =
-            |it: &&PortIndex| matches!(topology[**it].attachment, Attachment::Router(_));
-        let router = ports.clone().find(is_router).map(|it| topology[*it].mac);
-        let mac = router.filter(|_| one(4) > 0).unwrap_or(BALANCER);
-        let (source, is_asked) = (fields.source, one(4) > 0);
-        if is_asked {
-            let syn = tcp::Header::new(1024 + one(4) as u16, port, 7, tcp::Flags::SYN);
-            let (macs, ends) = ((source, mac), (ip.tuple.source.0, IpAddr::from(address)));
-            let asked = whole::packet(macs, ends, protocol::TCP, syn.as_bytes());
-            sent.frame = asked.unwrap_or_default();
-            return;
-        }
-        let destination = (address.into(), if ip.tuple.destination.1 == 0 { 0 } else { port });
-        rewrite::set_tuple(&mut sent.frame, &ip, Tuple { destination, ..ip.tuple });
-        rewrite::set_macs(&mut sent.frame, mac, source);
     }
 }
 

@@ -56,7 +56,8 @@ pub const LOGICAL: u32 = 0;
 /// What goes with a frame that comes from there.
 pub fn context_of(origin: Origin) -> Context {
     let flags = if origin.is_networks { ContextFlags::NETWORKS } else { ContextFlags::default() };
-    Context { origin: origin.label, generation: origin.generation, flags }
+    let Origin { label: origin, generation, routers, .. } = origin;
+    Context { origin, generation, flags, routers }
 }
 
 /// Where a frame comes from with which this goes.
@@ -65,6 +66,7 @@ pub fn origin_of(context: Context) -> Origin {
         label: context.origin,
         is_networks: context.flags.contains(ContextFlags::NETWORKS),
         generation: context.generation,
+        routers: context.routers,
     }
 }
 

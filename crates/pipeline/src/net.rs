@@ -425,6 +425,13 @@ impl Net {
         self.own_port(name).is_some() || self.own_routers().any(|router| router == name)
     }
 
+    /// Whether frames for a router's port go on here, and at no other host: it translates here.
+    pub fn resumes(&self, port: &Identity) -> bool {
+        let router = self.router_port(port).map(|at| self.router_ports[at.at()].router);
+        let router = router.map(|at| &self.routers[at.at()]);
+        router.is_some_and(|it| it.translates() && !it.is_elsewhere)
+    }
+
     /// The routers that translate here.
     pub fn own_routers(&self) -> impl Iterator<Item = &Identity> {
         let own = self.routers.iter().filter(|it| it.translates() && !it.is_elsewhere);

@@ -36,6 +36,16 @@ impl Net {
         made(&frame, told).map(|frame| self.wrap(port, frame))
     }
 
+    /// What goes back to a machine of another host, whose frame has come to a router here: the
+    /// router tells it. `None`: nobody is told.
+    pub fn answer(&self, onward: &Onward, told: Told) -> Option<Onward> {
+        let to = onward.origin.clone().filter(|_| !onward.is_networks)?;
+        let mut frame = made(&onward.frame, told)?;
+        let from = Fields::of(&frame)?.source;
+        rewrite::set_macs(&mut frame, self.ports[self.port(&to)?.at()].station.mac, from);
+        Some(Onward { to, origin: None, is_networks: true, routers: 0, frame })
+    }
+
     /// Decides what becomes of a frame that another host hands to a router that translates here.
     /// What its sender is to be told goes back to that host. Nothing changes by that.
     pub fn resume(&self, state: &State, now: Instant, onward: &Onward) -> Sent {

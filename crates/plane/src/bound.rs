@@ -51,6 +51,24 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         self.logical_ports.insert(id);
     }
 
+    /// What far hosts hand to routers here leaves by this port and comes back by it, and goes on then
+    /// like frames of any port: it hands back what it is given, in order.
+    ///
+    /// # Panics
+    ///
+    /// If the host has no [logical networks](Self::set_logical).
+    pub fn bind_turn(&mut self, id: PortId) {
+        let logical = self.logical.as_deref_mut().expect("the host has logical networks");
+        logical.set_turn(id);
+        self.logical_ports.insert(id);
+        self.turned = Some(id);
+    }
+
+    /// Whether there is a [port](Self::bind_turn) by which frames for routers come back.
+    pub fn turns(&self) -> bool {
+        self.turned.is_some()
+    }
+
     /// A port is no longer one of a logical network.
     pub(crate) fn unbind(&mut self, id: PortId) {
         if let Some(logical) = self.logical.as_deref_mut().filter(|it| it.has(id)) {
@@ -76,6 +94,7 @@ pub fn place(
     if let Some(question) = &question {
         frame.bytes = question;
     }
+    let class = logical.class(id, frame.bytes).unwrap_or(class);
     match logical.send(now, class, &frame) {
         Verdict::Forward(to) => match visit.offer(to, class, slot, size) {
             Offered::Held => None,
@@ -142,7 +161,8 @@ pub fn machine_frame<'a>(
 ) -> MachineFrame<'a> {
     // A guest can write to what is behind the first bytes.
     let slot = view.rest.is_empty().then_some(slot.0);
-    MachineFrame { from, slot, bytes: gather(view, gathered), excess: excess(view) }
+    let partial = view.note.and_then(|note| note.checksum);
+    MachineFrame { from, slot, bytes: gather(view, gathered), excess: excess(view), partial }
 }
 
 /// A frame in one piece.
@@ -182,6 +202,7 @@ pub struct Turn {
     pub ingress: PortId,
     pub slot: Slot,
     pub egress: PortId,
+    pub class: Class,
 }
 
 impl Turn {
@@ -201,7 +222,11 @@ impl Turn {
                 let frame = machine_frame(self.ingress, self.slot, frame, gathered);
                 logical.leave(now, to, &frame)
             }
-            Some(came) => logical.leave_from_far(now, came, to, gather(frame, gathered)),
+            Some(came) => {
+                let partial = frame.note.and_then(|note| note.checksum);
+                let bytes = gather(frame, gathered);
+                logical.leave_from_far(now, came, to, self.class, bytes, partial)
+            }
         };
         match leaves {
             Leaves::AsItIs if frame.rest.is_empty() => Ok(*frame),

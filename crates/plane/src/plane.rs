@@ -103,6 +103,8 @@ pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate, T = NoTicks> {
     /// The host's logical networks, if it has any, and the ports that are theirs.
     pub(crate) logical: Option<Box<Networks>>,
     pub(crate) logical_ports: PortSet,
+    /// The port that hands back what it is given, if there is one.
+    pub(crate) turned: Option<PortId>,
     /// The frame of one of those that is looked at, if it does not lie in one piece.
     pub(crate) gathered: Vec<u8>,
 }
@@ -148,6 +150,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             sharing: None,
             logical: None,
             logical_ports: PortSet::default(),
+            turned: None,
             gathered: Vec::new(),
         }
     }
@@ -472,6 +475,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// Where networks [share the thread](Self::share_thread) it visits as many as have their turn
     /// in a while.
     pub fn turn(&mut self, now: Instant) -> bool {
+        // What it was given by the last turn has come back.
+        self.turned.iter().for_each(|id| self.rx_ready.insert(*id));
         match (&self.taps, &self.sharing) {
             (None, None) => self.turn_as::<false>(now),
             (Some(_), None) => self.turn_as::<true>(now),

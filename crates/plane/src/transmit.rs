@@ -153,7 +153,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             let mut offload = Offload::NONE;
             if is_logical {
                 let logical = logical.as_deref_mut().expect("a port of theirs is attached");
-                let turn = Turn { now, ingress, slot: head.frame(), egress: id };
+                let (slot, class) = (head.frame(), head.class());
+                let turn = Turn { now, ingress, slot, egress: id, class };
                 match turn.leave(logical, &source.end, &frame, gathered, &mut offload) {
                     Ok(as_it_leaves) => frame = as_it_leaves,
                     Err(refusal) => {
@@ -317,8 +318,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 if logical_ports.contains(id)
                     && let Some(logical) = logical
                 {
-                    let (ingress, slot) = (head.ingress(), head.frame());
-                    let turn = Turn { now, ingress, slot, egress: id };
+                    let (ingress, slot, class) = (head.ingress(), head.frame(), head.class());
+                    let turn = Turn { now, ingress, slot, egress: id, class };
                     match turn.leave(logical, &source.end, &frame, gathered, &mut offload) {
                         Ok(as_it_leaves) => frame = as_it_leaves,
                         // Its own turn will tell.

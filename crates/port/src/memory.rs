@@ -47,6 +47,17 @@ pub fn pair(config: MemoryConfig) -> (MemoryPort, MemoryEnd) {
     (MemoryPort { ingress, egress, held, slot_size }, MemoryEnd { tx, rx, slot_size })
 }
 
+/// A port that is its own other end: what is transmitted by it is received by it, in order, as far
+/// as there is room.
+pub fn turned(config: MemoryConfig) -> MemoryPort {
+    let slot_size = config.slot_size as usize;
+    let buffer = |slot| Buffer { slot, len: 0, offload: None, bytes: vec![0; slot_size].into() };
+    let [ingress, mut egress] = Side::pair();
+    egress.here = (0..config.slots).map(|slot| Box::new(buffer(slot))).collect();
+    let held = (0..config.slots).map(|_| None).collect();
+    MemoryPort { ingress, egress, held, slot_size }
+}
+
 /// A frame, or room for one.
 struct Buffer {
     /// Its number: no other buffer of its direction has the same.

@@ -7,7 +7,7 @@
 //!  0                   1                   2                   3
 //!  ├───────────────────────── origin ──────────────────────────────┤
 //!  ├─────────────────────── generation ────────────────────────────┤
-//!  ├────────── flags ──────────────┼────────── unused ─────────────┤
+//!  ├────────── flags ──────────────┼── routers ────┼── unused ─────┤
 //! ```
 
 use zerocopy::network_endian::{U16, U32};
@@ -25,6 +25,8 @@ pub struct Context {
     pub generation: u32,
     /// What kind of frame it is.
     pub flags: ContextFlags,
+    /// Through how many routers it has come, if it is for one.
+    pub routers: u8,
 }
 
 /// What kind of frame a context goes with. A receiver that does not know one of the
@@ -38,7 +40,8 @@ struct Record {
     origin: U32,
     generation: U32,
     flags: U16,
-    unused: U16,
+    routers: u8,
+    unused: u8,
 }
 
 impl ContextFlags {
@@ -78,6 +81,7 @@ impl Context {
             origin: record.origin.get(),
             generation: record.generation.get(),
             flags: ContextFlags(record.flags.get()),
+            routers: record.routers,
         })
     }
 
@@ -87,7 +91,8 @@ impl Context {
             origin: U32::new(self.origin),
             generation: U32::new(self.generation),
             flags: U16::new(self.flags.0),
-            unused: U16::ZERO,
+            routers: self.routers,
+            unused: 0,
         };
         zerocopy::transmute!(record)
     }
@@ -107,8 +112,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parse_undoes_emit(origin: u32, generation: u32, flags: u16) {
-            let context = Context { origin, generation, flags: ContextFlags(flags) };
+        fn parse_undoes_emit(origin: u32, generation: u32, flags: u16, routers: u8) {
+            let context = Context { origin, generation, flags: ContextFlags(flags), routers };
             prop_assert_eq!(Context::parse(&context.emit()), Some(context));
             prop_assert_eq!(Context::parse(&context.emit()[1..]), None);
         }

@@ -51,6 +51,19 @@ const STRANGE: [&str; 24] = [
     "::",
 ];
 
+/// Where load balancers of switches are.
+const BALANCER: Mac = Mac([2, 0x7a, 0x6f, 0x76, 0, 1]);
+
+/// Addresses and ports that somebody stands for in some worlds.
+const STOOD_FOR: [([u8; 4], u16); 6] = [
+    ([10, 6, 0, 1], 80),
+    ([10, 6, 0, 2], 80),
+    ([10, 2, 0, 100], 443),
+    ([10, 2, 0, 101], 443),
+    ([10, 2, 0, 102], 8080),
+    ([10, 4, 0, 1], 80),
+];
+
 struct Sender<'a> {
     topology: &'a Topology,
     options: Options,
@@ -79,6 +92,37 @@ impl World {
             frame = ethernet::tagged(&frame, tag);
         }
         Sent { port: parent.map_or(port, |(parent, _)| parent), frame }
+    }
+
+    /// What a machine sends to an address that a router, or a load balancer, stands for.
+    pub fn aimed(&self, rng: &mut Rng) -> Sent {
+        let topology = &self.topology;
+        let is_machine = |it: &Attachment| matches!(it, Attachment::Vif | Attachment::Local);
+        let ports = topology.ports().filter(|(_, it)| is_machine(&it.attachment));
+        let ports: Vec<_> =
+            ports.filter(|(_, it)| it.addresses.iter().any(IpAddr::is_ipv4)).collect();
+        let mut below = |bound: usize| rng.below(bound as u64) as usize;
+        if ports.is_empty() {
+            return self.frame(rng);
+        }
+        let (port, own) = ports[below(ports.len())];
+        let from = own.addresses.iter().copied().find(IpAddr::is_ipv4);
+        let (address, to) = STOOD_FOR[below(STOOD_FOR.len())];
+        let is_router =
+            |it: &&PortIndex| matches!(topology[**it].attachment, Attachment::Router(_));
+        let router = topology[own.switch].ports.iter().find(is_router).map(|it| topology[*it].mac);
+        let mac = router.filter(|_| below(4) > 0).unwrap_or(BALANCER);
+        let source = 1024 + below(4) as u16;
+        let (kind, body) = match below(4) {
+            0 => (protocol::UDP, udp::Header::new(source, to, 0).map(|it| it.as_bytes().to_vec())),
+            _ => {
+                let first = tcp::Header::new(source, to, 7, tcp::Flags::SYN);
+                (protocol::TCP, Some(first.as_bytes().to_vec()))
+            }
+        };
+        let ends = (from.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), IpAddr::from(address));
+        let frame = whole::packet((own.mac, mac), ends, kind, &body.unwrap_or_default());
+        Sent { port, frame: frame.unwrap_or_default() }
     }
 
     /// What may come back of a frame that somebody got: its ends, the other way around.

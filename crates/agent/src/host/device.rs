@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use port::memory::MemoryPort;
 use port::{FrameView, Left, Like, Port, PortError, Slot, Taken};
 use rustix::event::epoll::EventFlags;
 use tap::TapPort;
@@ -16,12 +17,14 @@ pub(super) enum Device {
     Tap(TapPort),
     /// A virtual machine's card.
     Vhost(VhostPort),
+    /// Itself: frames for routers of logical networks here go around by it.
+    Turn(MemoryPort),
     /// Nothing: the port's container is not there. What is for it waits, as for any receiver that
     /// takes nothing.
     Away,
 }
 
-use Device::{Away, Tap, Vhost};
+use Device::{Away, Tap, Turn, Vhost};
 
 impl Device {
     /// Which events to wait for.
@@ -29,7 +32,7 @@ impl Device {
         match self {
             Tap(_) => EventFlags::IN | EventFlags::ET,
             Vhost(_) => EventFlags::IN,
-            Away => EventFlags::empty(),
+            Turn(_) | Away => EventFlags::empty(),
         }
     }
 
@@ -38,14 +41,14 @@ impl Device {
         match self {
             Tap(port) => Some(port.as_fd()),
             Vhost(port) => Some(port.as_fd()),
-            Away => None,
+            Turn(_) | Away => None,
         }
     }
 
     /// Does what its events ask for.
     pub(super) fn wake(&mut self) {
         match self {
-            Tap(_) | Away => {}
+            Tap(_) | Turn(_) | Away => {}
             Vhost(port) => port.wake(),
         }
     }
@@ -53,7 +56,7 @@ impl Device {
     /// Whether nobody is there to take frames or send them.
     pub(super) fn is_down(&self) -> bool {
         match self {
-            Tap(_) => false,
+            Tap(_) | Turn(_) => false,
             Away => true,
             Vhost(port) => port.link() != Link::Up,
         }
@@ -62,7 +65,7 @@ impl Device {
     /// What its operator ought to know, in sentences; nothing if all is well.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
-            Away => Vec::new(),
+            Turn(_) | Away => Vec::new(),
             Tap(port) => {
                 let note = |why| {
                     format!(
@@ -78,7 +81,7 @@ impl Device {
     /// How often its guest was quarantined.
     pub(super) fn quarantines(&self) -> u64 {
         match self {
-            Tap(_) | Away => 0,
+            Tap(_) | Turn(_) | Away => 0,
             Vhost(port) => port.quarantines(),
         }
     }
@@ -86,7 +89,7 @@ impl Device {
     /// Before the switch ends: what can be left to the next switch is.
     pub(super) fn leave(&mut self) {
         match self {
-            Tap(_) | Away => {}
+            Tap(_) | Turn(_) | Away => {}
             Vhost(port) => port.leave(),
         }
     }
@@ -100,7 +103,7 @@ impl Device {
                 // The interface outlives us.
                 Ending::Undo | Ending::Leave => Ok(()),
             },
-            Vhost(_) | Away => Ok(()),
+            Vhost(_) | Turn(_) | Away => Ok(()),
         }
     }
 
@@ -112,7 +115,7 @@ impl Device {
                 port.detach();
                 Ok(())
             }
-            Away => Ok(()),
+            Turn(_) | Away => Ok(()),
         }
     }
 }
@@ -127,6 +130,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.receive(most, arrived),
             Vhost(port) => port.receive(most, arrived),
+            Turn(port) => port.receive(most, arrived),
             Away => Ok(Left::Nothing),
         }
     }
@@ -136,6 +140,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.frame(slot),
             Vhost(port) => port.frame(slot),
+            Turn(port) => port.frame(slot),
             Away => unreachable!("of a container that is away nothing is held: {slot}"),
         }
     }
@@ -144,6 +149,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.rewrite(slot, at, bytes),
             Vhost(port) => port.rewrite(slot, at, bytes),
+            Turn(port) => port.rewrite(slot, at, bytes),
             Away => unreachable!("of a container that is away nothing is held: {slot}"),
         }
     }
@@ -153,6 +159,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.release(slot),
             Vhost(port) => port.release(slot),
+            Turn(port) => port.release(slot),
             Away => unreachable!("of a container that is away nothing is held: {slot}"),
         }
     }
@@ -162,6 +169,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.frames_a_look(),
             Vhost(port) => port.frames_a_look(),
+            Turn(port) => port.frames_a_look(),
             Away => 1,
         }
     }
@@ -171,6 +179,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.burst_shift(),
             Vhost(port) => port.burst_shift(),
+            Turn(port) => port.burst_shift(),
             Away => u32::BITS - 1,
         }
     }
@@ -180,6 +189,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.is_crowded(),
             Vhost(port) => port.is_crowded(),
+            Turn(port) => port.is_crowded(),
             Away => false,
         }
     }
@@ -188,6 +198,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.may_divert(),
             Vhost(port) => port.may_divert(),
+            Turn(port) => port.may_divert(),
             Away => false,
         }
     }
@@ -196,6 +207,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.lent(),
             Vhost(port) => port.lent(),
+            Turn(port) => port.lent(),
             Away => None,
         }
     }
@@ -204,6 +216,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.divert(slot, like),
             Vhost(port) => port.divert(slot, like),
+            Turn(port) => port.divert(slot, like),
             Away => false,
         }
     }
@@ -212,6 +225,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.keep(most),
             Vhost(port) => port.keep(most),
+            Turn(port) => port.keep(most),
             Away => {}
         }
     }
@@ -221,6 +235,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.transmit(frame),
             Vhost(port) => port.transmit(frame),
+            Turn(port) => port.transmit(frame),
             Away => Ok(Taken::Busy),
         }
     }
@@ -230,6 +245,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.is_absent(),
             Vhost(port) => port.is_absent(),
+            Turn(port) => port.is_absent(),
             Away => true,
         }
     }
@@ -239,6 +255,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.deliver(),
             Vhost(port) => port.deliver(),
+            Turn(port) => port.deliver(),
             Away => Ok(()),
         }
     }
@@ -248,6 +265,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.flush(),
             Vhost(port) => port.flush(),
+            Turn(port) => port.flush(),
             Away => Ok(true),
         }
     }
@@ -256,6 +274,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.arm_ingress(),
             Vhost(port) => port.arm_ingress(),
+            Turn(port) => port.arm_ingress(),
             Away => Ok(false),
         }
     }
@@ -264,6 +283,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.arm_egress(),
             Vhost(port) => port.arm_egress(),
+            Turn(port) => port.arm_egress(),
             Away => Ok(Some(false)),
         }
     }

@@ -7,9 +7,15 @@ use binding::{Decided, Networks};
 use lossless::PortId;
 use model::{Generation, LogicalPortName, LogicalStatus, PortSpec};
 
+use port::memory::{MemoryConfig, turned};
+
 use super::Host;
 use super::bound::memory;
+use super::device::Device;
 use crate::logical::{Realization, identity};
+
+/// How many frames go around at once, and how long one may be, with what goes around before it.
+const TURN: MemoryConfig = MemoryConfig { slots: 128, slot_size: (64 << 10) + 64 };
 
 impl Host {
     /// Has room for connections from now on, if there was none.
@@ -51,10 +57,27 @@ impl Host {
 
     /// Has the plane decide by the generation that is there.
     fn execute(&mut self) {
+        self.turn_around();
         let Realization { generation, nets, places, .. } = &self.logical;
         if let Some(networks) = self.plane.logical_mut() {
             networks.realize(generation.0, nets.clone());
             networks.locate(places.clone());
+        }
+    }
+
+    /// Has frames go around that other hosts hand to routers here, as soon as there are such routers.
+    fn turn_around(&mut self) {
+        let has_routers = self.logical.has_routers && self.plane.logical().is_some();
+        if !has_routers || self.plane.turns() {
+            return;
+        }
+        let device = Device::Turn(turned(TURN));
+        let (switched, forwarding) = (Default::default(), Default::default());
+        match self.plane.attach(self.now(), device, switched, forwarding) {
+            Ok(id) => self.plane.bind_turn(id),
+            Err(error) => tracing::error!(
+                "other hosts cannot reach what routers translate here: {error}; detach a port"
+            ),
         }
     }
 

@@ -9,7 +9,7 @@ use datapath::{Labelled, Peer};
 use image::{Domain, StationRole};
 use logical::Topology;
 use logical::objects::Identity;
-use logical::topology::Attachment;
+use logical::topology::{Attachment, Link, RouterIndex};
 use model::{NetworkName, VtepList};
 
 /// The labels of all ports that machines have, and the tunnel addresses of the hosts that those are
@@ -18,6 +18,8 @@ use model::{NetworkName, VtepList};
 pub struct Elsewhere {
     labels: Places,
     hosts: BTreeMap<Identity, VtepList>,
+    /// Where each router is that translates, if a host is known.
+    routers: BTreeMap<Identity, VtepList>,
 }
 
 /// The network in the switch, and in tunnels, of all that is a tenant's. No declared network has
@@ -37,7 +39,19 @@ impl Elsewhere {
             matches!(it, Attachment::Vif | Attachment::Local | Attachment::Child { .. })
         };
         let ports = || topology.ports().map(|(_, port)| port).filter(|it| is_had(&it.attachment));
-        let labels = Places::new(ports().map(|port| (port.id.clone(), binding::label(&port.id))))?;
+        let router_ports = || topology.router_ports().map(|(_, port)| port);
+        let named = ports().map(|port| &port.id).chain(router_ports().map(|port| &port.id));
+        let labels = Places::new(named.map(|name| (name.clone(), binding::label(name))))?;
+        let routers: BTreeMap<_, _> = topology
+            .routers()
+            .filter_map(|(index, router)| Some((router.id.clone(), home(topology, index)?)))
+            .collect();
+        let mut hosts: BTreeMap<_, _> = router_ports()
+            .filter_map(|port| {
+                let home = routers.get(&topology[port.router].id)?;
+                Some((port.id.clone(), home.clone()))
+            })
+            .collect();
         let host = |port: &logical::topology::Port| {
             // A child is where its parent is.
             let node = match port.attachment {
@@ -47,7 +61,19 @@ impl Elsewhere {
             let vteps = topology[node?].node.vteps.clone();
             Some((port.id.clone(), VtepList::try_from(vteps).ok()?))
         };
-        Ok(Self { labels, hosts: ports().filter_map(host).collect() })
+        hosts.extend(ports().filter_map(host));
+        Ok(Self { labels, hosts, routers })
+    }
+
+    /// The routers that translate at the host with these tunnel addresses, for others too.
+    pub fn routers_at(&self, own: Option<&VtepList>) -> BTreeSet<Identity> {
+        let all = self.routers.iter().filter(|(_, home)| Some(*home) == own);
+        all.map(|(router, _)| router.clone()).collect()
+    }
+
+    /// Whether a router translates at one host, for one that has these tunnel addresses.
+    pub fn has_home(&self, router: &Identity, own: Option<&VtepList>) -> bool {
+        own.is_some() && self.routers.contains_key(router)
     }
 
     /// Where ports are that are bound to other hosts than the one with these tunnel addresses.
@@ -72,7 +98,8 @@ impl Elsewhere {
                 |role: &StationRole| matches!(role, StationRole::Machine | StationRole::Local);
             let stations = domain.stations.iter().filter(|(_, station)| is_had(&station.role));
             let ports: Vec<_> = stations.map(|((_, port), _)| port).collect();
-            let hosts = ports.iter().filter_map(|port| self.hosts.get(*port));
+            let all = ports.iter().copied().chain(domain.router_ports.keys());
+            let hosts = all.filter_map(|port| self.hosts.get(port));
             let hosts: BTreeSet<_> = hosts.filter(|host| *host != own).cloned().collect();
             for tenant in ports.iter().filter_map(|port| port.tenant.as_ref()) {
                 networks.entry(tenant).or_default().extend(hosts.iter().cloned());
@@ -85,4 +112,24 @@ impl Elsewhere {
         };
         networks.into_iter().map(labelled).collect()
     }
+}
+
+/// The tunnel addresses of the host where a router translates, if it does: its first gateway; if it
+/// has none, the first host, by its name, that has a port of one of its switches. All hosts of one file
+/// come to the same.
+fn home(topology: &Topology, index: RouterIndex) -> Option<VtepList> {
+    let router = &topology[index];
+    let balances = || topology.balancers().any(|(_, it)| it.routers.contains(&index));
+    if router.nats.is_empty() && !balances() {
+        return None;
+    }
+    let ports = router.ports.iter().map(|port| &topology[*port]);
+    let gateway = ports.clone().flat_map(|port| &port.gateway).next().copied();
+    let switches = ports.filter_map(|port| match port.link {
+        Link::Switch(at) => Some(&topology[topology[at].switch]),
+        Link::Peer(_) | Link::Nowhere => None,
+    });
+    let nodes = switches.flat_map(|it| &it.ports).filter_map(|port| topology[*port].node);
+    let node = gateway.or_else(|| nodes.min_by_key(|node| &topology[*node].id))?;
+    VtepList::try_from(topology[node].node.vteps.clone()).ok()
 }

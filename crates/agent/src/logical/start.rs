@@ -6,7 +6,7 @@ use std::path::Path;
 
 use logical::Fault;
 use logical::objects::Object;
-use model::{Generation, LogicalSettings};
+use model::{Generation, LogicalSettings, VtepList};
 
 use super::Logical;
 use super::error::StartError;
@@ -24,14 +24,18 @@ pub fn check(settings: &LogicalSettings) -> Result<(), StartError> {
 }
 
 impl Logical {
-    /// What an agent begins with, before it has ports.
+    /// What an agent begins with, before it has ports, on a host with these tunnel addresses.
     ///
     /// # Errors
     ///
     /// [`StartError`] if a file that is declared cannot stand. What was applied and cannot stand
     /// any more is told of, and ends no agent.
-    pub fn at_start(settings: &LogicalSettings, kept: &Kept) -> Result<Self, StartError> {
-        let none = Self::default();
+    pub fn at_start(
+        settings: &LogicalSettings,
+        own: Option<&VtepList>,
+        kept: &Kept,
+    ) -> Result<Self, StartError> {
+        let none = Self { own: own.cloned(), ..Self::default() };
         if settings.files.is_empty() {
             let Some((generation, objects)) = kept.take() else { return Ok(none) };
             // It keeps its number.

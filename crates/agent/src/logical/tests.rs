@@ -68,10 +68,10 @@ fn what_was_applied_is_there_for_the_next_agent() {
     let socket = folder.path().join("agent.sock");
     let kept = Kept::new(&socket, false);
     let settings = model::LogicalSettings::default();
-    assert_eq!(Logical::at_start(&settings, &kept).unwrap().generation(), Generation(0));
+    assert_eq!(Logical::at_start(&settings, None, &kept).unwrap().generation(), Generation(0));
     let first = Logical::default().next(objects(SHOP), BTreeSet::new()).unwrap();
     kept.keep(Generation(6), first.objects());
-    let next = Logical::at_start(&settings, &Kept::new(&socket, false)).unwrap();
+    let next = Logical::at_start(&settings, None, &Kept::new(&socket, false)).unwrap();
     assert_eq!((next.objects(), next.generation()), (first.objects(), Generation(6)));
     kept.clear();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -85,7 +85,7 @@ fn what_was_applied_and_cannot_be_read_is_set_aside() {
         let path = folder.path().join("agent.sock.logical.json");
         std::fs::write(&path, text).unwrap();
         let settings = model::LogicalSettings::default();
-        let logical = Logical::at_start(&settings, &Kept::new(&socket, false)).unwrap();
+        let logical = Logical::at_start(&settings, None, &Kept::new(&socket, false)).unwrap();
         assert!(logical.objects().is_empty());
         assert!(!path.exists() && path.with_extension("unreadable").exists());
     }
@@ -107,4 +107,47 @@ fn files_count_and_all_that_is_wrong_with_them_is_told() {
     std::fs::write(&two, "kind: Tenent").unwrap();
     let wrong = check(&settings).unwrap_err().to_string();
     assert!(wrong.contains("two.yaml:1:7: ") && wrong.contains("`Tenant`"), "{wrong}");
+}
+
+/// Two switches on two hosts, and a router between them that hides one from the other.
+const HIDDEN: &str = "
+- {kind: Tenant, metadata: {name: t}, spec: {}}
+- {kind: ExternalPool, metadata: {name: p}, spec: {prefixes: [10.0.1.0/24], tenants: [t]}}
+- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}
+- {kind: TransportNode, metadata: {name: h2}, spec: {vteps: [192.0.2.2]}}
+- {kind: TransportNode, metadata: {name: h3}, spec: {vteps: [192.0.2.3]}}
+- {kind: LogicalSwitch, metadata: {name: s, tenant: t}, spec: {subnets: [10.0.0.0/24]}}
+- {kind: LogicalSwitch, metadata: {name: u, tenant: t}, spec: {subnets: [10.0.1.0/24]}}
+- {kind: LogicalPort, metadata: {name: a, tenant: t}, spec: {switch: s, vif: {}, mac: '02:00:00:00:00:01', addresses: [10.0.0.1]}}
+- {kind: LogicalPort, metadata: {name: b, tenant: t}, spec: {switch: u, vif: {}, mac: '02:00:00:00:00:02', addresses: [10.0.1.2]}}
+- {kind: Binding, metadata: {name: a}, spec: {port: t/a, node: h2}}
+- {kind: Binding, metadata: {name: b}, spec: {port: t/b, node: h3}}
+- {kind: LogicalRouter, metadata: {name: r, tenant: t}, spec: {}}
+- {kind: RouterPort, metadata: {name: rs, tenant: t}, spec: {router: r, mac: '02:00:00:00:01:00', addresses: [10.0.0.254/24]}}
+- {kind: RouterPort, metadata: {name: ru, tenant: t}, spec: {router: r, mac: '02:00:00:00:01:01', addresses: [10.0.1.254/24]}}
+- {kind: LogicalPort, metadata: {name: sr, tenant: t}, spec: {switch: s, router: {routerPort: rs}}}
+- {kind: LogicalPort, metadata: {name: ur, tenant: t}, spec: {switch: u, router: {routerPort: ru}}}
+- {kind: Nat, metadata: {name: n, tenant: t}, spec: {kind: snat, router: r, external: 10.0.1.100, logical: 10.0.0.0/24}}
+";
+
+#[test]
+fn a_router_that_translates_is_at_one_host_which_all_know() {
+    let at = |text: &str, host: u8| {
+        let own: std::net::IpAddr = [192, 0, 2, host].into();
+        let own = VtepList::try_from(vec![own]).unwrap();
+        let none = Logical { own: Some(own.clone()), ..Logical::default() };
+        let logical = none.next(objects(text), BTreeSet::new()).unwrap();
+        let networks = logical.labelled(Some(&own));
+        let hosts: Vec<_> = networks.iter().flat_map(|it| it.hosts.iter().cloned()).collect();
+        (logical.realization(Some(&own), |_| None).has_routers, hosts.len())
+    };
+    // The first that has one of its ports.
+    assert_eq!([1, 2, 3].map(|host| at(HIDDEN, host)), [(false, 0), (true, 1), (false, 0)]);
+    // Its gateway, which tunnels lead to.
+    let gateway = HIDDEN
+        .replace("[10.0.1.254/24]", "[10.0.1.254/24], gateway: {nodes: [{node: h1, priority: 1}]}");
+    assert_eq!([1, 2, 3].map(|host| at(&gateway, host).0), [true, false, false]);
+    // None translates: it is where its packets are.
+    let plain: Vec<_> = HIDDEN.lines().filter(|line| !line.contains("kind: Nat")).collect();
+    assert_eq!([1, 2, 3].map(|host| at(&plain.join("\n"), host).0), [false; 3]);
 }

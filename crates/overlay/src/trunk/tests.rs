@@ -141,7 +141,7 @@ proptest! {
             return Ok(());
         }
         let mut world = World::new(31, how.0, how.1, how.2, how.3, ENOUGH);
-        world.logical = Some(Origin { label, is_networks, generation });
+        world.logical = Some(Origin { label, is_networks, generation, routers: 3 });
         world.rejects = rejects;
         world.know(1, !is_behind);
         offers.iter().for_each(|(flow, port, offer)| world.offer(*flow, *port, *offer));

@@ -66,9 +66,9 @@ fn messages() -> impl Strategy<Value = Message> {
         any::<Option<[u8; Offload::LEN]>>().prop_map(|offload| (offload, None)),
         cut.prop_map(|cut| (None, Some(cut))),
     ];
-    let context = any::<Option<(u32, u32, u16)>>().prop_map(|context| {
-        let (origin, generation, flags) = context?;
-        Some(Context { origin, generation, flags: ContextFlags(flags) })
+    let context = any::<Option<(u32, u32, u16, u8)>>().prop_map(|context| {
+        let (origin, generation, flags, routers) = context?;
+        Some(Context { origin, generation, flags: ContextFlags(flags), routers })
     });
     let data = (ends(), streams(), place, part, left, context).prop_map(
         |(ends, stream, (number, offset, len), part, (offload, cut), context)| {
