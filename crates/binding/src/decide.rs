@@ -138,8 +138,8 @@ impl Networks {
         }
     }
 
-    /// The port of this host that a frame from another host is for, or by which it goes around if it is
-    /// for a router; `None` if it is not here.
+    /// The port of this host that a frame from another host is for, or by which it goes around if
+    /// it is for a router; `None` if it is not here.
     pub fn arrive(&self, label: u32) -> Option<PortId> {
         let name = self.far.name(label)?;
         self.places.get(name).copied().or_else(|| self.turn_of(name))

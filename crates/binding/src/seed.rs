@@ -1,5 +1,6 @@
-//! Checksums that are left to receivers. Until one is complete, its field has the sum of the addresses
-//! alone, so where a router, or a load balancer, has given a packet others, it has to have theirs.
+//! Checksums that are left to receivers. Until one is complete, its field has the sum of the
+//! addresses alone, so where a router, or a load balancer, has given a packet others, it has to
+//! have theirs.
 
 use core::ops::Range;
 

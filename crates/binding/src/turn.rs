@@ -7,9 +7,9 @@
 //!               whom, from where └──────────┘
 //! ```
 //!
-//! So a router's frame lies in memory of its own while it waits for its receiver, and is decided when
-//! it comes and when it leaves like a frame of any port. What a router tells a sender elsewhere goes
-//! the same way.
+//! So a router's frame lies in memory of its own while it waits for its receiver, and is decided
+//! when it comes and when it leaves like a frame of any port. What a router tells a sender
+//! elsewhere goes the same way.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

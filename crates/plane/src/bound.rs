@@ -51,8 +51,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         self.logical_ports.insert(id);
     }
 
-    /// What far hosts hand to routers here leaves by this port and comes back by it, and goes on then
-    /// like frames of any port: it hands back what it is given, in order.
+    /// What far hosts hand to routers here leaves by this port and comes back by it, and goes on
+    /// then like frames of any port: it hands back what it is given, in order.
     ///
     /// # Panics
     ///

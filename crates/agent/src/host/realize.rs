@@ -65,7 +65,8 @@ impl Host {
         }
     }
 
-    /// Has frames go around that other hosts hand to routers here, as soon as there are such routers.
+    /// Has frames go around that other hosts hand to routers here, as soon as there are such
+    /// routers.
     fn turn_around(&mut self) {
         let has_routers = self.logical.has_routers && self.plane.logical().is_some();
         if !has_routers || self.plane.turns() {

@@ -115,8 +115,8 @@ impl Elsewhere {
 }
 
 /// The tunnel addresses of the host where a router translates, if it does: its first gateway; if it
-/// has none, the first host, by its name, that has a port of one of its switches. All hosts of one file
-/// come to the same.
+/// has none, the first host, by its name, that has a port of one of its switches. All hosts of one
+/// file come to the same.
 fn home(topology: &Topology, index: RouterIndex) -> Option<VtepList> {
     let router = &topology[index];
     let balances = || topology.balancers().any(|(_, it)| it.routers.contains(&index));

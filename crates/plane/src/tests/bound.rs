@@ -193,9 +193,9 @@ impl Expected {
         all
     }
 
-    /// Whether this is what they got, but for answers. What a router at another host tells, the rules
-    /// of its sender's port may refuse; and a flow that is translated there, and refused by whom it
-    /// is for, is known there all the same.
+    /// Whether this is what they got, but for answers. What a router at another host tells, the
+    /// rules of its sender's port may refuse; and a flow that is translated there, and refused by
+    /// whom it is for, is known there all the same.
     fn are_in(&self, seen: &[(Identity, Vec<u8>)], from: &Identity) -> bool {
         let mut rest = seen.to_vec();
         let mut take = |it| Some(rest.remove(rest.iter().position(|other| other == it)?));
