@@ -323,6 +323,7 @@ mod tests {
             logical_state: Some(model::LogicalPortStatus {
                 realized: Some(model::Generation(3)),
                 refused: [("policy".to_owned(), 4)].into(),
+                taken: 2,
             }),
             state: PortState::Up,
             rate: Some("1gbit".parse().unwrap()),

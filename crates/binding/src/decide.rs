@@ -68,6 +68,12 @@ impl Networks {
         }
     }
 
+    fn note_taken(&mut self, port: PortId) {
+        if let Some(Some(bound)) = self.bound.get_mut(port.index()) {
+            bound.taken += 1;
+        }
+    }
+
     /// Decides where a frame of a class goes that a machine has sent. Of a frame that goes nowhere,
     /// whatever it changes is changed at once; of others nothing is, until [`left`](Self::left).
     #[inline]
@@ -126,7 +132,10 @@ impl Networks {
                 changes.retain(|change| has_returned || !change.grants());
                 self.state.commit(&changes, now);
                 match is_heard || has_returned {
-                    true => Verdict::Taken,
+                    true => {
+                        self.note_taken(from);
+                        Verdict::Taken
+                    }
                     false => Verdict::Refuse(REFUSED),
                 }
             }

@@ -51,6 +51,8 @@ pub struct Bound {
     pub label: u32,
     /// How many of its frames, and of those for it, were refused, by why.
     pub refused: BTreeMap<Reason, u64>,
+    /// How many of its frames the network itself has answered or heard.
+    pub taken: u64,
 }
 
 /// A frame whose turn has come.
@@ -188,7 +190,7 @@ impl Networks {
         }
         let refused = BTreeMap::new();
         let rules = (self.flows.add_cell(), 0);
-        let mut bound = Bound { name, at: None, rules, number: None, label: 0, refused };
+        let mut bound = Bound { name, at: None, rules, number: None, label: 0, refused, taken: 0 };
         bound.find(&self.nets, &mut self.flows);
         self.bound[port.index()] = Some(bound);
         self.place_all();
@@ -224,6 +226,11 @@ impl Networks {
     pub fn refused(&self, port: PortId) -> impl Iterator<Item = (Reason, u64)> + '_ {
         let bound = self.bound.get(port.index()).and_then(Option::as_ref);
         bound.into_iter().flat_map(|it| it.refused.iter().map(|(reason, count)| (*reason, *count)))
+    }
+
+    /// How many frames of a port its network itself has answered or heard.
+    pub fn taken(&self, port: PortId) -> u64 {
+        self.bound.get(port.index()).and_then(Option::as_ref).map_or(0, |it| it.taken)
     }
 
     /// How many answers machines were given, and how many they were not as their ports asked too

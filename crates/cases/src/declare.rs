@@ -30,6 +30,8 @@ const TENANT: &str = "t";
 pub struct Declared {
     /// What executions decide by.
     pub topology: Topology,
+    /// The same as a file of objects.
+    pub text: String,
     ports: Vec<(String, PortIndex)>,
 }
 
@@ -122,7 +124,7 @@ pub fn declare(network: &Network) -> Result<Declared, String> {
     let ports = network.ports.keys();
     let find = |name: &String| Some((name.clone(), topology.port(TENANT, &plain(name))?));
     let ports = ports.filter_map(find).collect();
-    Ok(Declared { topology, ports })
+    Ok(Declared { topology, text, ports })
 }
 
 impl Objects<'_> {

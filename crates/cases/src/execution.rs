@@ -46,6 +46,11 @@ pub trait Execution {
     /// Whether it has a capability that a case needs.
     fn can(&self, need: &str) -> bool;
 
+    /// Whether it can let so much time go by.
+    fn can_wait(&self, _span: Span) -> bool {
+        true
+    }
+
     /// Has it execute a topology from now on. It returns when that is so everywhere.
     fn realize(&mut self, wanted: Wanted<'_>) -> Result<(), String>;
 
@@ -53,7 +58,7 @@ pub trait Execution {
     fn send(&mut self, port: &str, frame: &[u8]) -> Result<(), String>;
 
     /// What ports' machines got since, until nothing more comes.
-    fn receive(&mut self) -> Vec<Seen>;
+    fn receive(&mut self) -> Result<Vec<Seen>, String>;
 
     /// Time goes by.
     fn wait(&mut self, span: Span);

@@ -89,6 +89,8 @@ impl Execution for OnInterpreter {
             Some((name.clone(), port.at.clone().filter(|_| !port.local)?))
         };
         self.hosts = wanted.network.ports.iter().filter_map(at).collect();
+        let topology = &wanted.declared.topology;
+        self.state.retain(|port| topology.ports().any(|(_, it)| it.id == *port));
         Ok(())
     }
 
@@ -132,8 +134,8 @@ impl Execution for OnInterpreter {
         Ok(())
     }
 
-    fn receive(&mut self) -> Vec<Seen> {
-        mem::take(&mut self.arrived)
+    fn receive(&mut self) -> Result<Vec<Seen>, String> {
+        Ok(mem::take(&mut self.arrived))
     }
 
     fn wait(&mut self, span: Span) {

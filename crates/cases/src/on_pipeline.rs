@@ -142,8 +142,8 @@ impl Execution for OnPipeline {
         Ok(())
     }
 
-    fn receive(&mut self) -> Vec<Seen> {
-        mem::take(&mut self.arrived)
+    fn receive(&mut self) -> Result<Vec<Seen>, String> {
+        Ok(mem::take(&mut self.arrived))
     }
 
     fn wait(&mut self, span: Span) {

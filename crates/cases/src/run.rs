@@ -56,6 +56,9 @@ pub struct Report {
 const BESIDES: [&str; 8] =
     ["expect", "repeat", "needs", "after_s", "all_alike", "note", "strict", "either"];
 
+/// The step that not everything can: it asks what a host knows.
+const INSPECT: &str = "inspect";
+
 /// Runs a case.
 pub fn run(file: &File, case: &Case, on: &mut dyn Execution) -> Report {
     let mut report = Report {
@@ -105,9 +108,19 @@ fn steps(
         let op = Op::read(op).map_err(Failure::from).map_err(at(0))?;
         op.apply(&mut with).map_err(Failure::from).map_err(at(0))?;
     }
+    let needs = World::needs(&with).map_err(Failure::from).map_err(at(0))?;
+    let missing: Vec<_> = needs.into_iter().filter(|need| !on.can(need)).collect();
+    if !missing.is_empty() {
+        return Ok(missing.into_iter().map(ToOwned::to_owned).collect());
+    }
     let world = World::new(with, on).map_err(Failure::from).map_err(at(0))?;
     let mut run = Run { world, flows: Flows::default(), late: Vec::new(), missing: Vec::new() };
     for (i, step) in case.steps.iter().enumerate() {
+        // What follows would not be what the case tells.
+        if step.get("after_s").and_then(seconds).is_some_and(|span| !run.world.on.can_wait(span)) {
+            run.missing.push("time".to_owned());
+            return Ok(run.missing);
+        }
         run.step(step).map_err(at(i + 1))?;
     }
     let last = case.steps.len();
@@ -120,6 +133,10 @@ fn steps(
     }
     run.world.on.end().map_err(Failure::from).map_err(at(last))?;
     Ok(run.missing)
+}
+
+fn seconds(node: &Node) -> Option<Span> {
+    number(node).map(|seconds| Span::from_nanos((seconds * 1e9) as u64))
 }
 
 /// A case that is being run.
@@ -146,11 +163,16 @@ impl Run<'_> {
         }
         let mut actions = entries.iter().filter(|(key, _)| !BESIDES.contains(&key.text.as_str()));
         let action = actions.next();
+        let asks = action.is_some_and(|(key, _)| key.text == INSPECT);
+        if asks && !self.world.on.can(INSPECT) {
+            self.missing.push(INSPECT.to_owned());
+            return Ok(());
+        }
         if let Some((other, _)) = actions.next() {
             return Err(format!("a step does one thing: `{}` is another", other.text).into());
         }
-        if let Some(seconds) = step.get("after_s").and_then(number) {
-            self.world.on.wait(Span::from_nanos((seconds * 1e9) as u64));
+        if let Some(span) = step.get("after_s").and_then(seconds) {
+            self.world.on.wait(span);
         }
         let Some((key, what)) = action else { return Ok(()) };
         let times =
@@ -284,7 +306,7 @@ impl Run<'_> {
         };
         let frame = told.write(&ends)?;
         world.send(&from, alloc::vec![frame.clone()])?;
-        let mut seen = world.on.receive();
+        let mut seen = world.on.receive()?;
         // What was to come with a following step.
         self.late.retain(|it| {
             let single = core::slice::from_ref(it);

@@ -42,6 +42,13 @@ fn read(tree: &Node) -> Result<(Network, Declared), String> {
 }
 
 impl<'a> World<'a> {
+    /// What executing a topology takes that not everything can.
+    pub fn needs(tree: &Node) -> Result<Vec<&'static str>, String> {
+        let mut tree = tree.clone();
+        values::give_macs(&mut tree);
+        Ok(read(&tree)?.0.needs().collect())
+    }
+
     /// Has a topology executed.
     pub fn new(mut tree: Node, on: &'a mut dyn Execution) -> Result<Self, String> {
         values::give_macs(&mut tree);
@@ -135,7 +142,7 @@ impl<'a> World<'a> {
     pub fn pump(&mut self) -> Result<Vec<Seen>, String> {
         let mut all = Vec::new();
         loop {
-            let seen = self.on.receive();
+            let seen = self.on.receive()?;
             if seen.is_empty() {
                 return Ok(all);
             }

@@ -286,6 +286,14 @@ impl State {
         }
     }
 
+    /// Forgets the connections, the packets in fragments, and the groups, of ports that are there
+    /// no longer.
+    pub fn retain(&mut self, is_there: impl Fn(&Identity) -> bool) {
+        self.connections.retain(|(port, _), _| is_there(&port.0));
+        self.fragments.retain(|(port, ..), _| is_there(&port.0));
+        self.listeners.retain(|port, _| is_there(&port.0));
+    }
+
     /// How many connections a port has.
     pub fn connections(&self, port: &Identity, now: Instant) -> usize {
         self.of(port, now).count()

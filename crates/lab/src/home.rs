@@ -235,6 +235,11 @@ impl Home {
         format!("{}-{id}-host{}", self.prefix, host + 1)
     }
 
+    /// The namespace of a rack's machine, by its number from 0.
+    pub(crate) fn machine_netns(&self, id: &str, machine: usize) -> String {
+        format!("{}-{id}-machine{}", self.prefix, machine + 1)
+    }
+
     /// The ids of all labs of which there is a directory or a namespace.
     fn ids(&self) -> Result<BTreeSet<String>, LabError> {
         let ours = |name: &str| {

@@ -14,6 +14,9 @@
 //! Switches for virtual machines are beside it, in [`vhost`]: there is no kernel between their
 //! endpoints.
 //!
+//! Hosts that come and go with what is tested, and machines that send and get raw frames, are a
+//! [`Rack`].
+//!
 //! The switch between *hosts* is in [`physical`]: a program with the rates, delays, buffers and
 //! pauses of a real one.
 //!
@@ -39,6 +42,7 @@ mod ovs;
 pub mod physical;
 mod process;
 mod program;
+mod rack;
 mod site;
 mod spec;
 pub mod vhost;
@@ -57,4 +61,5 @@ pub use hosts::{
 pub use hugepages::{HUGEPAGE_BYTES, Hugepages};
 pub use lab::Lab;
 pub use program::find;
+pub use rack::{Machine, Rack, Wire};
 pub use spec::{Endpoint, EndpointSpec, LabSpec, NetworkTerms, ParseSwitchError, SwitchKind};

@@ -72,6 +72,10 @@ pub struct LogicalPortStatus {
     pub realized: Option<Generation>,
     /// How many frames that it sent, or that were for it, were refused, by why.
     pub refused: BTreeMap<String, u64>,
+    /// How many frames that it sent its network itself has answered, or heard what they say: of
+    /// addresses, names, groups. They are in no ledger.
+    #[serde(default)]
+    pub taken: u64,
 }
 
 /// Logical networks on this host at one moment. Counters start at 0 with the first logical port.

@@ -126,10 +126,11 @@ impl State {
         self.table.expire(now, budget).is_done
     }
 
-    /// Forgets the connections, and the groups, of ports that are here no longer, and translations
-    /// of routers.
+    /// Forgets the connections, the packets in fragments, and the groups, of ports that are here no
+    /// longer, and translations of routers.
     pub fn retain(&mut self, mut is_here: impl FnMut(&Identity) -> bool) {
         self.listeners.retain(|port, _| is_here(port));
+        self.fragments.retain(|(port, ..), _| is_here(port));
         let table = &mut self.table;
         for zones in [&mut self.zones, &mut self.translating] {
             zones.retain(|place, zone| {

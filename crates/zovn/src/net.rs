@@ -3,6 +3,7 @@
 mod check;
 pub mod files;
 mod matrix;
+mod on_lab;
 pub mod packet;
 mod prove;
 mod test;
@@ -23,12 +24,13 @@ Examples:
   zovn net prove examples/shop.yaml 'outside never reaches switch db'
   zovn net test cases/*.yaml                       what networks must do, case by case
   zovn net test cases/acl-stateful.yaml --case only-what-was-asked-comes-back --json
+  zovn net test cases/*.yaml --on interpreter,pipeline,lab
 
 docs/net.md shows each; docs/cases.md says how cases are written.";
 
 /// Check, trace, test and prove logical networks that are files.
 ///
-/// Nothing has to run, and root is not needed.
+/// Nothing has to run, and root is needed only to test on real hosts (`zovn net test --on lab`).
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {

@@ -79,6 +79,7 @@ pub fn status(plane: &HostPlane, id: PortId) -> Option<LogicalPortStatus> {
     Some(LogicalPortStatus {
         realized: is_realized.then(|| Generation(networks.generation())),
         refused: refused.collect(),
+        taken: networks.taken(id),
     })
 }
 

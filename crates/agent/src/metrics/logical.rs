@@ -46,7 +46,10 @@ pub fn encode(
         it.refused.iter().map(of)
     });
     let help = "Frames of a logical port, or for it, that its network refused, by reason.";
-    page.counter("logical_port_refused_frames", help, None, refused)
+    page.counter("logical_port_refused_frames", help, None, refused)?;
+    let taken = states().map(|(port, it)| (named(port), it.taken));
+    let help = "Frames of a logical port that its network itself has answered or heard.";
+    page.counter("logical_port_taken_frames", help, None, taken)
 }
 
 fn named(port: &PortStatus) -> Labels {

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cases::{File, OnInterpreter, OnPipeline, Outcome as Ended, Report, run as run_case};
 use clap::ValueEnum;
 
 use super::files::read;
+use super::on_lab::OnLab;
 use crate::ending::{Outcome, print_json};
+use crate::signals;
 use crate::table::{headed, text};
 
 /// What cases can be run on.
@@ -19,6 +23,9 @@ enum On {
     Interpreter,
     /// Rows that are compiled of objects decide, at several hosts.
     Pipeline,
+    /// Real hosts execute objects: an agent each, in network namespaces of this machine. It takes
+    /// root.
+    Lab,
 }
 
 /// Run cases of what networks must do (docs/cases.md).
@@ -44,6 +51,11 @@ pub struct Args {
 /// Runs them, and tells.
 pub fn run(args: &Args) -> Outcome {
     let mut reports = Vec::new();
+    let interrupted = match args.on.contains(&On::Lab) {
+        true => signals::stop()?,
+        false => Arc::default(),
+    };
+    let mut lab = None;
     for path in &args.files {
         let file = File::read(&read(path)?);
         let file = file.map_err(|error| format!("cannot read {}:{error}", path.display()))?;
@@ -53,7 +65,17 @@ pub fn run(args: &Args) -> Outcome {
                 let report = match on {
                     On::Interpreter => run_case(&file, case, &mut OnInterpreter::new()),
                     On::Pipeline => run_case(&file, case, &mut OnPipeline::new()),
+                    On::Lab => {
+                        let lab = match &mut lab {
+                            Some(lab) => lab,
+                            None => lab.insert(OnLab::new(interrupted.clone())?),
+                        };
+                        run_case(&file, case, lab)
+                    }
                 };
+                if interrupted.load(Ordering::Relaxed) {
+                    return Ok(ExitCode::from(signals::INTERRUPTED));
+                }
                 if !args.json && report.outcome == Ended::Failed {
                     complain(path, case, &report)?;
                 }

@@ -2,6 +2,7 @@
 
 mod agent;
 mod alone;
+mod cases;
 mod common;
 mod fabric;
 mod guest;

@@ -1,0 +1,368 @@
+//! Cases on real hosts: an agent on each, and machines whose frames are sent and got as they are.
+//!
+//! ```text
+//! case ─objects─▶ each host's agent        frames ─▶ a machine's interface ─▶ agents ─▶ machines
+//!      └─ports──▶ attached at their hosts            nothing more comes: no agent holds any, and
+//!                                                    none has counted anything since it was asked
+//! ```
+//!
+//! Hosts and machines stay from case to case, and ports where they are the same. Between two cases
+//! agents are told that there are no networks: nothing is known of the case before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use api::{Client, ClientError, Condition};
+use cases::{Execution, Known, OnPipeline, Op, Seen, Wanted};
+use lab::{Home, LabError, Rack, Wire};
+use logical::objects::{Identity, Kind, Object};
+use logical::topology::Attachment as Attached;
+use model::{
+    AgentStatus, Attachment, Limits, LogicalPortName, PortName, PortSpec, PortState, PortStatus,
+};
+use units::{Class, Mac, Span};
+use wire::ethernet::{self, Tag, ethertype};
+
+/// The longest time that a case may let go by.
+const LONGEST_WAIT: Span = Span::from_secs(2);
+
+/// How long agents may take to be still, or a port to be up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The largest packet of machines' interfaces.
+const MTU: u32 = 9216;
+
+/// How many frames of a machine wait in its host.
+const FRAMES: u32 = 512;
+
+/// Hosts that execute a topology's objects, and what their machines have got.
+pub struct OnLab {
+    rack: Rack,
+    interrupted: Arc<AtomicBool>,
+    /// The machines' ports, as the case calls them.
+    ports: BTreeMap<String, Placed>,
+    /// Machines behind others' tags, by those and by the tag.
+    children: BTreeMap<(String, u16), String>,
+    /// Ports that are taken away.
+    away: BTreeSet<String>,
+    arrived: Vec<Seen>,
+}
+
+/// Where a port is, and what is sent and got there.
+struct Placed {
+    place: Place,
+    port: PortName,
+    /// The machine's number.
+    machine: usize,
+    wire: Wire,
+    sent: u64,
+}
+
+/// Which port of which host a machine is at.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Place {
+    host: u8,
+    logical: Identity,
+    mac: Option<Mac>,
+}
+
+impl OnLab {
+    /// Without hosts yet. `interrupted`: whoever waits for them wants no more.
+    pub fn new(interrupted: Arc<AtomicBool>) -> Result<Self, LabError> {
+        Ok(Self {
+            rack: Rack::up(&Home::system(), interrupted.clone())?,
+            interrupted,
+            ports: BTreeMap::new(),
+            children: BTreeMap::new(),
+            away: BTreeSet::new(),
+            arrived: Vec::new(),
+        })
+    }
+
+    fn client(&mut self, host: u8) -> Result<&Client, String> {
+        self.rack.host(host).map_err(|error| error.to_string())
+    }
+
+    /// Waits until something is so.
+    fn until(
+        &self,
+        what: impl Fn() -> String,
+        mut is_so: impl FnMut() -> Result<bool, ClientError>,
+    ) -> Result<(), String> {
+        let begun = Instant::now();
+        while !is_so().map_err(|error| error.to_string())? {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err("interrupted".into());
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(what());
+            }
+            thread::sleep(Duration::from_micros(500));
+        }
+        Ok(())
+    }
+
+    fn detach(&mut self, name: &str) -> Result<(), String> {
+        let Some(placed) = self.ports.remove(name) else { return Ok(()) };
+        let client = self.client(placed.place.host)?;
+        client.detach(&placed.port).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn attach(&mut self, name: String, place: Place) -> Result<(), String> {
+        let is_free = |number: &usize| !self.ports.values().any(|it| it.machine == *number);
+        let number = (0..).find(is_free).unwrap_or_default();
+        let machine = self.rack.machine(number).map_err(|error| error.to_string())?;
+        let attach = Attachment::Container {
+            netns: machine.netns().to_owned(),
+            interface: lab::INTERFACE.into(),
+            mac: None,
+            addresses: Vec::new(),
+            routes: Vec::new(),
+            mtu: Some(MTU),
+            offload: false,
+        };
+        let port = PortName(place.logical.name.to_string());
+        let spec = PortSpec {
+            ingress: Limits { frames: FRAMES, ..Limits::ingress() },
+            logical: logical_name(&place.logical),
+            ..PortSpec::new(port.clone(), attach)
+        };
+        let client = self.client(place.host)?;
+        client.attach(&spec).map_err(|error| error.to_string())?;
+        let client = &self.rack.hosts()[usize::from(place.host)];
+        let is_up = || {
+            let status = client.port(&port)?;
+            let is_realized = status.logical_state.is_some_and(|it| it.realized.is_some());
+            Ok(status.state == PortState::Up && is_realized)
+        };
+        self.until(|| format!("port {name} is not up"), is_up)?;
+        let wire = self.rack.machine(number).and_then(lab::Machine::wire);
+        let wire = wire.map_err(|error| error.to_string())?;
+        self.ports.insert(name, Placed { place, port, machine: number, wire, sent: 0 });
+        Ok(())
+    }
+
+    /// Where the ports of a topology are to be, as the case calls them. A port that says nothing is
+    /// at the first host.
+    fn places(&mut self, wanted: Wanted<'_>) -> BTreeMap<String, Place> {
+        let Wanted { network, declared, .. } = wanted;
+        let mut places = BTreeMap::new();
+        self.children.clear();
+        for (index, port) in declared.topology.ports() {
+            let Some(name) = declared.name(index) else { continue };
+            let Some(told) = network.ports.get(name) else { continue };
+            let mut at = |name: String, host: usize| {
+                let logical = port.id.clone();
+                places.insert(name, Place { host: host as u8, logical, mac: told.mac });
+            };
+            match port.attachment {
+                Attached::Child { parent, vlan } => {
+                    let parent = declared.name(parent).unwrap_or_default();
+                    self.children.insert((parent.to_owned(), vlan), name.to_owned());
+                }
+                Attached::Local => {
+                    let hosts = network.hosts.iter().enumerate();
+                    hosts.for_each(|(host, at_host)| at(format!("{name}@{at_host}"), host));
+                }
+                _ if self.away.contains(name) => {}
+                _ => {
+                    let is_it = |host: &String| told.at.as_ref() == Some(host);
+                    at(name.to_owned(), network.hosts.iter().position(is_it).unwrap_or(0));
+                }
+            }
+        }
+        places
+    }
+
+    /// Attaches the ports of a topology where it says that they are, detaches the others, and has
+    /// all hosts execute what is declared.
+    fn place(&mut self, wanted: Wanted<'_>) -> Result<(), String> {
+        match wanted.op {
+            None => self.away.clear(),
+            Some(Op::Detach(port)) => drop(self.away.insert(port.clone())),
+            Some(Op::Attach { port, .. }) => drop(self.away.remove(port)),
+            Some(_) => {}
+        }
+        let places = self.places(wanted);
+        let is_gone = |name: &String, it: &Placed| places.get(name) != Some(&it.place);
+        let gone = self.ports.iter().filter(|(name, it)| is_gone(name, it));
+        let gone: Vec<_> = gone.map(|(name, _)| name.clone()).collect();
+        gone.iter().try_for_each(|name| self.detach(name))?;
+        let objects = logical::read(&wanted.declared.text).objects;
+        let hosts = wanted.network.hosts.len();
+        if wanted.op.is_none() {
+            // Who has no port knows nothing of it: what the case before has left is forgotten.
+            let nodes = objects.iter().filter(|it| it.identity().kind == Kind::TransportNode);
+            self.apply(&nodes.cloned().collect::<Vec<_>>(), hosts)?;
+        }
+        self.apply(&objects, hosts)?;
+        for (name, place) in places {
+            if !self.ports.contains_key(&name) {
+                self.attach(name, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has all hosts execute objects.
+    fn apply(&mut self, objects: &[Object], hosts: usize) -> Result<(), String> {
+        self.client(hosts.max(1) as u8 - 1)?;
+        let apply = |client: &Client| client.apply_if(Condition::default(), &objects).map(drop);
+        self.rack.hosts().iter().try_for_each(apply).map_err(|error| error.to_string())
+    }
+
+    /// Takes what machines have got.
+    fn gather(&mut self) -> Result<(), String> {
+        let Self { ports, children, arrived, .. } = self;
+        for (name, placed) in ports {
+            while let Some(frame) = placed.wire.receive().map_err(|error| error.to_string())? {
+                let child = ethernet::untagged(&frame)
+                    .filter(|_| frame[12..14] == ethertype::VLAN.to_be_bytes())
+                    .and_then(|(tag, inner)| {
+                        Some((children.get(&(name.clone(), tag.vlan))?, inner))
+                    });
+                let (port, frame) = match child {
+                    Some((child, inner)) => (child.clone(), inner),
+                    None => (name.clone(), frame),
+                };
+                arrived.push(Seen { port, frame });
+            }
+        }
+        Ok(())
+    }
+
+    /// What each agent has counted, and whether all that was sent has come to its end.
+    fn counted(&self) -> Result<(Vec<Counted>, bool), String> {
+        let mut all = Vec::new();
+        let mut is_still = true;
+        for (client, host) in self.rack.hosts().iter().zip(0..) {
+            let status = client.status().map_err(|error| error.to_string())?;
+            let here = self.ports.values().filter(|it| it.place.host == host);
+            for placed in here {
+                let port = status.ports.iter().find(|it| it.name == placed.port);
+                is_still &= port.is_some_and(|port| taken(port) >= placed.sent);
+            }
+            is_still &= status.ledger.held == 0;
+            all.push(Counted::of(&status));
+        }
+        Ok((all, is_still))
+    }
+
+    /// Waits until no agent holds a frame, and none has counted anything between two questions.
+    fn settle(&mut self) -> Result<(), String> {
+        let mut before = None;
+        let begun = Instant::now();
+        loop {
+            let (counted, is_still) = self.counted()?;
+            let counted = Some(counted);
+            if is_still && counted == before {
+                return Ok(());
+            }
+            before = counted;
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err("interrupted".into());
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(format!("agents do not come to rest: {before:?}"));
+            }
+        }
+    }
+}
+
+/// How many frames of a machine its host has taken: into its books, or answered or heard itself.
+fn taken(port: &PortStatus) -> u64 {
+    port.ingress.total.accepted + port.logical_state.as_ref().map_or(0, |it| it.taken)
+}
+
+/// How a port's declaration names a logical port.
+fn logical_name(id: &Identity) -> Option<LogicalPortName> {
+    format!("{}/{}", id.tenant.as_ref()?, id.name).parse().ok()
+}
+
+/// What an agent has counted of its frames.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Counted {
+    accepted: u64,
+    delivered: u64,
+    refused: u64,
+    answers: u64,
+}
+
+impl Counted {
+    fn of(status: &AgentStatus) -> Self {
+        let ledger = &status.ledger;
+        Self {
+            accepted: ledger.accepted,
+            delivered: ledger.delivered,
+            refused: ledger.refused_total(),
+            answers: status.logical.as_ref().map_or(0, |it| it.answers + it.limited_answers),
+        }
+    }
+}
+
+impl Execution for OnLab {
+    fn name(&self) -> &'static str {
+        "lab"
+    }
+
+    /// What compiled rows can, but for what nobody is told of.
+    fn can(&self, need: &str) -> bool {
+        need != "inspect" && OnPipeline::new().can(need)
+    }
+
+    fn can_wait(&self, span: Span) -> bool {
+        span <= LONGEST_WAIT
+    }
+
+    fn realize(&mut self, wanted: Wanted<'_>) -> Result<(), String> {
+        if wanted.op.is_none() {
+            self.arrived.clear();
+        }
+        self.place(wanted)
+    }
+
+    fn send(&mut self, port: &str, frame: &[u8]) -> Result<(), String> {
+        let child = self.children.iter().find(|(_, name)| *name == port);
+        let (by, sent) = match child {
+            Some(((parent, vlan), _)) => {
+                let tag = Tag { class: Class::default(), vlan: *vlan };
+                (parent.as_str(), ethernet::tagged(frame, tag))
+            }
+            None => (port, frame.to_vec()),
+        };
+        // Who is taken away says nothing.
+        let Some(placed) = self.ports.get_mut(by) else { return Ok(()) };
+        placed.wire.send(&sent).map_err(|error| format!("{port} cannot send: {error}"))?;
+        placed.sent += 1;
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Vec<Seen>, String> {
+        self.settle()?;
+        self.gather()?;
+        Ok(mem::take(&mut self.arrived))
+    }
+
+    fn wait(&mut self, span: Span) {
+        thread::sleep(Duration::from_nanos(span.as_nanos()));
+    }
+
+    fn connections(&self, _port: &str) -> Result<Vec<Known>, String> {
+        Err("no host tells its connections".into())
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        self.settle()?;
+        for client in self.rack.hosts() {
+            let status = client.status().map_err(|error| error.to_string())?;
+            if !status.balanced || !status.ledger.balances() {
+                return Err(format!("a host's books do not balance: {:?}", status.ledger));
+            }
+        }
+        Ok(())
+    }
+}
