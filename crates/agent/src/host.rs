@@ -10,6 +10,7 @@ mod gate;
 mod growth;
 mod host_plane;
 mod interfaces;
+mod lines;
 mod news;
 mod numbers;
 mod packet;
@@ -38,8 +39,8 @@ use kernel::clock::{self, Watched};
 use kernel::random;
 use lossless::{Classes, Limits, PortConfig, PortId, Settings};
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, CaptureSpec, Deleted, Ledgers, NetworkName,
-    NetworkShare, NetworkStatus, PeerStatus, Polling, PortName, PortSpec, PortStatus,
+    AddressStatus, AgentSettings, AgentStatus, CaptureSpec, Deleted, Ledgers, LogicalPortName,
+    NetworkName, NetworkShare, NetworkStatus, PeerStatus, Polling, PortName, PortSpec, PortStatus,
     ResponderStatus, Uplink, UplinkStatus,
 };
 use overlay::{Delta, Overlay};
@@ -64,7 +65,7 @@ use gate::HostGate;
 use host_plane::HostPlane;
 use interfaces::Interfaces;
 use numbers::Numbers;
-pub(crate) use packet::PacketTraceError;
+pub(crate) use packet::{PacketTraceError, RulesNow};
 use paths::BfdMonitor;
 use porter::{Porter, Ticket};
 use responder::{HostResponder, Member};
@@ -540,9 +541,16 @@ impl Host {
     /// # Errors
     ///
     /// [`CaptureError`]
-    pub(crate) fn capture(&mut self, spec: CaptureSpec) -> Result<Reader, CaptureError> {
-        if let Some(name) = spec.ports.iter().find(|name| self.find(name).is_err()) {
-            return Err(CaptureError::UnknownPort(name.clone()));
+    pub(crate) fn capture(&mut self, mut spec: CaptureSpec) -> Result<Reader, CaptureError> {
+        for name in &mut spec.ports {
+            if let Ok(logical) = name.0.parse::<LogicalPortName>() {
+                let is_it = |port: &&Attached| port.spec.logical.as_ref() == Some(&logical);
+                let port = self.attached.iter().find(is_it);
+                *name = port.ok_or(CaptureError::NotHere(logical))?.spec.name.clone();
+            }
+            if self.find(name).is_err() {
+                return Err(CaptureError::UnknownPort(name.clone()));
+            }
         }
         let Self { plane, attached, turned_at, clock, .. } = self;
         let taps = plane.taps_or_new();
@@ -607,6 +615,7 @@ impl Host {
             }
         }
         let moved = self.plane.turn(now);
+        self.tell_lines(now);
         if !self.parting.is_empty() {
             self.part(now);
         }
@@ -674,6 +683,7 @@ impl Host {
             self.plane.needs_ticks().then_some(self.tick_at + NOW_AND_THEN),
             parting,
             self.news.deadline(),
+            self.lines_due(),
             self.gate_due,
             self.retry_at,
             self.look_at,

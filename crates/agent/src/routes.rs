@@ -20,7 +20,7 @@ use axum::routing::{get, post, put};
 use model::{
     AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, Generation, LogicalApplied,
     NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PacketTrace, PacketTraceSpec,
-    PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec, mistake,
+    PortChange, PortName, PortSpec, PortStatus, RuleHits, TraceReport, TraceSpec, mistake,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -68,6 +68,7 @@ pub fn router(handle: Handle) -> Router {
             api::LOGICAL,
             get(logical).put(apply).layer(DefaultBodyLimit::max(NETWORKS_LIMIT_BYTES)),
         )
+        .route(api::LOGICAL_RULES, get(rules))
         .route(
             api::LOGICAL_TRACE,
             post(trace_packet).layer(DefaultBodyLimit::max(FRAME_LIMIT_BYTES)),
@@ -108,6 +109,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
             remove_network,
             logical,
             apply,
+            rules,
             trace_packet,
             capture,
             trace,
@@ -457,6 +459,28 @@ async fn capture(
 ))]
 async fn trace(State(switch): State<Handle>, Body(spec): Body<TraceSpec>) -> Answer<TraceReport> {
     Ok(Json(switch.trace(spec).await??))
+}
+
+/// Which rules are asked for.
+#[derive(Deserialize)]
+struct Rules {
+    port: Option<PortName>,
+}
+
+/// What each rule of the logical networks has admitted and refused on this host, by name.
+#[utoipa::path(get, path = api::LOGICAL_RULES, params(
+    ("port" = Option<String>, Query, description = "Only rules that hold for this port: the host's, or the logical one."),
+), responses(
+    (status = 200, body = [RuleHits], description = "Each rule of policies that hold for ports of this host."),
+    (status = 404, body = Problem, description = "The port is not on this host."),
+    (status = 422, body = Problem, description = "It is no logical port, or no logical network here has it."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn rules(
+    State(switch): State<Handle>,
+    Query(Rules { port }): Query<Rules>,
+) -> Answer<Vec<RuleHits>> {
+    Ok(Json(switch.rules(port).await??))
 }
 
 /// What would become of a packet of a logical port that came now: each step, with the object and

@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use model::{
     AddressStatus, AgentStatus, CaptureSpec, Generation, LogicalApplied, NetworkName, NetworkSpec,
     NetworksReplaced, NetworksStatus, PacketTrace, PacketTraceSpec, PortChange, PortName, PortSpec,
-    PortStatus, TraceReport, TraceSpec,
+    PortStatus, RuleHits, TraceReport, TraceSpec,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,8 +21,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
 use crate::{
-    ADDRESSES, CAPTURE, FieldProblem, LOGICAL, LOGICAL_TRACE, LogicalNetworks, METRICS, NETWORKS,
-    PORTS, Problem, READY, STATUS, TRACE,
+    ADDRESSES, CAPTURE, FieldProblem, LOGICAL, LOGICAL_RULES, LOGICAL_TRACE, LogicalNetworks,
+    METRICS, NETWORKS, PORTS, Problem, READY, STATUS, TRACE,
 };
 
 /// Detaching drains first, and an agent may be told to take its time over that.
@@ -302,6 +302,16 @@ impl Client {
     /// frame.
     pub fn trace(&self, spec: &TraceSpec) -> Result<TraceReport, ClientError> {
         self.ask(Method::POST, TRACE, Some(spec))
+    }
+
+    /// What each rule has admitted and refused here; of a port: each that holds for it.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if the port is not on this host.
+    pub fn rules(&self, port: Option<&PortName>) -> Result<Vec<RuleHits>, ClientError> {
+        let query = port.map(|port| format!("?port={}", escaped(&port.0))).unwrap_or_default();
+        self.ask(Method::GET, &format!("{LOGICAL_RULES}{query}"), None::<&()>)
     }
 
     /// What would become of a packet in the logical networks. Nothing changes.

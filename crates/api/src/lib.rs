@@ -46,6 +46,10 @@ pub const NETWORK: &str = "/v1/networks/{name}";
 /// `?dry_run=true` as of [`NETWORKS`].
 pub const LOGICAL: &str = "/v1/logical";
 
+/// `GET`: what each rule of the logical networks has admitted and refused here, a list of
+/// `model::RuleHits`; `?port=shop/web-1`: only rules that hold for that port.
+pub const LOGICAL_RULES: &str = "/v1/logical/rules";
+
 /// `POST` a `model::PacketTraceSpec`: what would become of a packet in the logical networks, a
 /// `model::PacketTrace`. Nothing changes.
 pub const LOGICAL_TRACE: &str = "/v1/logical/trace";

@@ -2,16 +2,17 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
 
 use datapath::{Origin, Remote};
 use logical::objects::Identity;
 use lossless::{Audience, Destination, PortId, Refusal};
-use pipeline::{Change, Net, Onward, PortAt, Reason, Received, Told};
+use pipeline::{Change, How, Net, Onward, PortAt, Reason, Received, Ruled, Told};
 use units::{Class, Instant};
 use wire::PartialChecksum;
 
 use crate::known::Known;
-use crate::networks::{Bound, Leaving, Networks};
+use crate::networks::{Leaving, Networks};
 use crate::notes::MachineFrame;
 use crate::seed::reseed;
 
@@ -50,22 +51,10 @@ pub enum Departs<'a> {
 
 const REFUSED: Refusal = Refusal::LOGICAL_NETWORK;
 
-impl Bound {
-    fn refuse(&mut self, reason: Reason) {
-        *self.refused.entry(reason).or_default() += 1;
-    }
-}
-
 impl Networks {
     pub(crate) fn bound(&self, port: PortId) -> Option<(Arc<Net>, PortAt)> {
         let (ready, at) = self.bound.get(port.index())?.as_ref()?.at.as_ref()?;
         Some((ready.net.clone(), *at))
-    }
-
-    fn note_refused(&mut self, port: PortId, reason: Reason) {
-        if let Some(Some(bound)) = self.bound.get_mut(port.index()) {
-            bound.refuse(reason);
-        }
     }
 
     fn note_taken(&mut self, port: PortId) {
@@ -87,13 +76,13 @@ impl Networks {
     fn send_anew(&mut self, now: Instant, class: Class, frame: &MachineFrame<'_>) -> Verdict<'_> {
         let MachineFrame { from, bytes: frame, excess, .. } = *frame;
         let Some((net, sent)) = self.decide(now, from, frame, excess) else {
-            self.note_refused(from, Reason::Disabled);
+            self.note_refused(now, from, None, Reason::Disabled, frame);
             return Verdict::Refuse(REFUSED);
         };
         self.tell_far(now, frame, &sent.told);
         let is_heard = sent.refused.iter().any(|it| it.reason == Reason::Answered);
         for refusal in sent.refused.iter().filter(|it| it.reason != Reason::Answered) {
-            self.note_refused(from, refusal.reason);
+            self.note_refused(now, from, Some(refusal), refusal.reason, frame);
         }
         for answer in sent.answers {
             self.answers.push(now, from, answer.frame);
@@ -106,9 +95,11 @@ impl Networks {
                 (Some(_), _) => {
                     // No queue leads from a port to itself.
                     let received = net.receive_quietly(&self.state, now, onward);
-                    match self.judge(now, from, received) {
+                    let ruled = received.ruled;
+                    match self.judge(now, from, received, frame) {
                         Ok((copy, changes)) => {
                             has_returned = true;
+                            self.note_ruled(now, from, ruled, frame);
                             self.state.commit(&changes, now);
                             self.answers.push_copy(from, copy);
                         }
@@ -120,8 +111,11 @@ impl Networks {
                     let uplink = self.uplink.into_iter();
                     self.audience.flows.extend(uplink.map(|it| (it, remote.flow(class))));
                 }
-                (None, None) => self.note_refused(from, Reason::Unknown),
+                (None, None) => self.note_refused(now, from, None, Reason::Unknown, frame),
             }
+        }
+        if self.audience.ports.is_empty() && self.audience.flows.is_empty() {
+            self.note_ruled(now, from, sent.ruled, frame);
         }
         let Audience { ports, flows, bystanders } = &mut self.audience;
         match (ports.iter().next(), &flows[..]) {
@@ -222,25 +216,27 @@ impl Networks {
         let MachineFrame { from, bytes: frame, excess, .. } = *whole;
         self.decided.anew += 1;
         let Some((net, sent)) = self.decide(now, from, frame, excess) else {
-            self.note_refused(to, Reason::Disabled);
+            self.note_refused(now, to, None, Reason::Disabled, frame);
             return Err(REFUSED);
         };
         let is_here = |it: &&Onward| self.places.get(&it.to) == Some(&to);
         let here: Vec<_> = sent.onward.iter().filter(is_here).collect();
         if here.is_empty() {
-            let reason = sent.refused.first().map_or(Reason::Unknown, |it| it.reason);
-            self.note_refused(from, reason);
+            self.note_refused(now, from, sent.refused.first(), Reason::Unknown, frame);
         }
-        let mut leaving = Leaving { changes: sent.changes, ..Leaving::default() };
+        let bytes = frame.len();
+        let mut leaving = Leaving { changes: sent.changes, bytes, ..Leaving::default() };
         let mut leaves = Err(REFUSED);
         for onward in here {
             let received = net.receive_quietly(&self.state, now, onward);
             if let Some(gate) = received.gate {
                 self.remember(whole, (sent.way, &onward.to), Some(gate));
             }
-            match self.judge(now, to, received) {
+            let ruled = received.ruled;
+            match self.judge(now, to, received, frame) {
                 Ok((copy, changes)) => {
                     leaving.changes.extend(changes);
+                    leaving.ruled.extend(ruled.map(|it| self.pending(to, it, frame)));
                     match leaves {
                         Err(_) => leaving.frame = copy,
                         Ok(()) => leaving.copies.push((to, copy)),
@@ -254,6 +250,12 @@ impl Networks {
                     leaves = leaves.map_err(|_| refusal);
                 }
             }
+        }
+        match leaves {
+            Ok(()) => {
+                leaving.ruled.extend(sent.ruled.map(|it| self.pending(from, it, frame)));
+            }
+            Err(_) => self.note_ruled(now, from, sent.ruled, frame),
         }
         self.leaving = leaving;
         leaves
@@ -285,13 +287,16 @@ impl Networks {
         let is_here = |name: &Identity| self.places.get(name) == Some(&to);
         let onward = name(label).filter(is_here).map(onward);
         let Some((onward, (net, _))) = onward.zip(self.bound(to)) else {
-            self.note_refused(to, Reason::Unknown);
+            self.note_refused(now, to, None, Reason::Unknown, frame);
             return Err(REFUSED);
         };
         let received = net.receive_quietly(&self.state, now, &onward);
         self.remember_from_far((label, origin), to, frame, received.gate);
-        let (frame, changes) = self.judge(now, to, received)?;
-        self.leaving = Leaving { frame, changes, ..Leaving::default() };
+        let ruled = received.ruled;
+        let (copy, changes) = self.judge(now, to, received, frame)?;
+        let ruled = ruled.map(|it| self.pending(to, it, frame)).into_iter().collect();
+        let bytes = frame.len();
+        self.leaving = Leaving { frame: copy, changes, bytes, ruled, ..Leaving::default() };
         Ok(())
     }
 
@@ -320,13 +325,13 @@ impl Networks {
         let MachineFrame { from, bytes: frame, excess, .. } = *whole;
         self.decided.anew += 1;
         let Some((_, sent)) = self.decide(now, from, frame, excess) else {
-            self.note_refused(from, Reason::Disabled);
+            self.note_refused(now, from, None, Reason::Disabled, frame);
             return Departs::Refused(REFUSED);
         };
         let is_there = |it: &Onward| self.far.far(&it.to) == Some(remote);
         let Some(onward) = sent.onward.into_iter().find(is_there) else {
-            let reason = sent.refused.first().map_or(Reason::Unknown, |it| it.reason);
-            self.note_refused(from, reason);
+            self.note_refused(now, from, sent.refused.first(), Reason::Unknown, frame);
+            self.note_ruled(now, from, sent.ruled, frame);
             return Departs::Refused(REFUSED);
         };
         let origin = Origin {
@@ -336,7 +341,10 @@ impl Networks {
             routers: onward.routers,
         };
         self.remember(whole, (sent.way, &onward.to), None);
-        self.leaving = Leaving { frame: onward.frame, changes: sent.changes, ..Leaving::default() };
+        let ruled = sent.ruled.map(|it| self.pending(from, it, frame)).into_iter().collect();
+        let (bytes, changes) = (frame.len(), sent.changes);
+        let frame = onward.frame;
+        self.leaving = Leaving { frame, changes, bytes, ruled, ..Leaving::default() };
         self.reseed(whole);
         Departs::As(&self.leaving.frame, origin)
     }
@@ -347,12 +355,14 @@ impl Networks {
         now: Instant,
         to: PortId,
         received: Received,
+        frame: &[u8],
     ) -> Result<(Vec<u8>, Vec<Change>), Refusal> {
         let refusal = match received.fate {
             Ok(copy) => return Ok((copy.frame, received.changes)),
             Err(refusal) => refusal,
         };
-        self.note_refused(to, refusal.reason);
+        self.note_refused(now, to, Some(&refusal), refusal.reason, frame);
+        self.note_ruled(now, to, received.ruled, frame);
         self.state.commit(&received.changes, now);
         Err(if refusal.reason == Reason::Rejected { Refusal::REJECTED } else { REFUSED })
     }
@@ -371,5 +381,12 @@ impl Networks {
             changes.clear();
         }
         copies.drain(..).for_each(|(port, frame)| self.answers.push_copy(port, frame));
+        for (port, rule) in mem::take(&mut self.leaving.again).into_iter().flatten() {
+            self.count(port, Ruled { rule, how: How::Following }, self.leaving.bytes);
+        }
+        if !self.leaving.ruled.is_empty() {
+            let (bytes, ruled) = (self.leaving.bytes, mem::take(&mut self.leaving.ruled));
+            ruled.into_iter().for_each(|pending| self.note(now, pending, bytes));
+        }
     }
 }

@@ -118,6 +118,9 @@ impl Networks {
             }
             Passes::Unknown => return None,
         }
+        let rule = self.flows.at(found).and_then(|flow| flow.gate.as_ref()?.rule());
+        self.leaving.again = [rule.map(|rule| (to, rule)), None];
+        self.leaving.bytes = frame.len();
         self.decided.known += 1;
         Some(Known::AsItIs)
     }
@@ -164,6 +167,13 @@ impl Networks {
             return None;
         }
         decided.known += 1;
+        leaving.bytes = frame.bytes.len();
+        let arrives = flow.gate.as_ref().and_then(Gated::rule);
+        let there = match to {
+            Site::Here(port) => arrives.map(|rule| (port, rule)),
+            Site::There(_) | Site::Nowhere => None,
+        };
+        leaving.again = [way.gate.rule().map(|rule| (frame.from, rule)), there];
         let way = *way;
         if (sender, receiver) != (Passes::Yes, Passes::Yes) {
             note(flows, found, sender, receiver);
@@ -227,6 +237,9 @@ impl Leaving {
         }
         if !self.copies.is_empty() {
             self.copies.clear();
+        }
+        if !self.ruled.is_empty() {
+            self.ruled.clear();
         }
     }
 }

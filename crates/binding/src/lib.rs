@@ -25,19 +25,28 @@ extern crate alloc;
 
 mod answers;
 mod decide;
+mod flow_name;
 mod flows;
+mod hits;
 mod known;
 mod labels;
+mod lines;
 mod networks;
+mod noted;
 mod notes;
 mod places;
+mod refusals;
 mod seed;
 mod trace;
 mod turn;
 
 pub use decide::{Departs, Leaves, Verdict};
+pub use flow_name::FlowName;
+pub use hits::{AllHits, Count, Hits};
 pub use labels::{label, vni};
+pub use lines::Line;
 pub use networks::{Decided, Networks, Settings};
 pub use notes::MachineFrame;
 pub use places::{Places, SameLabel};
+pub use refusals::Refused;
 pub use trace::Trace;

@@ -9,13 +9,17 @@ use core::mem;
 use classifier::cells::CellId;
 use logical::objects::Identity;
 use lossless::{Audience, PortId};
-use pipeline::{Change, Net, PortAt, Reason, State};
+use pipeline::{Change, Net, PortAt, Reason, RuleAt, State};
 use units::Instant;
 
 use crate::answers::Answers;
 use crate::flows::{Flows, Number, Site};
+use crate::hits::{AllHits, NetAt};
+use crate::lines::Lines;
+use crate::noted::Pending;
 use crate::notes::Notes;
 use crate::places::Places;
+use crate::refusals::Refusals;
 
 /// What a host has for its networks.
 #[derive(Clone, Debug)]
@@ -49,10 +53,12 @@ pub struct Bound {
     pub number: Option<Number>,
     /// By which other hosts mean it; 0 if they do not know it.
     pub label: u32,
-    /// How many of its frames, and of those for it, were refused, by why.
-    pub refused: BTreeMap<Reason, u64>,
     /// How many of its frames the network itself has answered or heard.
     pub taken: u64,
+    /// Where the network counts what its rules do.
+    pub counts: Option<NetAt>,
+    /// Which of its frames, and of those for it, were refused, and why.
+    pub refusals: Refusals,
 }
 
 /// A frame whose turn has come.
@@ -66,6 +72,12 @@ pub struct Leaving {
     pub changes: Vec<Change>,
     /// Of a frame whose flow is known: how its connections go on then.
     pub advances: Vec<conntrack::Change>,
+    /// How many bytes it had when it came.
+    pub bytes: usize,
+    /// Which rules have decided of it, and at which ports.
+    pub ruled: Vec<Pending>,
+    /// Which rules let it pass as those of its flow before.
+    pub again: [Option<(PortId, RuleAt)>; 2],
 }
 
 /// How frames whose turn had come were decided.
@@ -96,6 +108,10 @@ pub struct Networks {
     pub(crate) uplink: Option<PortId>,
     /// The port by which frames for routers here come back.
     pub(crate) turn: Option<PortId>,
+    pub(crate) hits: AllHits,
+    pub(crate) lines: Lines,
+    /// The port of the frame that was refused last.
+    pub(crate) refused_last: Option<PortId>,
     pub(crate) nets: Vec<Ready>,
     pub(crate) flows: Flows,
     pub(crate) notes: Notes,
@@ -125,6 +141,9 @@ impl Networks {
             far: Arc::default(),
             uplink: None,
             turn: None,
+            hits: AllHits::default(),
+            lines: Lines::default(),
+            refused_last: None,
             nets: Vec::new(),
             flows: Flows::new(settings.flows, settings.secret),
             notes: Notes::default(),
@@ -157,8 +176,12 @@ impl Networks {
         for old in before.iter().filter(|old| self.nets.iter().all(|it| it.cell != old.cell)) {
             self.flows.change(old.cell);
         }
+        self.hits.realize(self.nets.iter().map(|ready| &ready.net));
+        let nets = &self.nets;
+        self.lines.retain(|rule| nets.iter().any(|it| it.net.rules().at(rule).is_some()));
         for bound in self.bound.iter_mut().flatten() {
             bound.find(&self.nets, &mut self.flows);
+            bound.counts = bound.at.as_ref().and_then(|(ready, _)| self.hits.place(&ready.net));
         }
         self.place_all();
         before.into_iter().map(|old| old.net).collect()
@@ -188,10 +211,12 @@ impl Networks {
         if self.bound.len() <= port.index() {
             self.bound.resize_with(port.index() + 1, || None);
         }
-        let refused = BTreeMap::new();
         let rules = (self.flows.add_cell(), 0);
-        let mut bound = Bound { name, at: None, rules, number: None, label: 0, refused, taken: 0 };
+        let (counts, refusals) = (None, Refusals::default());
+        let (number, label, taken) = (None, 0, 0);
+        let mut bound = Bound { name, at: None, rules, number, label, taken, counts, refusals };
         bound.find(&self.nets, &mut self.flows);
+        bound.counts = bound.at.as_ref().and_then(|(ready, _)| self.hits.place(&ready.net));
         self.bound[port.index()] = Some(bound);
         self.place_all();
     }
@@ -225,7 +250,8 @@ impl Networks {
     /// How many frames of a port, and for it, were refused, by why.
     pub fn refused(&self, port: PortId) -> impl Iterator<Item = (Reason, u64)> + '_ {
         let bound = self.bound.get(port.index()).and_then(Option::as_ref);
-        bound.into_iter().flat_map(|it| it.refused.iter().map(|(reason, count)| (*reason, *count)))
+        let counts = bound.into_iter().flat_map(|it| &it.refusals.counts);
+        counts.map(|(reason, count)| (*reason, *count))
     }
 
     /// How many frames of a port its network itself has answered or heard.

@@ -1,19 +1,26 @@
 //! What a host's trace says is what the interpreter says: verdict, object and rule of each step, in
 //! random worlds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use binding::{Networks, Settings, Trace};
+use binding::{Hits, Leaves, MachineFrame, Networks, Settings, Trace, Verdict};
 use conntrack::Timeouts;
 use interpreter::{Arrival, Decision, State, decide};
 use logical::Topology;
 use logical::objects::Identity;
 use logical::topology::{Attachment, PortIndex};
-use lossless::{PortConfig, Switch};
+use lossless::{Destination, PortConfig, PortId, Switch};
 use pipeline::Net;
-use units::{Instant, Rng};
+use units::{Class, Instant, Rng};
 use worlds::{Options, World};
+
+/// All rows of a topology, made ready.
+fn nets(topology: &Topology) -> Vec<Arc<Net>> {
+    let own: BTreeSet<Identity> = topology.ports().map(|(_, port)| port.id.clone()).collect();
+    let domains = compiler::compile(topology);
+    domains.values().map(|domain| Arc::new(Net::new(&domain.part(&own)))).collect()
+}
 
 /// A host that has all machines' ports.
 fn host(topology: &Topology, now: Instant) -> Networks {
@@ -26,10 +33,7 @@ fn host(topology: &Topology, now: Instant) -> Networks {
     };
     let settings = Settings { connections, flows: 1024, secret: [3, 4] };
     let mut networks = Networks::new(&settings, now);
-    let own: BTreeSet<Identity> = topology.ports().map(|(_, port)| port.id.clone()).collect();
-    let domains = compiler::compile(topology);
-    let nets = domains.values().map(|domain| Arc::new(Net::new(&domain.part(&own))));
-    networks.realize(7, nets.collect());
+    networks.realize(7, nets(topology));
     let mut switch = Switch::<u8>::new(lossless::Settings::default());
     for (_, port) in topology.ports() {
         if !matches!(port.attachment, Attachment::Child { .. }) {
@@ -104,4 +108,86 @@ fn a_host_traces_as_the_interpreter_does() {
         }
     }
     assert!(traced > 10_000 && rules > 1_000, "{traced} {rules}");
+}
+
+/// The rules that let a frame pass, or refuse it, as a trace names them.
+fn rules(trace: &Trace) -> Vec<String> {
+    let by_rule = |step: &pipeline::Step| {
+        let is_refused = step.stage == "verdict" && step.what.starts_with("refused");
+        (step.stage.ends_with("-port rules") || is_refused).then(|| step.by.clone()).flatten()
+    };
+    let mut rules: Vec<_> = trace.steps.iter().filter_map(by_rule).collect();
+    rules.sort();
+    rules
+}
+
+/// How often each rule has decided.
+fn hits(host: &Networks) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for (_, rule, Hits { admitted, refused }) in host.hits().all() {
+        *all.entry(rule.name.to_string()).or_default() += admitted.frames + refused.frames;
+    }
+    all
+}
+
+#[test]
+fn a_frame_counts_once_at_each_of_its_rules_however_often_it_is_decided() {
+    let options =
+        Options { stateful: true, translations: false, learning: false, relay: false, stray: true };
+    let now = Instant::from_nanos(1_000_000_000);
+    let (mut counted, mut again) = (0, 0);
+    for seed in 0..900 {
+        let mut rng = Rng::new(seed);
+        let world = World::with(seed, options);
+        let topology = &world.topology;
+        let mut host = host(topology, now);
+        let ports: BTreeMap<_, _> = topology.ports().map(|(_, port)| &port.id).zip(0..).collect();
+        for _ in 0..20 {
+            let sent = world.frame(&mut rng);
+            let port = &topology[sent.port];
+            let Some(from) = ports.get(&port.id).and_then(|it| PortId::new(*it)) else { continue };
+            if host.name(from).is_none_or(|(name, _)| *name != port.id) {
+                continue;
+            }
+            // The second is decided as the first was.
+            for _ in 0..2 {
+                let Some(trace) = host.trace(now, &port.id, &sent.frame) else { continue };
+                if trace.delivered.len() + trace.refused.len() != 1 {
+                    continue;
+                }
+                let mut expected = hits(&host);
+                for rule in rules(&trace) {
+                    *expected.get_mut(&rule).unwrap() += 1;
+                    counted += 1;
+                }
+                let bytes = &sent.frame;
+                let frame = MachineFrame { from, slot: Some(1), bytes, excess: 0, partial: None };
+                let to = match host.send(now, Class::default(), &frame) {
+                    Verdict::Forward(Destination::One(to)) => Some(to),
+                    Verdict::Forward(_) => panic!("it is for one"),
+                    Verdict::Taken | Verdict::Refuse(_) => None,
+                };
+                if let Some(to) = to {
+                    let refused = matches!(host.leave(now, to, &frame), Leaves::Refused(_));
+                    if !refused {
+                        // It waits, and is decided once more.
+                        host.leave(now, to, &frame);
+                        host.left(now);
+                    }
+                }
+                again += usize::from(host.decided().known > 0);
+                assert_eq!(hits(&host), expected, "{}\n{seed}: {:02x?}", world.text, sent.frame);
+            }
+        }
+        // Another generation of the same rules goes on counting.
+        let before = hits(&host);
+        host.realize(8, nets(topology));
+        assert_eq!(hits(&host), before);
+        host.realize(9, Vec::new());
+        assert!(hits(&host).is_empty());
+        let totals = host.hits().totals();
+        let frames = totals.values().map(|it| it.admitted.frames + it.refused.frames);
+        assert_eq!(frames.sum::<u64>(), before.values().sum());
+    }
+    assert!(counted > 900 && again > 100, "{counted} {again}");
 }

@@ -50,8 +50,8 @@ pub use host::{AgentSettings, DEFAULT_SOCKET, Deleted, HostConfig, MOST_PORTS, P
 pub use invalid::InvalidConfig;
 pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use logical::{
-    DomainChange, LogicalApplied, LogicalPortStatus, LogicalSettings, LogicalStatus, ObjectChange,
-    ObjectFate,
+    DomainChange, FrameCount, LastRefusal, LogicalApplied, LogicalPortStatus, LogicalSettings,
+    LogicalStatus, ObjectChange, ObjectFate, RuleHits, RuleTotals,
 };
 pub use logical_port::{LogicalPortName, NoLogicalPort};
 pub use name::PortName;

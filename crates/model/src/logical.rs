@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
+use units::Span;
 
 use crate::{Generation, InvalidConfig};
 
@@ -76,6 +77,73 @@ pub struct LogicalPortStatus {
     /// addresses, names, groups. They are in no ledger.
     #[serde(default)]
     pub taken: u64,
+    /// The last of them, at most 16, the last one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_refusals: Vec<LastRefusal>,
+}
+
+/// A frame that a logical network has refused.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LastRefusal {
+    /// How long ago.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "1.5s"))]
+    pub ago: Span,
+    /// Why.
+    pub reason: String,
+    /// At which object, as `LogicalPort/shop/db-1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// By which policy and rule, if by one, as `Policy/shop/db-in/others`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Whose it was, as `tcp 10.0.1.1:40000 > 10.0.2.1:22`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// The generation that refused it.
+    pub generation: Generation,
+}
+
+/// Frames, and their bytes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FrameCount {
+    /// Frames: one that is cut into packets later is one.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What a rule has admitted and refused on this host. Counted is what has left, or was refused; a
+/// copy for each of several receivers is one. Over generations its name counts.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RuleHits {
+    /// The policy, as `Policy/shop/db-in`.
+    pub policy: String,
+    /// The rule's name in it.
+    pub rule: String,
+    /// Which way the packets go: `fromPort` or `toPort`.
+    pub direction: String,
+    /// What it says: `allow`, `drop`, `reject` or `pass`.
+    pub action: String,
+    /// What it let pass, replies of connections that it admitted among it.
+    pub admitted: FrameCount,
+    /// What it refused.
+    pub refused: FrameCount,
+}
+
+/// What all rules of a tenant's policies have admitted and refused on this host.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RuleTotals {
+    /// The tenant. Absent: they are the operator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// What they let pass.
+    pub admitted: FrameCount,
+    /// What they refused.
+    pub refused: FrameCount,
 }
 
 /// Logical networks on this host at one moment. Counters start at 0 with the first logical port.
@@ -98,6 +166,12 @@ pub struct LogicalStatus {
     pub decided_frames: u64,
     /// Flows of which it is remembered what was decided.
     pub flows: u64,
+    /// Lines of rules' logs that their meters have held back.
+    #[serde(default)]
+    pub suppressed_lines: u64,
+    /// What rules have admitted and refused, by their policies' tenants.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleTotals>,
 }
 
 /// What becomes of an object when others are applied.

@@ -21,7 +21,7 @@ use wire::checksum::Sum;
 use wire::ethernet::ethertype;
 use wire::ip::{Fragment, Layout, Version, protocol};
 
-use crate::places::PortAt;
+use crate::places::{PortAt, RuleAt};
 use crate::rules::Ruling;
 
 /// How many words a flow's key has, the caller's own first one among them.
@@ -160,6 +160,8 @@ pub struct Gated {
     pub(crate) zone: Option<Zone>,
     /// What the rules of their own direction say.
     pub(crate) said: Said,
+    /// The rule that let the one pass, if one did: of the connection, where it was a reply.
+    pub(crate) rule: Option<RuleAt>,
     /// What the others' say, where they are replies: of connections with this mark, which this
     /// rule admitted.
     pub(crate) replies: Option<(u32, u32, Said)>,
@@ -170,7 +172,7 @@ pub struct Gated {
 impl Gated {
     /// Of packets of which no connections are kept.
     pub(crate) const fn alone(said: Said) -> Self {
-        Self { zone: None, said, replies: None, connection: None }
+        Self { zone: None, said, rule: None, replies: None, connection: None }
     }
 
     /// Whether its own rules let them pass, whatever they are to connections.
@@ -238,6 +240,11 @@ impl Gated {
             true => Passes::Yes,
             false => Passes::By(Connection(connection)),
         })
+    }
+
+    /// The rule that lets them pass, if one does.
+    pub const fn rule(&self) -> Option<RuleAt> {
+        self.rule
     }
 
     /// Its packets are of this connection, so that it is found sooner.

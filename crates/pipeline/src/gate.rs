@@ -12,7 +12,8 @@ use crate::change::Change;
 use crate::flow::{Gated, Said};
 use crate::fragments;
 use crate::net::{Net, Own, Port};
-use crate::outcome::Reason;
+use crate::outcome::{How, Reason, Ruled};
+use crate::places::RuleAt;
 use crate::rules::{RuleName, Ruling, Subject, opposite};
 use crate::state::State;
 
@@ -29,7 +30,7 @@ pub struct Gate<'a> {
 /// What lets a packet pass.
 pub struct Passed {
     /// The rule, if one did.
-    pub by: Option<RuleName>,
+    pub by: Option<RuleAt>,
     /// What it is to the port.
     pub what: &'static str,
     /// What is so of all packets of its flow, if it is of one.
@@ -43,25 +44,47 @@ pub struct Refused {
     /// Why.
     pub reason: Reason,
     /// The rule, if one did.
-    pub by: Option<RuleName>,
+    pub by: Option<RuleAt>,
     /// What is to be remembered.
     pub changes: Vec<Change>,
 }
 
+/// What a packet is to its port that may be the first of its kind.
+const ALLOWED: &str = "allowed";
+const FIRST: &str = "first of a connection";
+
+impl Passed {
+    /// What the rule says of the packet, if one does.
+    pub fn ruled(&self) -> Option<Ruled> {
+        let how = match self.what {
+            ALLOWED | FIRST => How::First,
+            _ => How::Following,
+        };
+        self.by.map(|rule| Ruled { rule, how })
+    }
+}
+
+impl Refused {
+    /// What the rule says of the packet, if one does.
+    pub fn ruled(&self) -> Option<Ruled> {
+        self.by.map(|rule| Ruled { rule, how: How::Refused(self.reason) })
+    }
+}
+
 type Passage = Result<Passed, Refused>;
 
-fn pass(by: Option<RuleName>, what: &'static str) -> Passage {
+fn pass(by: Option<RuleAt>, what: &'static str) -> Passage {
     Ok(Passed { by, what, gated: None, changes: Vec::new() })
 }
 
-fn refuse(reason: Reason, by: Option<RuleName>) -> Passage {
+fn refuse(reason: Reason, by: Option<RuleAt>) -> Passage {
     Err(Refused { reason, by, changes: Vec::new() })
 }
 
 /// What keeps no connections.
 fn untracked(ruling: Ruling) -> Passage {
     match ruling {
-        Ruling::Allow { by, .. } => pass(by, "allowed"),
+        Ruling::Allow { by, .. } => pass(by, ALLOWED),
         Ruling::Drop(by) => refuse(Reason::Policy, by),
         Ruling::Reject(by) => refuse(Reason::Rejected, by),
     }
@@ -96,7 +119,7 @@ impl Gate<'_> {
         let mut passage = self.ask(fields, frame, subject, &mut gated);
         let is_later = fields.ip.is_some_and(|ip| ip.layout.fragment == Fragment::Later);
         if let Ok(passed) = &mut passage {
-            passed.gated = gated;
+            passed.gated = gated.map(|it| Gated { rule: passed.by, ..it });
             if is_later {
                 passed.changes.clear();
             }
@@ -234,24 +257,25 @@ impl Gate<'_> {
             is_control: false,
         };
         match self.own.list(known.opened).ask(&self.net.conditions, &subject) {
-            Ruling::Drop(_) | Ruling::Reject(_) if self.persists(known) => {
-                Ruling::Allow { tracked: true, by: known.by.clone() }
-            }
+            refusing @ (Ruling::Drop(_) | Ruling::Reject(_)) => match self.persists(known) {
+                Some(by) => Ruling::Allow { tracked: true, by: Some(by) },
+                None => refusing,
+            },
             ruling => ruling,
         }
     }
 
-    /// Whether the rule that admitted a connection is still there, and keeps what it admitted.
-    fn persists(&self, known: &Known) -> bool {
-        known.by.as_ref().is_some_and(|by| self.own.keeps(by))
+    /// The rule that admitted a connection, if it is still there and keeps what it admitted.
+    fn persists(&self, known: &Known) -> Option<RuleAt> {
+        known.by.as_ref().and_then(|by| self.own.keeps(by))
     }
 
     /// A packet the way that the first went.
     fn request(&self, known: &Known, packet: &Packet, ruling: Ruling) -> Passage {
         let by = match ruling {
-            Ruling::Allow { tracked: false, by } => return pass(by, "allowed"),
+            Ruling::Allow { tracked: false, by } => return pass(by, ALLOWED),
             Ruling::Allow { tracked: true, by } => by,
-            Ruling::Drop(_) | Ruling::Reject(_) if self.persists(known) => known.by.clone(),
+            Ruling::Drop(_) | Ruling::Reject(_) if let Some(by) = self.persists(known) => Some(by),
             Ruling::Drop(by) => return refuse(Reason::Policy, by),
             Ruling::Reject(by) => {
                 // The sender is told; the connection is no more.
@@ -278,8 +302,10 @@ impl Gate<'_> {
     /// A packet of a connection's flow that the connection does not take.
     fn misfit(&self, known: &Known, fields: &Fields, ruling: Ruling) -> Passage {
         match (known.hit.way, ruling) {
-            (Way::Original, Ruling::Drop(_) | Ruling::Reject(_)) if self.persists(known) => {
-                refuse(Reason::Untracked, known.by.clone())
+            (Way::Original, Ruling::Drop(_) | Ruling::Reject(_))
+                if let Some(by) = self.persists(known) =>
+            {
+                refuse(Reason::Untracked, Some(by))
             }
             (Way::Original, ruling) => Self::alone(ruling),
             (Way::Reply, ruling) => match self.still(known, fields) {
@@ -293,7 +319,7 @@ impl Gate<'_> {
     /// A packet that can begin a connection.
     fn first(&self, packet: Packet, subject: &Subject<'_>, ruling: Ruling) -> Passage {
         let Ruling::Allow { tracked: true, by } = ruling else { return untracked(ruling) };
-        let Some(zone) = self.state.zone(&self.port.id) else { return pass(by, "allowed") };
+        let Some(zone) = self.state.zone(&self.port.id) else { return pass(by, ALLOWED) };
         if self.state.table.room(zone).is_err() {
             return refuse(Reason::ConnectionsFull, by);
         }
@@ -302,9 +328,9 @@ impl Gate<'_> {
             packet,
             opened: self.way,
             origin: subject.sender.cloned().filter(|_| self.way == Direction::ToPort),
-            rule: by.clone(),
+            rule: by.map(|at| self.net.rule(at).clone()),
         };
         let changes = alloc::vec![begin];
-        Ok(Passed { by, what: "first of a connection", gated: None, changes })
+        Ok(Passed { by, what: FIRST, gated: None, changes })
     }
 }

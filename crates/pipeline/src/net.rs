@@ -7,16 +7,16 @@ use core::net::IpAddr;
 
 use classifier::class::ClassId;
 use image::{Domain, Link, Station, StationRole};
-use logical::objects::{AddressRange, AllowDrop, Direction, Identity};
+use logical::objects::{AddressRange, AllowDrop, Direction, Identity, Kind, Name};
 use logical::topology::{Profile, Zone};
 use units::{Dscp, Mac};
 use wire::neighbor::link_local;
 
 use crate::conditions::Conditions;
 use crate::nat::{self, Translation};
-use crate::places::{PortAt, RouterAt, RouterPortAt, SwitchAt};
+use crate::places::{PortAt, RouterAt, RouterPortAt, RuleAt, SwitchAt};
 use crate::routes::{Policies, Routes};
-use crate::rules::{List, ListKey, RuleName};
+use crate::rules::{List, ListKey, Numbers, RuleName};
 use crate::touched::Touched;
 
 /// A switch.
@@ -90,7 +90,7 @@ pub struct Own {
     /// What decides about packets that it sends, and that it is about to get.
     pub lists: [Arc<List>; 2],
     /// The rules that keep what they admitted.
-    pub keeping: BTreeSet<RuleName>,
+    pub keeping: BTreeMap<RuleName, RuleAt>,
     pub dhcp4: Option<Profile>,
     pub dhcp6: Option<Profile>,
     /// How its packets are marked, and by which QoS profile.
@@ -100,9 +100,9 @@ pub struct Own {
 }
 
 impl Own {
-    /// Whether a rule is still there, and keeps what it admitted.
-    pub fn keeps(&self, rule: &RuleName) -> bool {
-        self.keeping.contains(rule)
+    /// Where a rule is, if it is still there and keeps what it admitted.
+    pub fn keeps(&self, rule: &RuleName) -> Option<RuleAt> {
+        self.keeping.get(rule).copied()
     }
 
     /// What decides about packets of a direction.
@@ -186,6 +186,7 @@ pub struct Net {
     /// Load balancers, by name.
     pub(crate) balancers: Vec<(Identity, image::Balancer)>,
     pub(crate) conditions: Conditions,
+    rules: Numbers,
     by_name: BTreeMap<Identity, PortAt>,
     /// When anything but ports' rules was changed last.
     since: Stamp,
@@ -206,18 +207,29 @@ impl Net {
     /// Makes a part ready. What rows name and no row is, is as if it were not named: a part is
     /// whole, and says all that is decided by.
     pub fn new(part: &Domain) -> Self {
+        Self::after(part, None)
+    }
+
+    /// The same; rules that were there before have the places that they had.
+    fn after(part: &Domain, before: Option<&Self>) -> Self {
         let switches = numbered(part.switches.keys());
         let ports = numbered(part.stations.keys().map(|(_, port)| port));
         let routers = numbered(part.routers.keys());
         let router_ports = numbered(part.router_ports.keys());
         let port_at = |name: &Identity| ports.get(name).copied().map(PortAt);
         let mut conditions = Conditions::new(part);
+        let meter = |name: &Name| {
+            let id = Identity { kind: Kind::Meter, tenant: None, name: name.clone() };
+            part.meters.get(&id).copied()
+        };
+        let numbers = Numbers::new(part.policies.iter(), meter, before.map(|it| &it.rules));
         let mut net = Self {
             switches: Vec::new(),
             ports: Vec::new(),
             routers: Vec::new(),
             router_ports: Vec::new(),
             balancers: part.balancers.iter().map(|(id, it)| (id.clone(), it.clone())).collect(),
+            rules: Numbers::default(),
             by_name: ports.iter().map(|(id, at)| ((*id).clone(), PortAt(*at))).collect(),
             conditions: Conditions::new(&Domain::default()),
             since: 0,
@@ -279,7 +291,7 @@ impl Net {
                 let list = lists.entry((way == Direction::FromPort, named, allows));
                 let list = list.or_insert_with(|| {
                     let policies = named.iter().filter_map(|it| part.policies.get_key_value(it));
-                    Arc::new(List::new(way, policies, allows, &mut conditions))
+                    Arc::new(List::new(way, policies, allows, &numbers, &mut conditions))
                 });
                 list.clone()
             };
@@ -287,11 +299,12 @@ impl Net {
             let policies = row.policies.iter().filter_map(|it| part.policies.get_key_value(it));
             let keeping = policies.filter(|(_, it)| it.persist && port.is_machine());
             let keeping = keeping.flat_map(|(policy, it)| {
-                let name = |rule: &image::Rule| RuleName {
-                    policy: policy.clone(),
-                    rule: rule.name.clone(),
+                let rule = |rule: &image::Rule| {
+                    let name = RuleName { policy: policy.clone(), rule: rule.name.clone() };
+                    let at = numbers.at(&name)?;
+                    Some((name, at))
                 };
-                it.rules.iter().map(name).collect::<Vec<_>>()
+                it.rules.iter().filter_map(rule).collect::<Vec<_>>()
             });
             let keeping = keeping.collect();
             let profile = |name: &Option<Identity>| part.profiles.get(name.as_ref()?).cloned();
@@ -348,6 +361,7 @@ impl Net {
             });
         }
         conditions.finish();
+        net.rules = numbers;
         net.conditions = conditions;
         net.address();
         net
@@ -356,7 +370,7 @@ impl Net {
     /// The same of rows that are changed now. What is not touched since the rows before is as old
     /// as it was there.
     pub fn changed(part: &Domain, now: Stamp, before: Option<(&Domain, &Self)>) -> Self {
-        let mut net = Self::new(part);
+        let mut net = Self::after(part, before.map(|(_, net)| net));
         let (before, touched) = match before {
             Some((rows, before)) => (Some(before), Touched::between(rows, part)),
             None => (None, Touched::All),
@@ -447,6 +461,22 @@ impl Net {
             Some((&port.id, port.own.as_ref()?.row.connections.unwrap_or(u32::MAX)))
         });
         self.own_routers().map(|id| (id, u32::MAX)).chain(ports)
+    }
+
+    /// The rules of all policies that hold for ports of this host.
+    pub const fn rules(&self) -> &Numbers {
+        &self.rules
+    }
+
+    /// A rule's name.
+    pub fn rule(&self, at: RuleAt) -> &RuleName {
+        &self.rules.get(at).name
+    }
+
+    /// The policies that hold for a port of this host.
+    pub fn policies(&self, port: PortAt) -> impl Iterator<Item = &Identity> {
+        let own = self.ports[port.at()].own.as_ref();
+        own.into_iter().flat_map(|own| &own.row.policies)
     }
 
     /// A port's name.

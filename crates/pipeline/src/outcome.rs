@@ -11,7 +11,7 @@ use units::Mac;
 
 use crate::change::Change;
 use crate::flow::{Gated, Way};
-use crate::places::PortAt;
+use crate::places::{PortAt, RuleAt};
 use crate::rules::RuleName;
 
 /// Says once why frames are not delivered, and the word for each.
@@ -177,6 +177,26 @@ pub struct Refusal {
     pub to: Option<Identity>,
 }
 
+/// What a rule says of a packet at a port: small, for who counts it once the frame has left.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ruled {
+    /// The rule.
+    pub rule: RuleAt,
+    /// What it says.
+    pub how: How,
+}
+
+/// What a rule says of a packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum How {
+    /// It passes, as the first of a connection, or as one that is of none.
+    First,
+    /// It passes, as one of a connection that is there.
+    Following,
+    /// It is refused.
+    Refused(Reason),
+}
+
 /// What becomes of a frame at its sender's host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sent {
@@ -195,6 +215,8 @@ pub struct Sent {
     pub changes: Vec<Change>,
     /// Where all packets of its flow go, if it is of one: to one port, and by nothing else.
     pub way: Option<Way>,
+    /// The rule that decided at the sender's port, if one did.
+    pub ruled: Option<Ruled>,
 }
 
 /// What becomes of a frame at its receiver's host.
@@ -209,4 +231,6 @@ pub struct Received {
     pub changes: Vec<Change>,
     /// What its port says of all packets of its flow, if it is of one.
     pub gate: Option<Gated>,
+    /// The rule that decided at the receiver's port, if one did.
+    pub ruled: Option<Ruled>,
 }

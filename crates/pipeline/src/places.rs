@@ -27,4 +27,6 @@ places! {
     RouterAt,
     /// The place of a router's port.
     RouterPortAt,
+    /// A rule's place, among all of a part's by name.
+    RuleAt,
 }

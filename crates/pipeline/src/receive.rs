@@ -12,7 +12,7 @@ use crate::flow::{Gated, Head};
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
 use crate::net::Net;
-use crate::outcome::{Copy, Onward, Reason, Received, Refusal, Step};
+use crate::outcome::{Copy, Onward, Reason, Received, Refusal, Ruled, Step};
 use crate::places::PortAt;
 use crate::rules::{RuleName, Subject};
 use crate::state::State;
@@ -41,8 +41,9 @@ impl Net {
     }
 
     fn judge(&self, state: &State, now: Instant, onward: &Onward, tell: Tell<'_>) -> Received {
-        let (mut changes, mut gate) = (Vec::new(), None);
-        let fate = self.arrive(state, now, onward, tell, &mut changes, &mut gate);
+        let (mut changes, mut gate, mut ruled) = (Vec::new(), None, None);
+        let by = (&mut gate, &mut ruled);
+        let fate = self.arrive(state, now, onward, tell, &mut changes, by);
         if fate.is_err() {
             changes.retain(|change| !change.grants());
         }
@@ -53,7 +54,7 @@ impl Net {
             to: Some(onward.to.clone()),
         });
         let is_flow = fate.is_ok() && Head::of(0, &onward.frame).is_some();
-        Received { fate, trace: Vec::new(), changes, gate: gate.filter(|_| is_flow) }
+        Received { fate, trace: Vec::new(), changes, gate: gate.filter(|_| is_flow), ruled }
     }
 
     /// An address that nobody declared is behind the port of another host that it comes from.
@@ -74,7 +75,7 @@ impl Net {
         onward: &Onward,
         tell: Tell<'_>,
         changes: &mut Vec<Change>,
-        gated: &mut Option<Gated>,
+        (gated, ruled): (&mut Option<Gated>, &mut Option<Ruled>),
     ) -> Result<Copy, (Reason, Option<RuleName>)> {
         let at = self.port(&onward.to).ok_or((Reason::Unknown, None))?;
         let port = &self.ports[at.at()];
@@ -111,18 +112,20 @@ impl Net {
             target: Some(port.groups),
             is_control: fields.is_control() || onward.is_networks,
         };
-        match gate.pass(&fields, &frame, &subject) {
+        let passage = gate.pass(&fields, &frame, &subject);
+        *ruled = passage.as_ref().map_or_else(Refused::ruled, Passed::ruled);
+        match passage {
             Ok(Passed { by, what, gated: its, changes: made }) => {
                 changes.extend(made);
                 *gated = its;
                 tell(&|| {
-                    let by = by.as_ref().map(RuleName::to_string);
+                    let by = by.map(|it| self.rule(it).to_string());
                     Step::new(&port.id, "to-port rules", by, what)
                 });
             }
             Err(Refused { reason, by, changes: made }) => {
                 changes.extend(made);
-                return Err((reason, by));
+                return Err((reason, by.map(|it| self.rule(it).clone())));
             }
         }
         if let Some(guard) = Guard::new(&own.row, &port.station).filter(|_| port.is_machine()) {

@@ -14,12 +14,13 @@ use core::net::IpAddr;
 use classifier::class::ClassId;
 use classifier::decisions::{self, Facts};
 use image::{Policy, Rules};
-use logical::objects::{Direction, Identity, Tier};
+use logical::objects::{Direction, Identity, Log, Meter, Name, Tier};
 use logical::topology::Verdict;
 use packet::Tuple;
 use units::Mac;
 
 use crate::conditions::Conditions;
+use crate::places::RuleAt;
 
 /// What rules ask of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -80,10 +81,10 @@ fn first(list: &decisions::List, conditions: &Conditions, subject: &Subject<'_>)
     list.place(&facts).map(|rule| rule as usize)
 }
 
-/// A rule by its policy.
+/// A rule of a list.
 #[derive(Clone, Debug)]
-pub struct RuleAt {
-    policy: Identity,
+struct Listed {
+    at: RuleAt,
     rules: Rules,
     place: usize,
 }
@@ -94,7 +95,7 @@ pub struct RuleName {
     /// The policy.
     pub policy: Identity,
     /// The rule's name in it.
-    pub rule: logical::objects::Name,
+    pub rule: Name,
 }
 
 impl core::fmt::Display for RuleName {
@@ -103,25 +104,21 @@ impl core::fmt::Display for RuleName {
     }
 }
 
-impl RuleAt {
+impl Listed {
     fn rule(&self) -> &image::Rule {
         &self.rules[self.place]
-    }
-
-    fn name(&self) -> RuleName {
-        RuleName { policy: self.policy.clone(), rule: self.rule().name.clone() }
     }
 }
 
 /// What rules say of a packet.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ruling {
     /// It goes on; `tracked`: and so do its connection's replies.
-    Allow { tracked: bool, by: Option<RuleName> },
+    Allow { tracked: bool, by: Option<RuleAt> },
     /// It is refused.
-    Drop(Option<RuleName>),
+    Drop(Option<RuleAt>),
     /// It is refused, and the sender is told.
-    Reject(Option<RuleName>),
+    Reject(Option<RuleAt>),
 }
 
 /// The other direction.
@@ -139,7 +136,7 @@ pub struct List {
     /// of, but for control packets.
     levels: decisions::List,
     /// The rules at their places there. `None`: isolation.
-    rules: Vec<Option<RuleAt>>,
+    rules: Vec<Option<Listed>>,
     allows: bool,
     /// Whether what a default allows has its answers: the other direction lets few pass.
     tracks: bool,
@@ -151,6 +148,7 @@ impl List {
         way: Direction,
         policies: impl Iterator<Item = (&'a Identity, &'a Policy)>,
         allows: bool,
+        numbers: &Numbers,
         conditions: &mut Conditions,
     ) -> Self {
         let policies: Vec<_> = policies.collect();
@@ -169,7 +167,8 @@ impl List {
                 for (place, rule) in policy.rules.iter().enumerate() {
                     if rule.direction == way {
                         let rules_of = policy.rules.clone();
-                        let at = RuleAt { policy: (*id).clone(), rules: rules_of, place };
+                        let at = numbers.of(id, rule);
+                        let at = Listed { at, rules: rules_of, place };
                         rules.push((*order, Reverse(rule.priority), at));
                     }
                 }
@@ -197,13 +196,104 @@ impl List {
             };
         };
         let Some(rule) = &self.rules[place] else { return Ruling::Drop(None) };
-        let by = Some(rule.name());
+        let by = Some(rule.at);
         match rule.rule().verdict {
             Verdict::Allow { stateful } => Ruling::Allow { tracked: stateful, by },
             Verdict::Reject => Ruling::Reject(by),
             // A rule that passes is never the first that does not.
             Verdict::Drop | Verdict::Pass => Ruling::Drop(by),
         }
+    }
+}
+
+/// A rule of a part, as it is told of.
+#[derive(Clone, Debug)]
+pub struct NamedRule {
+    /// Its name.
+    pub name: RuleName,
+    /// Which way the packets go that it speaks of.
+    pub direction: Direction,
+    /// What it says of them.
+    pub verdict: Verdict,
+    /// How its packets are logged, if they are, and by which meter.
+    pub log: Option<(Log, Option<Meter>)>,
+}
+
+/// All rules of a part, each at a place of its own. One that was there before has the place that it
+/// had: whoever remembers that still means the same rule.
+#[derive(Clone, Debug, Default)]
+pub struct Numbers {
+    places: BTreeMap<RuleName, RuleAt>,
+    /// Those too that nobody has any more.
+    rules: Vec<NamedRule>,
+}
+
+impl Numbers {
+    /// Of policies, where others were before.
+    pub fn new<'a>(
+        policies: impl Iterator<Item = (&'a Identity, &'a Policy)>,
+        meter: impl Fn(&Name) -> Option<Meter>,
+        before: Option<&Self>,
+    ) -> Self {
+        let named = |(policy, it): (&Identity, &Policy)| {
+            let rule = |rule: &image::Rule| NamedRule {
+                name: RuleName { policy: policy.clone(), rule: rule.name.clone() },
+                direction: rule.direction,
+                verdict: rule.verdict,
+                log: rule.log.clone().map(|log| {
+                    let meter = log.meter.as_ref().and_then(&meter);
+                    (log, meter)
+                }),
+            };
+            it.rules.iter().map(rule).collect::<Vec<_>>()
+        };
+        let all: Vec<_> = policies.flat_map(named).collect();
+        let old = |name: &RuleName| before.and_then(|it| it.at(name));
+        let mut rules = before.map_or_else(Vec::new, |it| it.rules.clone());
+        let kept: BTreeSet<_> = all.iter().filter_map(|it| old(&it.name)).collect();
+        let mut free = (0..rules.len() as u32).map(RuleAt).filter(|at| !kept.contains(at));
+        let mut places = BTreeMap::new();
+        let mut new = Vec::new();
+        for rule in all {
+            match old(&rule.name).or_else(|| free.next()) {
+                Some(at) => {
+                    places.insert(rule.name.clone(), at);
+                    rules[at.at()] = rule;
+                }
+                None => new.push(rule),
+            }
+        }
+        for rule in new {
+            places.insert(rule.name.clone(), RuleAt(rules.len() as u32));
+            rules.push(rule);
+        }
+        Self { places, rules }
+    }
+
+    /// The place of a rule.
+    pub fn at(&self, name: &RuleName) -> Option<RuleAt> {
+        self.places.get(name).copied()
+    }
+
+    /// The place of a rule of a policy.
+    fn of(&self, policy: &Identity, rule: &image::Rule) -> RuleAt {
+        let name = RuleName { policy: policy.clone(), rule: rule.name.clone() };
+        self.at(&name).expect("each rule of a part has its place")
+    }
+
+    /// A rule.
+    pub fn get(&self, at: RuleAt) -> &NamedRule {
+        &self.rules[at.at()]
+    }
+
+    /// How many places there are.
+    pub const fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// All rules, by name.
+    pub fn all(&self) -> impl Iterator<Item = (RuleAt, &NamedRule)> {
+        self.places.values().map(|at| (*at, self.get(*at)))
     }
 }
 

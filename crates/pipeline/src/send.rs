@@ -20,7 +20,7 @@ use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
 use crate::net::{Leads, Net, Port, Role};
 use crate::outcome::{Copy, Onward, Reason, Refusal, Sent, Step, Told};
-use crate::places::{PortAt, RouterAt, RouterPortAt, SwitchAt};
+use crate::places::{PortAt, RouterAt, RouterPortAt, RuleAt, SwitchAt};
 use crate::route::Way;
 use crate::rules::{RuleName, Subject};
 use crate::service::{self, Served};
@@ -249,9 +249,12 @@ impl Walk<'_> {
     fn gate(&mut self, gate: &Gate<'_>, under: &Underway) -> Result<Option<Gated>, Stop> {
         let subject = self.net.subject(under);
         let id = &gate.port.id;
-        match gate.pass(&under.fields, &under.frame, &subject) {
+        let passage = gate.pass(&under.fields, &under.frame, &subject);
+        self.done.ruled = passage.as_ref().map_or_else(Refused::ruled, Passed::ruled);
+        match passage {
             Ok(Passed { by, what, gated, changes }) => {
-                self.step(|| Step::new(id, "from-port rules", by.map(|it| it.to_string()), what));
+                let name = |by: RuleAt| self.net.rule(by).to_string();
+                self.step(|| Step::new(id, "from-port rules", by.map(name), what));
                 self.done.changes.extend(changes);
                 Ok(gated)
             }
@@ -260,6 +263,7 @@ impl Walk<'_> {
                 if reason == Reason::Rejected {
                     self.answer(answer::reject(&self.sent));
                 }
+                let by = by.map(|it| self.net.rule(it).clone());
                 Err(Box::new(Refusal { reason, at: id.clone(), by, to: None }))
             }
         }

@@ -112,6 +112,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                 if let Some(refusal) = place(now, id, logical, &mut visit, class, sent, gathered) {
                     refused.push(slot);
                     if let (Some(refusal), Some(taps)) = (refusal, taps) {
+                        taps.explain(logical.why().map(ToString::to_string));
                         taps.refuse(now, id, None, refusal.reason(), view);
                     }
                 }

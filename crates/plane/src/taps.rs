@@ -105,6 +105,8 @@ pub struct Taps {
     /// By port number.
     ports: Vec<Option<PortName>>,
     taps: Vec<Tap>,
+    /// Why the frame is refused that is refused next, if more is known than the reason.
+    why: Option<String>,
     /// By how much the plane's time is behind the monotonic clock.
     missed: Span,
 }
@@ -190,7 +192,7 @@ impl Taps {
 
     /// A frame comes from behind a port, or goes there.
     pub fn pass(&mut self, at: Instant, port: PortId, way: Direction, frame: &FrameView<'_>) {
-        let Self { ports, taps, missed } = self;
+        let Self { ports, taps, missed, .. } = self;
         let at = at + *missed;
         let Some(Some(name)) = ports.get(port.index()) else { return };
         let wants =
@@ -202,6 +204,11 @@ impl Taps {
         }
     }
 
+    /// The frame that is refused next is refused for this, in words.
+    pub fn explain(&mut self, why: Option<String>) {
+        self.why = why;
+    }
+
     /// A frame is refused that came by one port and was to leave by another, if that was known.
     pub fn refuse(
         &mut self,
@@ -211,7 +218,8 @@ impl Taps {
         reason: Reason,
         frame: &FrameView<'_>,
     ) {
-        let Self { ports, taps, missed } = self;
+        let Self { ports, taps, why, missed } = self;
+        let why = why.take().map_or(String::new(), |why| format!("; {why}"));
         let at = at + *missed;
         let name = |port: PortId| ports.get(port.index()).and_then(Option::as_ref);
         let (from, to) = (name(from), to.map(name));
@@ -227,7 +235,7 @@ impl Taps {
             };
             let to = to.map_or(String::new(), |to| format!(" for {}", told(to)));
             let refused =
-                Some(format!("refused: {}; it came from {}{to}", reason.name(), told(from)));
+                Some(format!("refused: {}; it came from {}{to}{why}", reason.name(), told(from)));
             let seen = Seen { at, len: frame.len(), way: None, offload: frame.offload(), refused };
             tap.put(Place::Refused, seen, |bytes| frame.read(bytes));
         }

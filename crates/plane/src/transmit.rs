@@ -159,6 +159,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                     Ok(as_it_leaves) => frame = as_it_leaves,
                     Err(refusal) => {
                         if let Some(taps) = taps {
+                            let frame = source.end.frame(head.frame());
+                            taps.explain(logical.why().map(ToString::to_string));
                             taps.refuse(now, ingress, Some(id), refusal.reason(), &frame);
                         }
                         if let Some(released) = head.refuse(refusal) {

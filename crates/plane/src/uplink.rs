@@ -285,7 +285,12 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                             let is_made = source.depart(slot, departed, bytes);
                             if is_made { Ok(origin) } else { Err(Refusal::UNFIT) }
                         }
-                        Departs::Refused(refusal) => Err(refusal),
+                        Departs::Refused(refusal) => {
+                            if let Some(taps) = taps.as_deref_mut() {
+                                taps.explain(logical.why().map(ToString::to_string));
+                            }
+                            Err(refusal)
+                        }
                     };
                     match made {
                         Ok(origin) => {

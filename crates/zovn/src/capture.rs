@@ -33,6 +33,7 @@ Examples:
   zovn capture --port web --snap 128 --duration 10s -w web.pcapng
   zovn capture --port web -w dns.pcapng udp port 53 and not host 10.0.0.9
   zovn capture --refused | tshark -r -       what is refused, and why
+  zovn capture --port shop/db-1 --refused -w db.pcapng      a logical port's, and by which rule it refuses
   zovn capture --uplink --count 100 | tcpdump -nr -
 
 Each place is an interface of the file: `web ingress`, `web egress`, `uplink`, `refused`. In and out are seen from the switch.
@@ -51,7 +52,7 @@ const PROGRESS: Duration = Duration::from_millis(500);
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// Frames of this port; may be given again. Of what is refused, only what concerns it.
+    /// Frames of this port, a logical one also by its own name, as `shop/web-1`; may be given again. Of what is refused, only what concerns it.
     #[arg(long, value_name = "NAME")]
     port: Vec<String>,
     /// What goes to other hosts and comes from them, as it is in the underlay.

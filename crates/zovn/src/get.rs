@@ -1,12 +1,14 @@
 //! `zovn get`: what an agent has been told.
 
+use std::cmp::Reverse;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use model::PortName;
 
 use crate::client::AnswerArgs;
 use crate::ending::Outcome;
-use crate::{logical, networks, ports};
+use crate::{logical, networks, ports, seen};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,7 +16,10 @@ Examples:
   zovn get ports --json | jq -r '.[].name'   their names, for scripts
   zovn get networks                          a line for each member
   zovn get networks | grep 10.0.0.7          where that machine is
-  zovn get logical                           a line for each port of logical networks";
+  zovn get logical                           a line for each port of logical networks
+  zovn get rules                             which rules admit and refuse how much
+  zovn get rules --port shop/db-1 --json | jq -r '.[] | select(.refused.frames > 0).rule'
+  zovn get refusals                          what was refused last, and by which rule";
 
 /// Show what an agent has been told.
 #[derive(clap::Args)]
@@ -33,6 +38,22 @@ enum What {
     /// The logical networks: their machines' ports, which of them are here, what was refused and
     /// why, and all objects.
     Logical(AnswerArgs),
+    /// The rules of logical networks: what each has admitted and refused on this host, the busiest
+    /// first.
+    Rules(RulesArgs),
+    /// The last frames that logical networks have refused: when, why, by which rule of which
+    /// generation; the last one first.
+    Refusals(AnswerArgs),
+}
+
+/// Which rules.
+#[derive(clap::Args)]
+struct RulesArgs {
+    /// Only those that hold for this port: the host's, or the logical one, as `shop/web-1`.
+    #[arg(long, value_name = "NAME")]
+    port: Option<String>,
+    #[command(flatten)]
+    answer: AnswerArgs,
 }
 
 /// Shows what an agent has.
@@ -49,6 +70,15 @@ pub fn run(args: Args) -> Outcome {
         What::Logical(answer) => {
             let status = answer.client()?.logical()?;
             answer.show(&status, || logical::table(&status))?;
+        }
+        What::Rules(RulesArgs { port, answer }) => {
+            let mut rules = answer.client()?.rules(port.map(PortName).as_ref())?;
+            rules.sort_by_key(|it| Reverse(it.admitted.frames + it.refused.frames));
+            answer.show(&rules, || seen::rules(&rules))?;
+        }
+        What::Refusals(answer) => {
+            let all = seen::refusals(answer.client()?.ports()?);
+            answer.show(&all, || seen::refusals_table(&all))?;
         }
     }
     Ok(ExitCode::SUCCESS)

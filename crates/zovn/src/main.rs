@@ -31,6 +31,7 @@ mod networks;
 mod number;
 mod ports;
 mod progress;
+mod seen;
 mod signals;
 mod sim;
 mod table;

@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 
-use binding::Networks;
+use binding::{Networks, Refused};
 use kernel::random;
 use lossless::PortId;
 use model::{
-    Attachment, Generation, LogicalPortName, LogicalPortStatus, LogicalSettings, NetworkName,
-    PortSpec,
+    Attachment, Generation, LastRefusal, LogicalPortName, LogicalPortStatus, LogicalSettings,
+    NetworkName, PortSpec,
 };
 use units::Instant;
 
@@ -72,7 +72,7 @@ pub fn completed<'a>(facts: &AllFacts, spec: &'a PortSpec) -> Cow<'a, PortSpec> 
 }
 
 /// What a port is to its logical network, if it is in one.
-pub fn status(plane: &HostPlane, id: PortId) -> Option<LogicalPortStatus> {
+pub fn status(plane: &HostPlane, id: PortId, now: Instant) -> Option<LogicalPortStatus> {
     let networks = plane.logical()?;
     let (_, is_realized) = networks.name(id)?;
     let refused = networks.refused(id).map(|(why, count)| (why.name().to_owned(), count));
@@ -80,13 +80,27 @@ pub fn status(plane: &HostPlane, id: PortId) -> Option<LogicalPortStatus> {
         realized: is_realized.then(|| Generation(networks.generation())),
         refused: refused.collect(),
         taken: networks.taken(id),
+        last_refusals: networks.refusals(id).rev().map(|it| told(it, now)).collect(),
     })
+}
+
+/// A refusal, as the API has it.
+fn told(it: &Refused, now: Instant) -> LastRefusal {
+    LastRefusal {
+        ago: now.since(it.at),
+        reason: it.reason.name().into(),
+        at: it.object.as_ref().map(ToString::to_string),
+        by: it.by.as_ref().map(ToString::to_string),
+        flow: it.flow.as_ref().map(ToString::to_string),
+        generation: Generation(it.generation),
+    }
 }
 
 /// What is in the way of a logical port, in sentences.
 pub fn notes(plane: &HostPlane, port: &Attached, facts: &AllFacts) -> Vec<String> {
     let Some(name) = &port.spec.logical else { return Vec::new() };
-    let is_realized = status(plane, port.id).is_some_and(|it| it.realized.is_some());
+    let logical = plane.logical().and_then(|it| it.name(port.id));
+    let is_realized = logical.is_some_and(|(_, is_realized)| is_realized);
     let mut notes = Vec::new();
     if !is_realized {
         notes.push(format!(

@@ -3,7 +3,7 @@
 use std::io;
 
 use lossless::TooManyPorts;
-use model::{InvalidConfig, NetworkName, PortName};
+use model::{InvalidConfig, LogicalPortName, NetworkName, PortName};
 use plane::taps::MOST_TAPS;
 
 use crate::keys::KeyFileError;
@@ -99,6 +99,9 @@ pub enum CaptureError {
     /// There is none of that name.
     #[error("there is no port `{0}`: `zovn top --once` lists those there are")]
     UnknownPort(PortName),
+    /// It is on another host, or nowhere, or behind another port's VLAN.
+    #[error("logical port {0} is no port of this host: `zovn get logical` says what is here")]
+    NotHere(LogicalPortName),
     /// Each costs memory.
     #[error("{MOST_TAPS} captures are under way already: end one first")]
     TooMany,

@@ -1,13 +1,78 @@
 //! What would become of a packet of a logical port now: its network decides, and nothing changes.
 
-use logical::objects::Identity;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use binding::{AllHits, Count, Hits};
+use logical::objects::{Direction, Identity, Name};
+use logical::topology::Verdict;
 use model::{
-    Generation, LogicalPortName, PacketEnds, PacketRefused, PacketSent, PacketStep, PacketTrace,
-    PacketTraceSpec, PortName,
+    FrameCount, Generation, LogicalPortName, PacketEnds, PacketRefused, PacketSent, PacketStep,
+    PacketTrace, PacketTraceSpec, PortName, RuleHits, RuleTotals,
 };
+use pipeline::{Net, RuleName};
 
 use super::Host;
 use crate::logical::identity;
+
+/// What rules have done until now. It is added up where nobody waits.
+pub(crate) struct RulesNow {
+    hits: AllHits,
+    /// Of these rows only rules of these policies.
+    only: Option<(Arc<Net>, BTreeSet<Identity>)>,
+}
+
+const fn count(it: Count) -> FrameCount {
+    FrameCount { frames: it.frames, bytes: it.bytes }
+}
+
+impl RulesNow {
+    /// What each rule has done, by name; the same policy in several domains is one.
+    pub fn told(&self) -> Vec<RuleHits> {
+        let mut all: BTreeMap<&RuleName, RuleHits> = BTreeMap::new();
+        for (net, rule, Hits { admitted, refused }) in self.hits.all() {
+            let holds = |(rows, policies): &(Arc<Net>, BTreeSet<Identity>)| {
+                Arc::ptr_eq(rows, net) && policies.contains(&rule.name.policy)
+            };
+            if !self.only.as_ref().is_none_or(holds) {
+                continue;
+            }
+            let new = || RuleHits {
+                policy: rule.name.policy.to_string(),
+                rule: rule.name.rule.to_string(),
+                direction: match rule.direction {
+                    Direction::FromPort => "fromPort".into(),
+                    Direction::ToPort => "toPort".into(),
+                },
+                action: match rule.verdict {
+                    Verdict::Allow { .. } => "allow".into(),
+                    Verdict::Drop => "drop".into(),
+                    Verdict::Reject => "reject".into(),
+                    Verdict::Pass => "pass".into(),
+                },
+                admitted: FrameCount::default(),
+                refused: FrameCount::default(),
+            };
+            let own = all.entry(&rule.name).or_insert_with(new);
+            for (own, more) in [(&mut own.admitted, admitted), (&mut own.refused, refused)] {
+                own.frames += more.frames;
+                own.bytes += more.bytes;
+            }
+        }
+        all.into_values().collect()
+    }
+
+    /// The same of all rules of each tenant.
+    pub fn totals(&self) -> Vec<RuleTotals> {
+        let totals = self.hits.totals().into_iter();
+        let total = |(tenant, Hits { admitted, refused }): (Option<Name>, Hits)| RuleTotals {
+            tenant: tenant.map(|it| it.to_string()),
+            admitted: count(admitted),
+            refused: count(refused),
+        };
+        totals.map(total).collect()
+    }
+}
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +142,29 @@ impl Host {
         let steps = trace.steps.into_iter().map(step).collect();
         let generation = Some(Generation(trace.generation));
         Ok(PacketTrace { generation, ..PacketTrace::new(ends, steps) })
+    }
+
+    /// What rules have done, and, of a port, which policies hold for it.
+    ///
+    /// # Errors
+    ///
+    /// [`PacketTraceError`]: there is no such port.
+    pub(crate) fn rules(&self, port: Option<&PortName>) -> Result<RulesNow, PacketTraceError> {
+        let hits = self.plane.logical().map(|it| it.hits().clone()).unwrap_or_default();
+        let Some(port) = port else { return Ok(RulesNow { hits, only: None }) };
+        let name = self.logical_name(port)?;
+        let networks = self.plane.logical();
+        let Some((networks, id)) = networks.zip(identity(&name)).filter(|(it, id)| it.is_here(id))
+        else {
+            return Err(PacketTraceError::NotHere(name));
+        };
+        let policies = |net: &Arc<Net>| {
+            let at = net.own_port(&id)?;
+            Some((net.clone(), net.policies(at).cloned().collect()))
+        };
+        let only = networks.rows_of(&id).and_then(policies);
+        only.map(|only| RulesNow { hits, only: Some(only) })
+            .ok_or(PacketTraceError::NotRealized(name))
     }
 
     /// The logical port that a port of the host is, or that a word names.

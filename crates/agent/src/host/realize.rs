@@ -102,6 +102,9 @@ impl Host {
             known_frames: decided.known,
             decided_frames: decided.anew,
             flows: decided.flows as u64,
+            suppressed_lines: networks.map_or(0, Networks::suppressed_lines),
+            // Those are added up elsewhere.
+            rules: Vec::new(),
         })
     }
 }

@@ -57,7 +57,7 @@ pub fn port(
         network: spec.network.clone(),
         label: spec.label,
         logical: spec.logical.clone(),
-        logical_state: bound::status(plane, *id),
+        logical_state: bound::status(plane, *id, now),
         state,
         rate: spec.rate,
         send_rate: spec.send_rate,

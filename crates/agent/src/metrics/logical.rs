@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{LogicalStatus, PortStatus};
+use model::{FrameCount, LogicalStatus, PortStatus};
 
 use super::page::{Labels, Page};
 
@@ -33,6 +33,20 @@ pub fn encode(
     let decided = [("known", status.known_frames), ("anew", status.decided_frames)];
     let decided = decided.map(|(how, count)| (vec![("how", how.to_owned())], count));
     page.counter("logical_decided_frames", help, None, decided)?;
+    let help = "Lines of rules' logs that their meters have held back.";
+    page.counter("logical_suppressed_lines", help, None, one(status.suppressed_lines))?;
+    let counts = |of: fn(&FrameCount) -> u64| {
+        status.rules.iter().flat_map(move |it| {
+            let tenant = it.tenant.clone().unwrap_or_default();
+            [("admitted", &it.admitted), ("refused", &it.refused)].map(|(verdict, count)| {
+                (vec![("tenant", tenant.clone()), ("verdict", verdict.to_owned())], of(count))
+            })
+        })
+    };
+    let help = "Frames that rules have admitted and refused, by their policies' tenants.";
+    page.counter("logical_rule_frames", help, None, counts(|it| it.frames))?;
+    let help = "Bytes of frames that rules have admitted and refused, by their policies' tenants.";
+    page.counter("logical_rule_bytes", help, None, counts(|it| it.bytes))?;
     let states = || ports.iter().filter_map(|port| Some((port, port.logical_state.as_ref()?)));
     let realized = states().map(|(port, it)| (named(port), i64::from(it.realized.is_some())));
     let help = "Whether a generation that has a logical port decides about its frames.";

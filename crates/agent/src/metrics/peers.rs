@@ -425,6 +425,12 @@ pub(super) mod tests {
                 known_frames: 5,
                 decided_frames: 6,
                 flows: 7,
+                suppressed_lines: 7,
+                rules: vec![model::RuleTotals {
+                    tenant: Some("shop".into()),
+                    admitted: model::FrameCount { frames: 3, bytes: 180 },
+                    refused: model::FrameCount { frames: 1, bytes: 60 },
+                }],
             }),
             uplink: Some(uplink()),
             ledger: LedgerStatus::default(),

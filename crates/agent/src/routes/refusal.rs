@@ -85,7 +85,7 @@ impl From<PutError> for Refusal {
 impl From<CaptureError> for Refusal {
     fn from(error: CaptureError) -> Self {
         let status = match error {
-            CaptureError::UnknownPort(_) => StatusCode::NOT_FOUND,
+            CaptureError::UnknownPort(_) | CaptureError::NotHere(_) => StatusCode::NOT_FOUND,
             CaptureError::TooMany => StatusCode::TOO_MANY_REQUESTS,
         };
         Self(status, error.to_string())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use model::{
     AddressStatus, AgentStatus, CaptureSpec, PacketTrace, PacketTraceSpec, PortChange, PortName,
-    PortSpec, PortStatus, TraceReport, TraceSpec,
+    PortSpec, PortStatus, RuleHits, TraceReport, TraceSpec,
 };
 use plane::taps::Reader;
 use seal::Keys;
@@ -62,7 +62,26 @@ impl Handle {
     ///
     /// [`Stopped`], here and below: nobody is there to answer.
     pub async fn status(&self, proof: Proof) -> Result<AgentStatus, Stopped> {
-        self.order(|reply| Order::Status(proof, reply)).await
+        let mut status = self.order(|reply| Order::Status(proof, reply)).await?;
+        if let Some(logical) = &mut status.logical
+            && let Ok(rules) = self.order(|reply| Order::Rules(None, reply)).await?
+        {
+            logical.rules = rules.totals();
+        }
+        Ok(status)
+    }
+
+    /// What each rule of logical networks has done; of a port: each that holds for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]; or, inside, why there is no answer.
+    pub(crate) async fn rules(
+        &self,
+        port: Option<PortName>,
+    ) -> Result<Result<Vec<RuleHits>, PacketTraceError>, Stopped> {
+        let rules = self.order(|reply| Order::Rules(port, reply)).await?;
+        Ok(rules.map(|rules| rules.told()))
     }
 
     /// How many turns the thread has taken. A thread that sleeps takes the next one when it is

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, oneshot};
 use crate::bell::Bell;
 use crate::host::{
     AttachError, CaptureError, ChangeError, DetachError, Ending, PacketTraceError, Proof, Room,
-    TraceError, UplinkError,
+    RulesNow, TraceError, UplinkError,
 };
 use crate::journal::Journal;
 use crate::logical::{Kept, Logical, Realization};
@@ -94,6 +94,7 @@ pub enum Order {
     Networks(oneshot::Sender<(Generation, Arc<Networks>)>),
     Capture(CaptureSpec, oneshot::Sender<Result<Reader, CaptureError>>),
     Trace(TraceSpec, oneshot::Sender<Result<TraceReport, TraceError>>),
+    Rules(Option<PortName>, oneshot::Sender<Result<RulesNow, PacketTraceError>>),
     TracePacket(PacketTraceSpec, oneshot::Sender<Result<PacketTrace, PacketTraceError>>),
     Check(Arc<Networks>, oneshot::Sender<Result<(), InvalidConfig>>),
     Replace(

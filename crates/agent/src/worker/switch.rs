@@ -353,6 +353,9 @@ impl Switch {
             Order::Trace(spec, reply) => {
                 let _ = reply.send(self.host.trace(&spec));
             }
+            Order::Rules(port, reply) => {
+                let _ = reply.send(self.host.rules(port.as_ref()));
+            }
             Order::TracePacket(spec, reply) => {
                 let _ = reply.send(self.host.trace_packet(&spec));
             }

@@ -69,3 +69,44 @@ fn a_trace_tells_by_which_rule_of_which_generation_a_packet_would_go() {
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     world.end(Signal::INT);
 }
+
+#[test]
+fn rules_hits_and_refusals_are_shown_and_written_down_by_rules_that_log() {
+    let logged = "action: reject, log: {severity: notice}";
+    let text = shop();
+    assert!(text.contains("action: reject"), "{text}");
+    let mut world = world(&text.replace("action: reject", logged), &[WEB, DB]);
+    world.talk(WEB, DB, 5432, 1000);
+    let _listener = world.listen(DB, 22);
+    assert_eq!(world.connect(WEB, DB, 22).err(), Some(ErrorKind::ConnectionRefused));
+
+    let rules = json(&world.run(&["get", "rules", "--port", "shop/db-1", "--json"]));
+    let of = |action: &str| {
+        let rule = rules.as_array().unwrap().iter().find(|it| it["action"] == action).unwrap();
+        ["admitted", "refused"].map(|count| rule[count]["frames"].as_u64().unwrap())
+    };
+    assert!(of("allow")[0] > 4, "{rules}");
+    assert!(of("reject")[1] > 0, "{rules}");
+    let shown = said(world.run(&["get", "rules"]));
+    assert!(shown.contains("Policy/shop/db-in/from-web"), "{shown}");
+    let shown = said(world.run(&["get", "refusals"]));
+    let line = shown.lines().find(|line| line.contains("10.0.2.1:22")).unwrap();
+    for word in ["db-1", "rejected", "LogicalPort/shop/db-1", "Policy/shop/db-in/", " 1"] {
+        assert!(line.contains(word), "{word}: {shown}");
+    }
+    let metrics = world.client().metrics().unwrap();
+    let sample = "zovn_logical_rule_frames_total{tenant=\"shop\",verdict=\"refused\"} ";
+    assert!(metrics.contains(sample), "{metrics}");
+
+    let file = world.directory.path().join("c.pcapng");
+    let file = file.to_str().unwrap();
+    let absent = world.run(&["capture", "--port", "shop/web-2", "--duration", "1s", "-w", file]);
+    let told = String::from_utf8(absent.stderr).unwrap();
+    assert!(told.contains("logical port shop/web-2 is no port of this host"), "{told}");
+
+    let log = world.end(Signal::INT);
+    let line = log.lines().find(|line| line.contains("a rule has decided")).unwrap();
+    for word in ["shop", "Policy/shop/db-in", "rejected", "10.0.2.1:22"] {
+        assert!(line.contains(word), "{word}: {log}");
+    }
+}
