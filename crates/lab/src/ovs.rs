@@ -178,6 +178,11 @@ impl OpenVSwitch {
         run(self.ask().arg("dpif-netdev/pmd-perf-show"))
     }
 
+    /// A file of its own.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
     /// Has one of Open vSwitch's commands meet this one, not the host's.
     pub(crate) fn at_home(&self, command: Command) -> Command {
         at_home(command, &self.directory)

@@ -28,6 +28,7 @@ pub mod pa;
 pub mod page;
 pub mod paths;
 mod points;
+pub mod policy;
 pub mod ramp;
 pub mod readable;
 mod site;
@@ -80,7 +81,7 @@ pub struct Measurement<C, R> {
     /// The version that measured.
     pub zovn: String,
     /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `tunnel`,
-    /// `isolation`, `adversary`, `machines`, `bfd`, `paths`, `demo`.
+    /// `isolation`, `adversary`, `machines`, `bfd`, `paths`, `policy`, `demo`.
     pub experiment: String,
     /// Where.
     pub environment: Environment,

@@ -2,6 +2,7 @@
 
 mod common;
 mod pa;
+mod policy;
 
 use clap::{Subcommand, ValueEnum};
 use lab::Cable;
@@ -16,8 +17,8 @@ use units::{Rate, Span};
 use self::common::{CONTAINERS, Common, MACHINES, MEMORY, Output};
 use crate::ending::Outcome;
 
-/// Measure loss, ramp, Partition-Aggregate, throughput and tunnels, on zovn and on its peers; and
-/// what BFD and a second path bring.
+/// Measure loss, ramp, Partition-Aggregate, throughput, tunnels and policy, on zovn and on its
+/// peers; and what BFD and a second path bring.
 ///
 /// Each switch gets a lab of network namespaces, which needs root; only `throughput --ports memory`
 /// does without.
@@ -67,6 +68,12 @@ enum Experiment {
     /// them: the one that is used is pulled out at its far end. It fails if a datagram does not
     /// come, or nobody notices.
     Paths(PathsArgs),
+    /// See what policy costs between virtual machines: logical switches, rules, connections, routers.
+    ///
+    /// For instance: zovn measure policy --switch ovs-dpdk,zovn --through plain,l2,acl,stateful
+    /// --rules 10,10000 --flows 1,1000. One core is the switch's, another that of both machines. It
+    /// fails if zovn loses a frame.
+    Policy(policy::PolicyArgs),
 }
 
 #[derive(clap::Args)]
@@ -383,6 +390,7 @@ pub fn run(args: Args) -> Outcome {
             let PathsArgs { output, cuts, rate } = args;
             output.make(|bench| paths::run(bench, paths::Config { cuts, rate }))
         }
+        Experiment::Policy(args) => args.run(),
     }
 }
 

@@ -35,7 +35,7 @@ use away::Away;
 
 pub use ovs_dpdk::{OvsDpdk, PmdCounters, VhostCounters};
 pub use testpmd::{Forwarding, FrontEnds, Testpmd};
-pub use zovn::Zovn;
+pub use zovn::{Tenants, Zovn};
 
 /// Where one switch under test stands with its front-ends.
 #[derive(Debug)]

@@ -146,6 +146,20 @@ impl OvsDpdk {
         self.switch.apply(change.arg(format!("ingress_policing_burst={burst}")))
     }
 
+    /// Has it forward by these OpenFlow rules alone, a line each as `ovs-ofctl add-flows` reads
+    /// them (ovs-ofctl(8)); it knows ports by their place, from 1 on.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`] if it does not take them.
+    pub fn flows(&self, flows: &str) -> Result<(), LabError> {
+        let file = self.switch.file("flows");
+        std::fs::write(&file, flows).map_err(LabError::file(&file))?;
+        let mut order = self.switch.at_home(Command::new(ofctl()?));
+        order.args(["--protocols=OpenFlow14", "--bundle", "replace-flows", SWITCH]);
+        run(order.arg(&file)).map(drop)
+    }
+
     /// Whether it can be brought up on this machine.
     ///
     /// # Errors

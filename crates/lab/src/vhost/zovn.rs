@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use api::Client;
+use api::{Client, Condition};
 use model::{
-    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, Member, NetworkName, NetworkShare,
-    NetworkSpec, Polling, PortName, PortSpec, PortState, SocketMode, Uplink,
+    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, LogicalPortName, LogicalSettings,
+    Member, NetworkName, NetworkShare, NetworkSpec, Polling, PortName, PortSpec, PortState,
+    SocketMode, Uplink,
 };
 
 use super::{Port, Rig, networks};
@@ -15,6 +16,17 @@ use crate::{LabError, agent};
 #[derive(Debug)]
 pub struct Zovn {
     client: Client,
+}
+
+/// The logical networks of an agent's ports.
+#[derive(Clone, Copy, Debug)]
+pub struct Tenants<'a> {
+    /// Which logical port each port is, in their order.
+    pub ports: &'a [LogicalPortName],
+    /// Their objects, in YAML.
+    pub objects: &'a str,
+    /// How many connections there can be.
+    pub connections: u32,
 }
 
 impl Zovn {
@@ -28,6 +40,24 @@ impl Zovn {
         let socket = agent::socket(&rig.ground.directory);
         let config = host_config(socket.display().to_string(), ports, is_lossless);
         Ok(Self { client: agent::start(&rig.ground, &config, Some(rig.core))? })
+    }
+
+    /// Starts one that keeps its promise, with these ports, which are ports of logical networks.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`]; [`LabError::Agent`] if the networks cannot stand. What was started ends with
+    /// the rig.
+    pub fn of_tenants(
+        rig: &Rig<'_>,
+        ports: &[Port],
+        tenants: &Tenants<'_>,
+    ) -> Result<Self, LabError> {
+        let socket = agent::socket(&rig.ground.directory);
+        let config = of_tenants(host_config(socket.display().to_string(), ports, true), tenants);
+        let client = agent::start(&rig.ground, &config, Some(rig.core))?;
+        client.apply_if(Condition::default(), &tenants.objects)?;
+        Ok(Self { client })
     }
 
     /// Whether each of its ports has its front-end: what goes to one that has none yet waits.
@@ -111,6 +141,15 @@ fn host_config(socket: String, ports: &[Port], is_lossless: bool) -> HostConfig 
     }
 }
 
+/// The same host, whose ports are of logical networks.
+fn of_tenants(mut config: HostConfig, tenants: &Tenants<'_>) -> HostConfig {
+    for (port, name) in config.ports.iter_mut().zip(tenants.ports) {
+        port.logical = Some(name.clone());
+    }
+    let connections = tenants.connections;
+    HostConfig { logical: LogicalSettings { connections, ..config.logical }, ..config }
+}
+
 /// A host with networks has an address among others; this one knows no others.
 const VTEP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
@@ -133,6 +172,23 @@ mod tests {
         config.check().unwrap();
         let members: Vec<_> = config.networks.iter().map(|it| it.members.len()).collect();
         assert_eq!(members, [2, 1]);
+    }
+
+    #[test]
+    fn ports_of_tenants_are_declared_as_such() {
+        let port = |number: u32| Port {
+            name: format!("p{number}"),
+            mac: Mac::local(number),
+            socket: format!("/run/p{number}").into(),
+            network: None,
+        };
+        let names = ["t/a", "t/b"].map(|name| name.parse().unwrap());
+        let tenants = Tenants { ports: &names, objects: "", connections: 2048 };
+        let ports = [port(1), port(2)];
+        let config = of_tenants(host_config("/run/a.sock".into(), &ports, true), &tenants);
+        config.check().unwrap();
+        let logical: Vec<_> = config.ports.iter().filter_map(|port| port.logical.clone()).collect();
+        assert_eq!((logical, config.logical.connections), (names.to_vec(), 2048));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod loss;
 mod machines;
 mod pa;
 mod paths;
+mod policy;
 mod ramp;
 mod throughput;
 mod tunnel;

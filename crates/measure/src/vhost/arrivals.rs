@@ -25,12 +25,12 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// Of a sender with so many flows, nothing yet; what it sent before `first` does not count.
-    pub fn new(flows: u16, first: u64) -> Self {
+    pub fn new(flows: u32, first: u64) -> Self {
         Self {
             first,
             next: first,
             came: vec![0; (WINDOW / 64) as usize].into(),
-            flows: vec![0; flows.into()],
+            flows: vec![0; flows as usize],
             received: 0,
             duplicates: 0,
             out_of_order: 0,
@@ -43,7 +43,7 @@ impl Arrivals {
     ///
     /// If it is of no flow of the sender's.
     #[inline]
-    pub fn book(&mut self, flow: u16, sequence: u64) {
+    pub fn book(&mut self, flow: u32, sequence: u64) {
         if sequence < self.first {
             return;
         }
@@ -59,7 +59,7 @@ impl Arrivals {
         }
         *self.word(sequence) |= bit(sequence);
         self.received += 1;
-        let next = &mut self.flows[usize::from(flow)];
+        let next = &mut self.flows[flow as usize];
         if sequence < *next {
             self.out_of_order += 1;
         } else {

@@ -52,7 +52,7 @@ impl Sink {
     /// Nothing has come yet of frames of this size in so many flows of each sender, which has sent
     /// so many before.
     pub fn new(size: u32, flows: u16, sent: impl Iterator<Item = u64>) -> Self {
-        let senders = sent.map(|sent| Arrivals::new(flows, sent)).collect();
+        let senders = sent.map(|sent| Arrivals::new(flows.into(), sent)).collect();
         let tag = Kind::of(size).tag();
         Self { size: size as usize, tag, flows, senders, strangers: 0, delays: Delays::default() }
     }
@@ -63,7 +63,7 @@ impl Sink {
         let Stamp { sender, flow, sequence, ticks } = Stamp::read(frame, self.tag);
         match self.senders.get_mut(usize::from(sender)) {
             Some(arrivals) if flow < self.flows && len == self.size => {
-                arrivals.book(flow, sequence);
+                arrivals.book(flow.into(), sequence);
                 self.delays.book(now.saturating_sub(ticks));
             }
             _ => self.strangers += 1,

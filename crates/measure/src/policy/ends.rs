@@ -1,0 +1,252 @@
+//! Both machines, served by one thread: one sends flows, the other takes them.
+//!
+//! ```text
+//!   turn:  taker ─take─▶ Arrivals, Delays        and again, until the load is done
+//!          sender ─put─▶ ports, sequence number, time
+//! ```
+//!
+//! The thread keeps to one core and never sleeps.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use vhost::nic::Nic;
+
+use super::frames::{Datagram, MOST_FLOWS, Pair};
+use crate::vhost::arrivals::Arrivals;
+use crate::vhost::clock::{Bucket, Clock};
+use crate::vhost::delays::Delays;
+use crate::vhost::ends::Broken;
+use crate::vhost::foremost::Foremost;
+use crate::vhost::frames::Kind;
+use crate::vhost::sink::Carried;
+
+/// How many frames are put, and how many taken, before the other has its turn.
+const BURST: usize = 64;
+
+/// How many frames a paced sender that was held up may send at once.
+const DEBT: f64 = 256.0;
+
+/// How long a switch that owes frames may be silent before they count as lost.
+const SILENCE: Duration = Duration::from_millis(200);
+
+/// How long nothing at all may move while something should.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The first flow that is used once: those before are used again and again.
+const FIRST_NEW: u32 = 10_000_000;
+
+/// The front-ends of two ports.
+#[derive(Debug)]
+pub struct Ends {
+    _foremost: Foremost,
+    clock: Clock,
+    sides: [Side; 2],
+    size: u32,
+    /// The next flow that has not been used.
+    next: u32,
+}
+
+#[derive(Debug)]
+struct Side {
+    nic: Nic,
+    /// Frames that the switch's ring took, ever.
+    sent: u64,
+}
+
+/// Which flow each frame is of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Flows {
+    /// So many take turns.
+    Turns(u32),
+    /// Each its own.
+    New,
+}
+
+/// How long a load lasts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Until {
+    /// So long.
+    Time(Duration),
+    /// Until so many frames are sent.
+    Frames(u64),
+}
+
+/// What the ends are to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Which of the two machines sends.
+    pub from: usize,
+    /// What it sends.
+    pub flows: Flows,
+    /// How many frames a second; as many as the switch takes if absent.
+    pub offered: Option<f64>,
+    /// For how long.
+    pub until: Until,
+}
+
+/// What came.
+struct Sink {
+    from: usize,
+    size: usize,
+    turns: Option<u32>,
+    arrivals: Arrivals,
+    strangers: u64,
+    delays: Delays,
+}
+
+impl Ends {
+    /// Ends of these cards, each of them connected, whose frames have `size` bytes.
+    pub fn new(mut cards: [Nic; 2], pair: &Pair, size: u32) -> Self {
+        for (from, nic) in cards.iter_mut().enumerate() {
+            let bytes = pair.frame(from, size);
+            let offload = Kind::Datagram.offload();
+            nic.prepare(size as usize, offload, |_, frame| frame.write(0, &bytes));
+        }
+        let (foremost, clock) = (Foremost::here(), Clock::calibrate());
+        let sides = cards.map(|nic| Side { nic, sent: 0 });
+        Self { _foremost: foremost, clock, sides, size, next: FIRST_NEW }
+    }
+
+    /// The clock by which delays are told.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Puts a load on the switch, until it is done and the switch has delivered what it will.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]
+    pub fn run(&mut self, load: Load, stop: &AtomicBool) -> Result<Carried, Broken> {
+        let Load { from, flows, offered, until } = load;
+        let (clock, size) = (self.clock, self.size);
+        let [silence, patience] = [SILENCE, PATIENCE].map(|time| clock.ticks(time));
+        let (duration, frames) = match until {
+            Until::Time(time) => (clock.ticks(time), u64::MAX),
+            Until::Frames(frames) => (u64::MAX, frames),
+        };
+        let [left, right] = &mut self.sides;
+        let (sender, taker) = if from == 0 { (left, right) } else { (right, left) };
+        let first = sender.sent;
+        let mut sink = Sink::new(from, size, flows, first);
+        let (mut flow, turns) = match flows {
+            Flows::Turns(turns) => (0, 0..turns),
+            Flows::New => (self.next, FIRST_NEW..MOST_FLOWS),
+        };
+        let began = Clock::now();
+        let mut pace = offered.map(|rate| Bucket::new(clock, rate, DEBT, began));
+        let (mut moved, mut last, mut was_busy, mut busy) = (began, began, false, 0);
+        let mut ended = None;
+        let carried = loop {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Broken::Interrupted);
+            }
+            let now = Clock::now();
+            if was_busy && ended.is_none() {
+                busy += now - last;
+            }
+            last = now;
+            let taken = taker.nic.receive(BURST, |frame, len| sink.take(frame, len, now));
+            taker.nic.publish();
+            // What the switch does not know whom to give to, it gives to everybody.
+            sender.nic.receive(BURST, |_, _| ());
+            let mut sent = 0;
+            if ended.is_none() {
+                let now = Clock::now();
+                let most = pace.as_mut().map_or(BURST, |bucket| bucket.due(now)).min(BURST);
+                let left = frames - (sender.sent - first).min(frames);
+                let Side { nic, sent: all } = &mut *sender;
+                sent = nic.send(most.min(left.try_into().unwrap_or(BURST)), |_, frame| {
+                    Datagram { flow, sequence: *all, ticks: now }.write(frame, from, size);
+                    *all += 1;
+                    flow += 1;
+                    if flow == turns.end {
+                        flow = turns.start;
+                    }
+                });
+                if let Some(bucket) = &mut pace {
+                    bucket.done(sent);
+                }
+            }
+            sender.nic.publish();
+            was_busy = taken + sent > 0;
+            if was_busy {
+                moved = now;
+            }
+            let all = sender.sent - first;
+            match ended {
+                None if now - began >= duration || all >= frames => {
+                    ended = Some((now - began, sink.arrivals.received));
+                }
+                Some((elapsed, in_time)) => {
+                    let is_all = all == sink.arrivals.received;
+                    let is_settled = is_all || now - moved > silence;
+                    if is_settled && sender.nic.on_their_way() == 0 {
+                        let busy = busy as f64 / elapsed.max(1) as f64;
+                        break sink.told(all, in_time, clock.seconds(elapsed), busy);
+                    }
+                }
+                None => {}
+            }
+            if now - moved > patience {
+                return Err(Broken::Stuck);
+            }
+        };
+        if flows == Flows::New {
+            self.next = flow;
+        }
+        Ok(carried)
+    }
+}
+
+impl Sink {
+    fn new(from: usize, size: u32, flows: Flows, first: u64) -> Self {
+        let turns = match flows {
+            Flows::Turns(turns) => Some(turns),
+            Flows::New => None,
+        };
+        Self {
+            from,
+            size: size as usize,
+            turns,
+            arrivals: Arrivals::new(turns.unwrap_or(1), first),
+            strangers: 0,
+            delays: Delays::default(),
+        }
+    }
+
+    /// Books a frame of this length that came.
+    #[inline]
+    fn take(&mut self, frame: vhost::nic::Frame<'_>, len: usize, now: u64) {
+        let datagram = Datagram::read(frame, self.from).filter(|_| len == self.size);
+        let flow = |flow: u32| match self.turns {
+            Some(turns) => (flow < turns).then_some(flow),
+            None => Some(0),
+        };
+        match datagram.and_then(|it| Some((flow(it.flow)?, it))) {
+            Some((flow, Datagram { sequence, ticks, .. })) => {
+                self.arrivals.book(flow, sequence);
+                self.delays.book(now.saturating_sub(ticks));
+            }
+            None => self.strangers += 1,
+        }
+    }
+
+    fn told(self, sent: u64, in_time: u64, seconds: f64, busy: f64) -> Carried {
+        let Arrivals { received, duplicates, out_of_order, .. } = self.arrivals;
+        Carried {
+            sent,
+            to_stalled: 0,
+            received,
+            in_time,
+            duplicates,
+            // Flows of one frame each have no order among them.
+            out_of_order: if self.turns.is_some() { out_of_order } else { 0 },
+            strangers: self.strangers,
+            seconds,
+            busy,
+            delays: self.delays,
+        }
+    }
+}
