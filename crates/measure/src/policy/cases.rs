@@ -35,6 +35,7 @@ pub struct Path {
 pub enum What {
     Flows(u32),
     Connect,
+    Accept,
     First,
 }
 
@@ -43,6 +44,7 @@ impl What {
         match self {
             Self::Flows(_) => Load::Flows,
             Self::Connect => Load::Connect,
+            Self::Accept => Load::Accept,
             Self::First => Load::First,
         }
     }
@@ -50,7 +52,7 @@ impl What {
     pub fn flows(self) -> Option<u32> {
         match self {
             Self::Flows(flows) => Some(flows),
-            Self::Connect | Self::First => None,
+            Self::Connect | Self::Accept | Self::First => None,
         }
     }
 }
@@ -68,6 +70,7 @@ impl fmt::Display for What {
         match self {
             Self::Flows(flows) => write!(f, "{flows} flows"),
             Self::Connect => f.write_str("new connections"),
+            Self::Accept => f.write_str("connections of TCP"),
             Self::First => f.write_str("first packets"),
         }
     }
@@ -95,6 +98,7 @@ pub fn loads(config: &Config, path: &Path) -> Vec<What> {
     put.flat_map(|load| match load {
         Load::Flows => config.flows.iter().copied().map(What::Flows).collect(),
         Load::Connect => vec![What::Connect],
+        Load::Accept => vec![What::Accept],
         Load::First => vec![What::First],
     })
     .collect()
@@ -125,11 +129,15 @@ pub fn check(config: &Config) -> Result<(), MeasureError> {
         }
     }
     if let Some(load) = put.iter().find(|load| !through.iter().any(|it| load.is_put_on(*it))) {
-        let needs = if *load == Load::Connect { Through::Stateful } else { Through::Acl };
-        return wrong(format!("`{load}` is measured through `{needs}`: add it, or leave {load} out"));
+        let needs = if *load == Load::First { Through::Acl } else { Through::Stateful };
+        return wrong(format!(
+            "`{load}` is measured through `{needs}`: add it, or leave {load} out"
+        ));
     }
     if put.is_empty() {
-        return wrong("name something to put on the switches: flows, connect, first".into());
+        return wrong(
+            "name something to put on the switches: flows, connect, accept, first".into(),
+        );
     }
     if cycles::now().is_none() {
         return wrong(
@@ -180,7 +188,7 @@ mod tests {
         let of = |through| loads(&config(), &Path { switch: SwitchKind::Zovn, through, rules: 1 });
         let flows = [What::Flows(1), What::Flows(1000)];
         assert_eq!(of(Through::Plain), flows);
-        assert_eq!(of(Through::Stateful), [&flows[..], &[What::Connect]].concat());
+        assert_eq!(of(Through::Stateful), [&flows[..], &[What::Connect, What::Accept]].concat());
         assert_eq!(of(Through::Acl), [&flows[..], &[What::First]].concat());
     }
 
@@ -202,8 +210,11 @@ mod tests {
             (|config| config.size = 1515, "64 to 1514"),
             (|config| config.duration = Span::ZERO, "some time"),
             (|config| config.rounds = 0, "a round"),
-            (|config| config.through = vec![Through::Acl], "`connect` is measured through `stateful`"),
-            (|config| config.loads.clear(), "flows, connect, first"),
+            (
+                |config| config.through = vec![Through::Acl],
+                "`connect` is measured through `stateful`",
+            ),
+            (|config| config.loads.clear(), "flows, connect, accept, first"),
         ];
         for (change, word) in wrong {
             let error = said(&change).unwrap_err();

@@ -13,6 +13,7 @@ use std::time::Duration;
 use vhost::nic::Nic;
 
 use super::frames::{Datagram, MOST_FLOWS, Pair};
+use super::segments::{SIZE, Writer};
 use crate::vhost::arrivals::Arrivals;
 use crate::vhost::clock::{Bucket, Clock};
 use crate::vhost::delays::Delays;
@@ -22,16 +23,16 @@ use crate::vhost::frames::Kind;
 use crate::vhost::sink::Carried;
 
 /// How many frames are put, and how many taken, before the other has its turn.
-const BURST: usize = 64;
+pub const BURST: usize = 64;
 
 /// How many frames a paced sender that was held up may send at once.
 const DEBT: f64 = 256.0;
 
 /// How long a switch that owes frames may be silent before they count as lost.
-const SILENCE: Duration = Duration::from_millis(200);
+pub const SILENCE: Duration = Duration::from_millis(200);
 
 /// How long nothing at all may move while something should.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The first flow that is used once: those before are used again and again.
 const FIRST_NEW: u32 = 10_000_000;
@@ -41,8 +42,11 @@ const FIRST_NEW: u32 = 10_000_000;
 pub struct Ends {
     _foremost: Foremost,
     clock: Clock,
+    pair: Pair,
     sides: [Side; 2],
     size: u32,
+    /// What the cards' buffers have the headers of.
+    ready_for: Option<Protocol>,
     /// The next flow that has not been used.
     next: u32,
 }
@@ -52,6 +56,12 @@ struct Side {
     nic: Nic,
     /// Frames that the switch's ring took, ever.
     sent: u64,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Protocol {
+    Udp,
+    Tcp,
 }
 
 /// Which flow each frame is of.
@@ -97,15 +107,42 @@ struct Sink {
 
 impl Ends {
     /// Ends of these cards, each of them connected, whose frames have `size` bytes.
-    pub fn new(mut cards: [Nic; 2], pair: &Pair, size: u32) -> Self {
-        for (from, nic) in cards.iter_mut().enumerate() {
-            let bytes = pair.frame(from, size);
-            let offload = Kind::Datagram.offload();
-            nic.prepare(size as usize, offload, |_, frame| frame.write(0, &bytes));
-        }
+    pub fn new(cards: [Nic; 2], pair: Pair, size: u32) -> Self {
         let (foremost, clock) = (Foremost::here(), Clock::calibrate());
         let sides = cards.map(|nic| Side { nic, sent: 0 });
-        Self { _foremost: foremost, clock, sides, size, next: FIRST_NEW }
+        let (ready_for, next) = (None, FIRST_NEW);
+        Self { _foremost: foremost, clock, pair, sides, size, ready_for, next }
+    }
+
+    /// Has both cards ready to send segments, and says how each writes them.
+    pub fn of_segments(&mut self) -> [Writer; 2] {
+        let pair = self.pair;
+        let writers = [0, 1].map(|from| Writer::new(&pair, from));
+        self.ready_for(Protocol::Tcp, SIZE, |from| writers[from].frame(&pair));
+        writers
+    }
+
+    /// The first flow that has not been used, and both cards.
+    pub fn parts(&mut self) -> (u32, [&mut Nic; 2]) {
+        let [left, right] = &mut self.sides;
+        (self.next, [&mut left.nic, &mut right.nic])
+    }
+
+    /// All flows before this one have been used.
+    pub fn used(&mut self, next: u32) {
+        self.next = next;
+    }
+
+    fn ready_for(&mut self, protocol: Protocol, size: u32, frame: impl Fn(usize) -> Vec<u8>) {
+        if self.ready_for == Some(protocol) {
+            return;
+        }
+        for (from, side) in self.sides.iter_mut().enumerate() {
+            let bytes = frame(from);
+            let offload = Kind::Datagram.offload();
+            side.nic.prepare(size as usize, offload, |_, frame| frame.write(0, &bytes));
+        }
+        self.ready_for = Some(protocol);
     }
 
     /// The clock by which delays are told.
@@ -120,7 +157,8 @@ impl Ends {
     /// [`Broken`]
     pub fn run(&mut self, load: Load, stop: &AtomicBool) -> Result<Carried, Broken> {
         let Load { from, flows, offered, until } = load;
-        let (clock, size) = (self.clock, self.size);
+        let (clock, size, pair) = (self.clock, self.size, self.pair);
+        self.ready_for(Protocol::Udp, size, |from| pair.frame(from, size));
         let [silence, patience] = [SILENCE, PATIENCE].map(|time| clock.ticks(time));
         let (duration, frames) = match until {
             Until::Time(time) => (clock.ticks(time), u64::MAX),

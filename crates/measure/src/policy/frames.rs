@@ -21,7 +21,7 @@ use wire::{ipv4, udp};
 use zerocopy::IntoBytes;
 
 /// Where Ethernet's and IPv4's headers end.
-const TRANSPORT: usize = 34;
+pub const TRANSPORT: usize = 34;
 
 /// Bytes that are written of each frame.
 const WRITTEN: usize = 30;
@@ -60,6 +60,25 @@ pub struct Datagram {
     pub ticks: u64,
 }
 
+/// The ports of a flow, source and destination, in what one of the machines sends.
+#[inline]
+pub fn ports_of(flow: u32, from: usize) -> [u16; 2] {
+    let client = FIRST_PORT + (flow % PORTS) as u16;
+    let server = FIRST_PORT + (flow / PORTS % PORTS) as u16;
+    if from == 0 { [client, server] } else { [server, client] }
+}
+
+/// The flow of such ports; `None` if no flow has them.
+#[inline]
+pub fn flow_of(source: u16, destination: u16, from: usize) -> Option<u32> {
+    let number = |port: u16| {
+        let number = u32::from(port).checked_sub(FIRST_PORT.into())?;
+        (number < PORTS).then_some(number)
+    };
+    let [client, server] = if from == 0 { [source, destination] } else { [destination, source] };
+    Some(number(client)? + number(server)? * PORTS)
+}
+
 impl Pair {
     /// The headers of what one of them sends, whose frames have `size` bytes.
     ///
@@ -96,9 +115,7 @@ impl Datagram {
 
     #[inline]
     fn bytes(&self, from: usize, size: u32) -> [u8; WRITTEN] {
-        let client = FIRST_PORT + (self.flow % PORTS) as u16;
-        let server = FIRST_PORT + (self.flow / PORTS % PORTS) as u16;
-        let (source, destination) = if from == 0 { (client, server) } else { (server, client) };
+        let [source, destination] = ports_of(self.flow, from);
         let mut bytes = [0; WRITTEN];
         bytes[..2].copy_from_slice(&source.to_be_bytes());
         bytes[2..4].copy_from_slice(&destination.to_be_bytes());
@@ -112,13 +129,10 @@ impl Datagram {
 
     #[inline]
     fn parse(bytes: &[u8; WRITTEN], from: usize) -> Option<Self> {
-        let port = |at: usize| u32::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+        let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
-        let (client, server) = if from == 0 { (port(0), port(2)) } else { (port(2), port(0)) };
-        let first = u32::from(FIRST_PORT);
-        let (client, server) = (client.checked_sub(first)?, server.checked_sub(first)?);
-        let is_ours = bytes[10..14] == MARK.to_le_bytes() && client < PORTS && server < PORTS;
-        let flow = client + server.min(PORTS - 1) * PORTS;
+        let flow = flow_of(port(0), port(2), from)?;
+        let is_ours = bytes[10..14] == MARK.to_le_bytes();
         is_ours.then(|| Self { flow, sequence: word(14), ticks: word(22) })
     }
 }

@@ -9,12 +9,14 @@
 //! Both switches are told the same: [`rules`] says how. All switches have their turn at a path,
 //! then at the next, and all of that round after round.
 
+mod accept;
 mod cases;
 mod ends;
 mod frames;
 mod report;
 mod rounds;
 mod rules;
+mod segments;
 
 use std::time::{Duration, Instant};
 
@@ -77,7 +79,9 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     }
     let results = all
         .iter()
-        .flat_map(|(path, loads)| loads.iter().map(|(what, rounds)| rounds::told(path, *what, rounds)))
+        .flat_map(|(path, loads)| {
+            loads.iter().map(|(what, rounds)| rounds::told(path, *what, rounds))
+        })
         .collect();
     Ok(Measurement::new("policy", environment, config, results))
 }
@@ -104,7 +108,7 @@ fn carry(
     let met = meet(bench, path.switch, &config_of_cards, &listeners, &mut switch)?;
     await_generation(bench, path, &switch)?;
     let met: [Nic; 2] = met.try_into().expect("there are two ports");
-    let mut ends = Ends::new(met, &pair, config.size);
+    let mut ends = Ends::new(met, pair, config.size);
     // What a switch carries first it carries a few percent faster: each load has its turn at that.
     let first = round as usize % loads.len();
     loads.rotate_left(first);
@@ -146,7 +150,7 @@ fn up<'a>(
                 ports: &names,
                 objects: &rules::objects(through, rules, pair),
                 // Of all runs together, and some of those that are looked for meanwhile.
-                connections: (2 * (config.connections + flows)).max(LEAST_CONNECTIONS),
+                connections: (2 * (2 * config.connections + flows)).max(LEAST_CONNECTIONS),
             };
             Zovn::of_tenants(rig, ports, &tenants).map(Switch::Zovn)
         }
@@ -193,6 +197,12 @@ fn one(
 ) -> Result<Round, MeasureError> {
     let duration = Duration::from(config.duration);
     let clock = ends.clock();
+    if what == What::Accept {
+        let before = switch.account(clock).map_err(unmade)?;
+        let carried = accept::accept(ends, config.connections.into(), bench.stop)?;
+        let account = switch.account(clock).map_err(unmade)?.since(&before);
+        return Ok(Round { carried, account, round_trip_ns: None, latency: None, known: None });
+    }
     let mut put = |load: Put| ends.run(load, bench.stop);
     let of = |flows, offered, until| Put { from: 0, flows, offered, until };
     let paced = |flows, rate| of(flows, Some(rate), Until::Time(duration / 2));
@@ -202,7 +212,9 @@ fn one(
             put(of(flows, None, Until::Time(WARM_UP)))?;
             of(flows, None, Until::Time(duration))
         }
-        What::Connect => of(Flows::New, None, Until::Frames(config.connections.into())),
+        What::Connect | What::Accept => {
+            of(Flows::New, None, Until::Frames(config.connections.into()))
+        }
         What::First => {
             acquaint(path, 1, &mut put)?;
             paced(Flows::New, FIRST)
@@ -218,7 +230,7 @@ fn one(
             (Delay::of(&half, clock), None)
         }
         What::First => (delay, Delay::of(&put(paced(Flows::Turns(1), FIRST))?, clock)),
-        What::Connect => (None, None),
+        What::Connect | What::Accept => (None, None),
     };
     Ok(Round { carried, account, round_trip_ns: None, latency, known })
 }

@@ -57,6 +57,8 @@ pub enum Load {
     Flows,
     /// Ever new connections, as many as the switch takes; through `stateful` only.
     Connect,
+    /// Connections of TCP that are opened and closed again, 256 at a time; through `stateful` only.
+    Accept,
     /// Ever new flows, at a pace, beside one that is known; through `acl` only.
     First,
 }
@@ -74,7 +76,7 @@ pub struct Policed {
     pub load: Load,
     /// How many flows took turns; absent if each frame was of another.
     pub flows: Option<u32>,
-    /// Frames that arrived, in 10⁶ a second. Of `connect`: connections.
+    /// Frames that arrived, in 10⁶ a second. Of `accept`: connections that were opened and closed.
     pub mfps: f64,
     /// The same in the worst round and in the best.
     pub mfps_range: [f64; 2],
@@ -132,13 +134,13 @@ impl Through {
 
 impl Load {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Flows, Self::Connect, Self::First];
+    pub const ALL: [Self; 4] = [Self::Flows, Self::Connect, Self::Accept, Self::First];
 
     /// Whether it is put on such a path.
     pub fn is_put_on(self, through: Through) -> bool {
         match self {
             Self::Flows => true,
-            Self::Connect => through == Through::Stateful,
+            Self::Connect | Self::Accept => through == Through::Stateful,
             Self::First => through == Through::Acl,
         }
     }
@@ -184,6 +186,7 @@ impl fmt::Display for Load {
         f.pad(match self {
             Self::Flows => "flows",
             Self::Connect => "connect",
+            Self::Accept => "accept",
             Self::First => "first",
         })
     }

@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn rounds_become_a_median_a_range_and_sums() {
         let path = Path { switch: SwitchKind::Zovn, through: Through::Acl, rules: 10 };
-        let rounds = [round(3.0, 10, 10, true), round(1.0, 20, 19, true), round(2.0, 30, 30, false)];
+        let rounds =
+            [round(3.0, 10, 10, true), round(1.0, 20, 19, true), round(2.0, 30, 30, false)];
         let told = told(&path, What::Flows(7), &rounds);
         assert_eq!((told.mfps, told.mfps_range), (2.0, [1.0, 3.0]));
         assert_eq!((told.sent, told.received, told.lost, told.out_of_order), (60, 59, 1, 3));

@@ -41,11 +41,7 @@ pub fn pair(through: Through, macs: [Mac; 2]) -> Pair {
         Through::Routed => {
             Pair { macs, addresses: [near, Ipv4Addr::new(10, 1, 0, 2)], next: ROUTER }
         }
-        _ => Pair {
-            macs,
-            addresses: [near, Ipv4Addr::new(10, 0, 0, 2)],
-            next: [macs[1], macs[0]],
-        },
+        _ => Pair { macs, addresses: [near, Ipv4Addr::new(10, 0, 0, 2)], next: [macs[1], macs[0]] },
     }
 }
 
@@ -210,7 +206,10 @@ mod tests {
         for rules in [1, 10, 1000, 10_000] {
             let (objects, flows) = said(Through::Acl, rules);
             let dropped = objects.matches("action: drop").count();
-            assert_eq!((dropped, objects.matches("action: allow").count()), (rules as usize - 1, 1));
+            assert_eq!(
+                (dropped, objects.matches("action: allow").count()),
+                (rules as usize - 1, 1)
+            );
             let flows = flows.unwrap();
             assert_eq!(flows.matches("tp_dst=").count(), dropped);
             let policies = objects.matches("kind: Policy").count();

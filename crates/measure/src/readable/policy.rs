@@ -13,7 +13,7 @@ impl Readable for Report {
 
     fn conditions(&self) -> String {
         let config = &self.config;
-        let connects = if config.loads.contains(&Load::Connect) {
+        let connects = if config.loads.iter().any(|load| is_of_connections(*load)) {
             format!(", {} begun", many(config.connections.into(), "connection"))
         } else {
             String::new()
@@ -36,7 +36,8 @@ impl Readable for Report {
             let time = |part: fn(&crate::policy::Delay) -> f64| {
                 one.latency.as_ref().map_or("–".into(), |latency| us(part(latency)))
             };
-            let rules = if one.through.has_rules() { count(one.rules.into()) } else { "–".into() };
+            let rules =
+                if one.through.has_rules() { count(one.rules.into()) } else { "–".into() };
             rows.row([
                 one.switch.to_string(),
                 one.through.to_string(),
@@ -69,6 +70,11 @@ impl Readable for Report {
         if self.config.loads.contains(&Load::Connect) {
             let told = "Of “connect” each frame is the first of a UDP flow that a rule admits and whose connection is kept: \
                         so many frames are so many connections. Nothing answers, and nothing is closed.";
+            remarks.push(told.to_owned());
+        }
+        if self.config.loads.contains(&Load::Accept) {
+            let told = "Of “accept” it is connections of TCP that are counted as frames a second: each is opened and closed \
+                        again by six segments without payload, 256 at a time. “Lost”, “of sent” and cycles are of segments.";
             remarks.push(told.to_owned());
         }
         remarks.extend(self.results.iter().filter_map(|one| {
@@ -116,10 +122,13 @@ impl Readable for Report {
             charts.push(self.bars(times, is_it, time).into());
         }
         let of = |load: Load| move |one: &Policed| one.load == load;
-        if self.results.iter().any(of(Load::Connect)) {
-            let rates = Axis::linear("begun", Unit::FRAMES_PER_SEC);
-            let rates = Bars::new("New connections", rates);
-            charts.push(self.bars(rates, of(Load::Connect), |one| Some(one.mfps * 1e6)).into());
+        for (load, name) in
+            [(Load::Connect, "New connections"), (Load::Accept, "Connections opened and closed")]
+        {
+            if self.results.iter().any(of(load)) {
+                let rates = Bars::new(name, Axis::linear("a second", Unit::FRAMES_PER_SEC));
+                charts.push(self.bars(rates, of(load), |one| Some(one.mfps * 1e6)).into());
+            }
         }
         if self.results.iter().any(of(Load::First)) {
             let times = Axis::log10("half took at most", Unit::SECONDS);
@@ -143,7 +152,11 @@ impl Readable for Report {
         });
         let idle = self.results.iter().filter(|one| one.received == 0);
         let idle = idle.map(|one| {
-            format!("nothing arrived through {} ({}): that is no measurement.", one.switch, what(one))
+            format!(
+                "nothing arrived through {} ({}): that is no measurement.",
+                one.switch,
+                what(one)
+            )
         });
         let unbalanced = self.results.iter().filter_map(|one| unbalanced(one.switch, one.balanced));
         let repeated = self.results.iter().filter_map(|one| repeated(one.switch, one.duplicates));
@@ -203,8 +216,16 @@ impl Report {
     }
 }
 
+fn is_of_connections(load: Load) -> bool {
+    matches!(load, Load::Connect | Load::Accept)
+}
+
 fn name((through, rules): (Through, u32)) -> String {
-    if through.has_rules() { format!("{through} {}", count(rules.into())) } else { through.to_string() }
+    if through.has_rules() {
+        format!("{through} {}", count(rules.into()))
+    } else {
+        through.to_string()
+    }
 }
 
 /// What was carried, in a few words.

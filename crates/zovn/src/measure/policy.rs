@@ -33,15 +33,16 @@ pub struct PolicyArgs {
     /// addresses.
     #[arg(long, value_delimiter = ',', default_value = "1,1000,100000")]
     flows: Vec<u32>,
-    /// What is put on the switches: flows (those that are known), connect (ever new connections, as
-    /// many as the switch takes, through stateful), first (the first packets of flows at 20,000 a
-    /// second, through acl). All that `--through` has a path for, if left out.
+    /// What is put on the switches: flows (those that are known), connect (ever new UDP flows, as
+    /// many as the switch takes, through stateful), accept (connections of TCP that are opened and
+    /// closed again, through stateful), first (the first packets of flows at 20,000 a second,
+    /// through acl). All that `--through` has a path for, if left out.
     #[arg(long, value_name = "LOAD", value_delimiter = ',')]
     loads: Vec<Load>,
     /// Bytes a frame, Ethernet header included.
     #[arg(long, default_value_t = 64)]
     size: u32,
-    /// How many connections `connect` begins, each time.
+    /// How many connections `connect` and `accept` begin, each time.
     #[arg(long, default_value_t = 200_000)]
     connections: u32,
     /// How long each run lasts.

@@ -789,6 +789,53 @@ fn machines_send_large_segments_whole_and_beside_a_stalled_receiver() {
 }
 
 #[test]
+fn policy_is_measured_on_both_switches_by_the_same_rules() {
+    let (_machine, before) = (machine(), huge_pages());
+    let mut switches = vec!["zovn"];
+    if needs::checked(SwitchKind::OvsDpdk.check()) {
+        switches.push("ovs-dpdk");
+    }
+    let (list, directory) = (switches.join(","), tempfile::tempdir().unwrap());
+    let report = directory.path().join("report.html");
+    let case = ["policy", "--switch", &list, "--rules", "12", "--flows", "100"];
+    let times = ["--duration", "100ms", "--rounds", "1", "--connections", "2000"];
+    let page = ["--report", report.to_str().unwrap()];
+    let (object, code) = measured(&[&case[..], &times, &page].concat());
+    let results = object["results"].as_array().unwrap();
+    assert_eq!((&object["experiment"], code), (&"policy".into(), Some(0)), "{results:#?}");
+    let of = |through: &str, load: &str| {
+        let is_it = |one: &&Value| one["through"] == through && one["load"] == load;
+        results.iter().filter(is_it).count()
+    };
+    for through in ["plain", "l2", "acl", "stateful", "routed"] {
+        assert_eq!(of(through, "flows"), switches.len(), "{through}");
+    }
+    let others = [of("stateful", "connect"), of("stateful", "accept"), of("acl", "first")];
+    assert_eq!(others, [switches.len(); 3]);
+    for result in results {
+        has(result, &["rules", "flows", "mfps_range", "cycles_per_frame", "generator_busy"]);
+        let number = |field: &str| result[field].as_u64().unwrap();
+        assert!(number("received") > 0, "{result:#}");
+        assert_eq!(number("sent"), number("received") + number("lost"), "{result:#}");
+        assert_eq!((number("duplicates"), number("out_of_order")), (0, 0), "{result:#}");
+        if result["switch"] == "zovn" {
+            assert_eq!((&result["lost"], &result["balanced"]), (&0.into(), &true.into()));
+        }
+        match result["load"].as_str().unwrap() {
+            "connect" => assert_eq!((number("sent"), &result["flows"]), (2000, &Value::Null)),
+            "accept" => assert!(result["mfps"].as_f64().unwrap() > 0.0, "{result:#}"),
+            "first" => assert!(result["known"]["p50_us"].as_f64().unwrap() > 0.0, "{result:#}"),
+            _ => assert!(result["latency"]["p50_us"].as_f64().unwrap() > 0.0, "{result:#}"),
+        }
+    }
+    let page = fs::read_to_string(report).unwrap();
+    for words in ["Frames: 100 flows", "New connections", "First packets of flows"] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(huge_pages() <= before && rigs() == 0);
+}
+
+#[test]
 fn an_interrupted_measurement_of_virtual_machines_leaves_nothing() {
     let (_machine, before) = (machine(), huge_pages());
     let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
