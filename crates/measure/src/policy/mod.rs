@@ -6,7 +6,7 @@
 //!   └────────────────────── Ends, one core ──────────────────────────────┘   the switch has another
 //! ```
 //!
-//! Both switches are told the same: [`rules`] says how. All switches have their turn at a path,
+//! Both switches are told the same (`rules.rs`). All switches have their turn at a path,
 //! then at the next, and all of that round after round.
 
 mod accept;

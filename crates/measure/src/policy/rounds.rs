@@ -102,7 +102,7 @@ fn ratio(of: u64, on: u64) -> Option<f64> {
 mod tests {
     use lab::SwitchKind;
 
-    use super::super::Through;
+    use super::super::report::Through;
     use super::*;
     use crate::vhost::delays::Delays;
 

@@ -14,8 +14,8 @@ use std::net::Ipv4Addr;
 
 use units::Mac;
 
-use super::Through;
 use super::frames::Pair;
+use super::report::Through;
 
 /// Which logical ports the two machines' are.
 pub const PORTS: [&str; 2] = ["t/a", "t/b"];
