@@ -187,7 +187,7 @@ fn a_frame_counts_once_at_each_of_its_rules_however_often_it_is_decided() {
         assert!(hits(&host).is_empty());
         let totals = host.hits().totals();
         let frames = totals.values().map(|it| it.admitted.frames + it.refused.frames);
-        assert_eq!(frames.sum::<u64>(), before.values().sum());
+        assert_eq!(frames.sum::<u64>(), before.values().sum::<u64>());
     }
     assert!(counted > 900 && again > 100, "{counted} {again}");
 }
