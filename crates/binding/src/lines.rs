@@ -8,7 +8,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use core::num::NonZeroU32;
 
 use logical::objects::{Identity, Log, Meter, MeterUnit, Severity};
-use pipeline::{How, NamedRule, RuleName};
+use lossless::PortId;
+use pipeline::{How, NamedRule, RuleName, Ruled};
 use units::{Gcra, Instant, Rate, Span};
 
 use crate::flow_name::FlowName;
@@ -21,6 +22,15 @@ const WAITING: usize = 1024;
 
 /// How long it is quiet before it is told how many lines were held back.
 const QUIET: Span = Span::from_secs(1);
+
+/// What a rule at a port has decided of a frame that has not left yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    pub port: PortId,
+    pub ruled: Ruled,
+    /// Whose frame it is, if the rule writes that down.
+    pub flow: Option<FlowName>,
+}
 
 /// A line for the log.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -9,18 +9,9 @@ use units::Instant;
 
 use crate::flow_name::FlowName;
 use crate::hits::AllHits;
-use crate::lines::{Decided, Line};
+use crate::lines::{Decided, Line, Pending};
 use crate::networks::Networks;
 use crate::refusals::Refused;
-
-/// What a rule at a port has decided of a frame that has not left yet.
-#[derive(Clone, Copy, Debug)]
-pub struct Pending {
-    pub port: PortId,
-    pub ruled: Ruled,
-    /// Whose frame it is, if the rule writes that down.
-    pub flow: Option<FlowName>,
-}
 
 impl Networks {
     /// A rule has decided of a frame of so many bytes for good: it is counted.

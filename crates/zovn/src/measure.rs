@@ -68,7 +68,8 @@ enum Experiment {
     /// them: the one that is used is pulled out at its far end. It fails if a datagram does not
     /// come, or nobody notices.
     Paths(PathsArgs),
-    /// See what policy costs between virtual machines: logical switches, rules, connections, routers.
+    /// See what policy costs between virtual machines: logical switches, rules, connections,
+    /// routers.
     ///
     /// For instance: zovn measure policy --switch ovs-dpdk,zovn --through plain,l2,acl,stateful
     /// --rules 10,10000 --flows 1,1000. One core is the switch's, another that of both machines. It
