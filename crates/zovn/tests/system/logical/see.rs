@@ -72,10 +72,11 @@ fn a_trace_tells_by_which_rule_of_which_generation_a_packet_would_go() {
 
 #[test]
 fn rules_hits_and_refusals_are_shown_and_written_down_by_rules_that_log() {
-    let logged = "action: reject, log: {severity: notice}";
     let text = shop();
-    assert!(text.contains("action: reject"), "{text}");
-    let mut world = world(&text.replace("action: reject", logged), &[WEB, DB]);
+    let rejects = text.lines().find(|line| line.contains("action: reject")).expect("a rule does");
+    let indent = rejects.find("action").unwrap_or(0);
+    let logged = format!("action: reject\n{:indent$}log: {{severity: notice}}", "");
+    let mut world = world(&text.replace("action: reject", &logged), &[WEB, DB]);
     world.talk(WEB, DB, 5432, 1000);
     let _listener = world.listen(DB, 22);
     assert_eq!(world.connect(WEB, DB, 22).err(), Some(ErrorKind::ConnectionRefused));
