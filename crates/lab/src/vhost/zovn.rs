@@ -23,8 +23,8 @@ pub struct Zovn {
 pub struct Tenants<'a> {
     /// Which logical port each port is, in their order.
     pub ports: &'a [LogicalPortName],
-    /// Their objects, in YAML.
-    pub objects: &'a str,
+    /// Their objects.
+    pub objects: &'a [logical::Object],
     /// How many connections there can be.
     pub connections: u32,
 }
@@ -183,7 +183,7 @@ mod tests {
             network: None,
         };
         let names = ["t/a", "t/b"].map(|name| name.parse().unwrap());
-        let tenants = Tenants { ports: &names, objects: "", connections: 2048 };
+        let tenants = Tenants { ports: &names, objects: &[], connections: 2048 };
         let ports = [port(1), port(2)];
         let config = of_tenants(host_config("/run/a.sock".into(), &ports, true), &tenants);
         config.check().unwrap();

@@ -148,7 +148,7 @@ fn up<'a>(
             let names = rules::PORTS.map(|name| name.parse().expect("a logical port's name"));
             let tenants = Tenants {
                 ports: &names,
-                objects: &rules::objects(through, rules, pair),
+                objects: &logical::read(&rules::objects(through, rules, pair)).objects,
                 // Of all runs together, and some of those that are looked for meanwhile.
                 connections: (2 * (2 * config.connections + flows)).max(LEAST_CONNECTIONS),
             };
