@@ -52,8 +52,8 @@ const PROGRESS: Duration = Duration::from_millis(500);
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// Frames of this port, a logical one also by its own name, as `shop/web-1`; may be given again.
-    /// Of what is refused, only what concerns it.
+    /// Frames of this port, a logical one also by its own name, as `shop/web-1`; may be given
+    /// again. Of what is refused, only what concerns it.
     #[arg(long, value_name = "NAME")]
     port: Vec<String>,
     /// What goes to other hosts and comes from them, as it is in the underlay.
