@@ -291,6 +291,11 @@ impl Numbers {
         self.rules.len()
     }
 
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// All rules, by name.
     pub fn all(&self) -> impl Iterator<Item = (RuleAt, &NamedRule)> {
         self.places.values().map(|at| (*at, self.get(*at)))
