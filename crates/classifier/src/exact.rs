@@ -34,7 +34,7 @@ impl<const N: usize, V> Exact<N, V> {
     /// With room for `most` keys or a few more. `hash_key` must be secret where strangers choose
     /// the keys.
     pub fn new(most: usize, hash_key: HashKey) -> Self {
-        Self { table: Table::new(most), hash_key, inserted: NonZeroU64::MIN }
+        Self { table: Table::with_second(most), hash_key, inserted: NonZeroU64::MIN }
     }
 
     /// What was decided of a key, if that is still true.

@@ -1,7 +1,8 @@
 //! A table of bounded size: places by hash, eight in a set, the clock says who makes room.
 //!
-//! An entry lies in one of two sets: the first that its hash names, unless that is full. So few
-//! have to make room as long as there is some (Azar et al., Balanced Allocations, 1994).
+//! Where it is asked for, an entry lies in one of two sets: the first that its hash names, unless
+//! that is full. So few have to make room as long as there is some (Azar et al., Balanced
+//! Allocations, 1994).
 //!
 //! Whoever chooses what is looked up can have others' entries make room, and nothing more: no
 //! search looks at more than two sets.
@@ -55,6 +56,8 @@ pub(crate) struct Table<E> {
     clocks: Vec<Clock>,
     len: usize,
     most_sets: usize,
+    /// Whether an entry whose first set is full may lie in a second one.
+    has_second: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -84,7 +87,13 @@ impl<E> Table<E> {
     /// With room for `most` entries or a few more. It takes memory as it is filled.
     pub(crate) fn new(most: usize) -> Self {
         let most_sets = most.div_ceil(WAYS).next_power_of_two();
-        Self { tags: Vec::new(), entries: Vec::new(), clocks: Vec::new(), len: 0, most_sets }
+        let (tags, entries, clocks) = (Vec::new(), Vec::new(), Vec::new());
+        Self { tags, entries, clocks, len: 0, most_sets, has_second: false }
+    }
+
+    /// The same; each entry may lie in two sets.
+    pub(crate) fn with_second(most: usize) -> Self {
+        Self { has_second: true, ..Self::new(most) }
     }
 
     /// How many entries there are.
@@ -95,8 +104,21 @@ impl<E> Table<E> {
     /// The entry with a hash that is the right one, and its place.
     #[inline]
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<(u32, &E)> {
-        let [first, second] = self.sets_of(hash);
-        self.find_in(first, hash, &is_it).or_else(|| self.find_in(second, hash, &is_it))
+        let first = hash as usize & self.tags.len().wrapping_sub(1);
+        let found = self.find_in(first, hash, &is_it);
+        // Sets that are full once stay so: what is in the second has found the first one full.
+        if found.is_some() || !self.has_second || self.free(first).is_some() {
+            return found;
+        }
+        self.find_in(self.sets_of(hash)[1], hash, &is_it)
+    }
+
+    /// The first place of a set that has no entry: its tag is zero.
+    #[inline]
+    fn free(&self, set: usize) -> Option<usize> {
+        let tags = *self.tags.get(set)?;
+        let zero = tags.wrapping_sub(EACH) & !tags & EACH << 7;
+        (zero != 0).then(|| zero.trailing_zeros() as usize / 8)
     }
 
     /// The entry at a place.
@@ -114,7 +136,8 @@ impl<E> Table<E> {
     /// The two sets that an entry may lie in.
     #[inline]
     fn sets_of(&self, hash: u64) -> [usize; 2] {
-        [hash, hash.rotate_right(32)].map(|hash| hash as usize & self.tags.len().wrapping_sub(1))
+        let second = if self.has_second { hash.rotate_right(32) } else { hash };
+        [hash, second].map(|hash| hash as usize & self.tags.len().wrapping_sub(1))
     }
 
     #[inline]
@@ -157,17 +180,18 @@ impl<E> Table<E> {
             self.grow();
         }
         let sets = self.sets_of(hash);
-        let the_first = |is: &dyn Fn(Option<&E>) -> bool| {
+        let same = self.find(hash, &is_same).map(|(place, _)| place as usize);
+        let same = same.map(|place| (place / WAYS, place % WAYS));
+        let free = || sets.into_iter().find_map(|set| Some((set, self.free(set)?)));
+        let dead = || {
             sets.into_iter().find_map(|set| {
                 let mut ways = self.entries[set * WAYS..][..WAYS].iter();
-                let way = ways.position(|it| is(it.as_ref().map(|it| &it.entry)))?;
-                Some((set, way))
+                let is = |it: &Option<Hashed<E>>| it.as_ref().is_some_and(|it| is_dead(&it.entry));
+                Some((set, ways.position(is)?))
             })
         };
-        let (set, way) = the_first(&|it| it.is_some_and(&is_same))
-            .or_else(|| the_first(&|it| it.is_none()))
-            .or_else(|| the_first(&|it| it.is_some_and(&is_dead)))
-            .unwrap_or_else(|| (sets[0], self.clocks[sets[0]].next()));
+        let place = same.or_else(free).or_else(dead);
+        let (set, way) = place.unwrap_or_else(|| (sets[0], self.clocks[sets[0]].next()));
         self.put(set, way, Hashed { hash, entry })
     }
 
