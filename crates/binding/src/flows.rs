@@ -1,10 +1,11 @@
 //! What was decided of flows: the cache in front of the pipeline.
 //!
 //! A frame whose flow is known is not decided again by rules and routes: its flow's first frame
-//! was. Of it only that is looked at which differs from frame to frame. What is remembered depends
-//! on the rows of its network, a [cell](classifier::cells), so that what changes in one network
-//! forgets no other's flows. It names ports by numbers, and where a port is is looked up when its
-//! frame goes: ports come, go and move without anything being forgotten.
+//! was. Only what differs from frame to frame is looked at in it. What is remembered depends on
+//! [cells](classifier::cells): that of its network's rows, and those of the ports whose rules
+//! decided. So a change of one port's rules forgets no other ports' flows. Ports have numbers here,
+//! and a port's place is looked up by that when a frame goes: ports come, go and move without
+//! anything being forgotten.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -95,12 +96,6 @@ impl Flows {
         }
     }
 
-    /// The same, to have connections noted.
-    #[inline]
-    pub fn at_mut(&mut self, found: Found) -> Option<&mut Flow> {
-        self.exact.at_mut(found)
-    }
-
     /// Something that flows will depend on.
     pub fn add_cell(&mut self) -> CellId {
         self.cells.add()
@@ -126,6 +121,12 @@ impl Flows {
     #[inline(always)]
     pub fn at(&self, found: Found) -> Option<&Flow> {
         self.exact.at(&self.cells, found)
+    }
+
+    /// The same, to have connections noted.
+    #[inline]
+    pub fn at_mut(&mut self, found: Found) -> Option<&mut Flow> {
+        self.exact.at_mut(found)
     }
 
     /// Remembers what was decided of a packet's flow, as long as nothing of that changes.

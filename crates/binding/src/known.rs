@@ -196,13 +196,14 @@ impl Networks {
         (way, to): (Option<Way>, &Identity),
         gate: Option<Gated>,
     ) {
-        let (Some(way), Some(head)) = (way, head(&self.bound, frame)) else { return };
-        let number = self.number(to);
-        let Some(from) = self.bound_to(frame.from) else { return };
         let there = self.places.get(to).filter(|_| gate.is_some());
         let there = there.and_then(|port| self.bound_to(*port)).map(|there| there.rules.0);
-        let cells: Vec<_> = from.cells().chain(there).collect();
-        let to = number;
+        // A new number may be the first of all that are given anew: the sender's has to be read
+        // behind it.
+        let to = self.number(to);
+        let (Some(way), Some(head)) = (way, head(&self.bound, frame)) else { return };
+        let Some(from) = self.bound_to(frame.from) else { return };
+        let cells = from.cells().chain(there);
         self.flows.insert(&head, cells, Flow { way: Some(way), to, gate });
     }
 
@@ -220,10 +221,9 @@ impl Networks {
         let place = Source::Far(origin.label, label).place();
         let Some(head) = Head::of(place, frame) else { return };
         let Some(name) = self.far.name(label).cloned() else { return };
-        let name = self.number(&name);
+        let number = self.number(&name);
         let Some(to) = self.bound_to(to) else { return };
-        let cells: Vec<_> = to.cells().collect();
-        self.flows.insert(&head, cells, Flow { way: None, to: name, gate: Some(gate) });
+        self.flows.insert(&head, to.cells(), Flow { way: None, to: number, gate: Some(gate) });
     }
 }
 
