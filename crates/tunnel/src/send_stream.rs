@@ -193,12 +193,15 @@ impl<F: Copy> SendStream<F> {
         }
     }
 
-    /// The frame at `offset` and its length, if it is to be retransmitted and has credit.
+    /// The frame at `offset` and its length, if it is to be retransmitted and has credit. The
+    /// position of one that was returned needs none: it was delivered, and fills the peer's window
+    /// until the position arrives.
     pub fn due(&mut self, offset: u64) -> Option<(Option<F>, NonZeroU16)> {
         let limit = self.limit;
+        let has_credit = |flight: &SentFrame<F>| flight.is_returned || flight.end() <= limit;
         let flight = self
             .find(offset)
-            .filter(|flight| flight.state == State::Retransmit && flight.end() <= limit)?;
+            .filter(|flight| flight.state == State::Retransmit && has_credit(flight))?;
         Some((flight.frame, flight.len))
     }
 

@@ -404,3 +404,28 @@ fn memory_is_left_to_what_others_wait_for() {
     }
     assert!(awaited > 0);
 }
+
+/// A receiver without memory gives a frame back and narrows its window below where that frame ends:
+/// its sender confirms it all the same.
+#[test]
+fn what_is_given_back_is_confirmed_without_credit() {
+    let fabric = Fabric {
+        lost: 12,
+        repeated: 0,
+        late: 75,
+        marked: 0,
+        replayed: 0,
+        forged: 0,
+        delay: Span::from_micros(26),
+        jitter: Span::from_micros(1),
+        grant: 15,
+    };
+    let mut world = World::new(18_431_561_093_867_180_712, fabric, 2, Classes::REPAIRED);
+    world.refuse(137);
+    world.remember(18);
+    world.move_at(0, Span::from_micros(106));
+    world.offer(0, 89);
+    world.offer(1, 44);
+    world.run().unwrap();
+    world.check().unwrap();
+}
