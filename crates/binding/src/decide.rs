@@ -85,7 +85,7 @@ impl Networks {
             self.note_refused(now, from, Some(refusal), refusal.reason, frame);
         }
         for answer in sent.answers {
-            self.answers.push(now, from, answer.frame);
+            self.answer(now, from, net.name(answer.port), answer.frame);
         }
         self.audience = Audience::default();
         let mut has_returned = false;
@@ -101,7 +101,7 @@ impl Networks {
                             has_returned = true;
                             self.note_ruled(now, from, ruled, frame);
                             self.state.commit(&changes, now);
-                            self.answers.push_copy(from, copy);
+                            self.answers.push(from, copy);
                         }
                         Err(Refusal::REJECTED) => self.rejected(now, from, frame),
                         Err(_) => {}
@@ -203,7 +203,16 @@ impl Networks {
         if let Some((net, at)) = self.bound(from)
             && let Some(told) = net.rejected(at, frame)
         {
-            self.answers.push(now, from, told.frame);
+            self.answer(now, from, net.name(told.port), told.frame);
+        }
+    }
+
+    /// The network itself answers a logical port, by a port of the switch, unless it was answered
+    /// as often as it may be.
+    pub(crate) fn answer(&mut self, now: Instant, by: PortId, port: &Identity, frame: Vec<u8>) {
+        match self.state.may_answer(port, now) {
+            true => self.answers.push(by, frame),
+            false => self.answers.rate_limited += 1,
         }
     }
 
@@ -380,7 +389,7 @@ impl Networks {
             self.state.commit(changes, now);
             changes.clear();
         }
-        copies.drain(..).for_each(|(port, frame)| self.answers.push_copy(port, frame));
+        copies.drain(..).for_each(|(port, frame)| self.answers.push(port, frame));
         for (port, rule) in mem::take(&mut self.leaving.again).into_iter().flatten() {
             self.count(port, Ruled { rule, how: How::Following }, self.leaving.bytes);
         }

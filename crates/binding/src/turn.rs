@@ -141,7 +141,7 @@ impl Networks {
             let label = self.far.label(&answer.to);
             let origin = Origin { is_networks: true, ..Origin::default() };
             let class = unwrapped(bytes).map_or(Class::default(), |it| it.2);
-            self.answers.push(now, turn, wrapped(label, origin, class, &answer.frame));
+            self.answer(now, turn, &answer.to, wrapped(label, origin, class, &answer.frame));
         }
     }
 }

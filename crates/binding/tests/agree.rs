@@ -191,3 +191,50 @@ fn a_frame_counts_once_at_each_of_its_rules_however_often_it_is_decided() {
     }
     assert!(counted > 900 && again > 100, "{counted} {again}");
 }
+
+/// Answers that a port was given and was not, when it sends a frame so often at once.
+#[test]
+fn a_port_that_asks_too_much_is_answered_as_often_as_the_interpreter_answers_it() {
+    let options =
+        Options { stateful: false, translations: false, learning: false, relay: true, stray: true };
+    let now = Instant::from_nanos(1_000_000_000);
+    let mut limited = 0;
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let world = World::with(seed, options);
+        let topology = &world.topology;
+        let (mut host, mut state) = (host(topology, now), State::default());
+        let sent = world.frame(&mut rng);
+        let name = &topology[sent.port].id;
+        let mut ports = (0..64).filter_map(PortId::new);
+        let is_it = |port: &PortId| host.name(*port).is_some_and(|(bound, _)| bound == name);
+        let Some(from) = ports.find(is_it) else { continue };
+        let trace = host.trace(now, name, &sent.frame).unwrap();
+        if trace.delivered.len() + trace.refused.len() != 1 {
+            continue;
+        }
+        let (mut given, mut withheld) = (0, 0);
+        for _ in 0..300 {
+            let arrival = Arrival { port: sent.port, node: None, frame: &sent.frame };
+            let decision = decide(topology, &state, now, arrival);
+            state.commit(&decision.changes);
+            given += decision.answers.len() as u64;
+            let is_it = |it: &&interpreter::Step| it.what == "none: it was answered too often";
+            withheld += decision.trace.iter().filter(is_it).count() as u64;
+            let bytes = &sent.frame[..];
+            let frame = MachineFrame { from, slot: None, bytes, excess: 0, partial: None };
+            if let Verdict::Forward(Destination::One(to)) = host.send(now, Class::default(), &frame)
+                && let Leaves::As(_) | Leaves::AsItIs = host.leave(now, to, &frame)
+            {
+                host.left(now);
+            }
+            host.poll_transmit(|_, _| true);
+        }
+        if given + withheld > 0 {
+            let (world, frame) = (&world.text, &sent.frame);
+            assert_eq!(host.answered(), (given, withheld), "{world}\n{seed}: {frame:02x?}");
+            limited += withheld;
+        }
+    }
+    assert!(limited > 100, "{limited}");
+}

@@ -169,6 +169,8 @@ impl Hosts {
         for told in told {
             fate.answers.extend(net.tell(at, frame, told).map(|it| got(&from, net, it)));
         }
+        let Some(Host { state, .. }) = self.all.get_mut(&from) else { return Some(fate) };
+        fate.answers.retain(|it| state.may_answer(&it.port, now));
         for (host, mut changes) in changes {
             changes.retain(|change| !fate.delivered.is_empty() || !change.grants());
             if let Some(host) = self.all.get_mut(&host) {

@@ -53,6 +53,7 @@ const CAN: &[&str] = &[
     "learn",
     "learning",
     "lb-arp",
+    "limits",
 ];
 
 /// Hosts that execute a topology's rows, and all that they have been sent.

@@ -134,6 +134,22 @@ impl Counts {
     }
 }
 
+fn nodes(topology: &Topology) -> Vec<(NodeIndex, String)> {
+    topology.nodes().map(|(index, it)| (index, it.id.to_string())).collect()
+}
+
+/// The hosts of a world, each with its part.
+fn spread(topology: &Topology, nodes: &[(NodeIndex, String)]) -> Hosts {
+    let mut all = Hosts::default();
+    all.realize(
+        topology,
+        nodes.iter().map(|it| it.1.clone()),
+        |port| topology[port].node.map_or(nodes[0].1.clone(), |node| topology[node].id.to_string()),
+        |router| nodes[topology[router].ports.len() % nodes.len()].1.clone(),
+    );
+    all
+}
+
 /// Frames in a world, decided by both.
 fn agree(
     seed: u64,
@@ -151,14 +167,8 @@ fn agree(
     }
     let world = world.spread(hosts, &mut rng);
     let topology = &world.topology;
-    let nodes: Vec<_> = topology.nodes().map(|(index, it)| (index, it.id.to_string())).collect();
-    let mut all = Hosts::default();
-    all.realize(
-        topology,
-        nodes.iter().map(|it| it.1.clone()),
-        |port| topology[port].node.map_or(nodes[0].1.clone(), |node| topology[node].id.to_string()),
-        |router| nodes[topology[router].ports.len() % nodes.len()].1.clone(),
-    );
+    let nodes = nodes(topology);
+    let mut all = spread(topology, &nodes);
     let mut state = interpreter::State::default();
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut traffic = Traffic { world: &world, rng, got: Vec::new() };
@@ -229,4 +239,39 @@ fn stateless_rules_decide_whatever_is_sent() {
         let seen = agree(seed, options, 1, 100, &mut Counts::default());
         seen.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
+}
+
+/// Whatever a network says of itself, it says as often as the interpreter does.
+#[test]
+fn who_asks_too_often_is_answered_alike() {
+    let (mut given, mut withheld) = (0, 0);
+    for seed in 0..200 {
+        let options = Options { translations: seed % 2 == 0, learning: false, ..BASE };
+        let mut rng = Rng::new(seed);
+        let world = World::with(seed, options);
+        if world.topology.ports().any(|(_, port)| port.attachment == Attachment::Local) {
+            continue;
+        }
+        let world = world.spread(1 + seed as usize % 3, &mut rng);
+        let topology = &world.topology;
+        let nodes = nodes(topology);
+        let mut all = spread(topology, &nodes);
+        let mut state = interpreter::State::default();
+        let mut now = Instant::from_nanos(1_000_000_000);
+        for _ in 0..20 {
+            let sent = world.frame(&mut rng);
+            let port = &topology[sent.port].id;
+            let often = if rng.below(4) == 0 { 400 } else { 1 };
+            for _ in 0..often {
+                now += Span::from_micros(rng.below(1000));
+                let at = (sent.port, None);
+                let (expected, trace) = interpreted(topology, &mut state, now, at, &sent.frame);
+                let (seen, _) = executed(&mut all, now, port, None, &sent.frame);
+                assert_eq!(seen, expected, "{}\n{seed}: from {port}\n{trace}", world.text);
+                given += expected.answers.len();
+                withheld += trace.matches("none: it was answered too often").count();
+            }
+        }
+    }
+    assert!(given > 10_000 && withheld > 1_000, "{given} {withheld}");
 }

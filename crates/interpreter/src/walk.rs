@@ -20,9 +20,9 @@ use crate::state::{Change, FragmentOf, State, Subject, What, Whose};
 /// How long a packet's ends are remembered for its later fragments.
 const FRAGMENTS: Span = Span::from_secs(5);
 
-/// How often the network answers a port: whatever asks for more is no machine that needs it (RFC
-/// 4443 §2.4 (f), RFC 1812 §4.3.2.8).
-const ANSWERS: Meter = Meter { rate: 256, burst: None, unit: MeterUnit::Pps, shared: false };
+/// How often the network answers a port.
+const ANSWERS: Meter =
+    Meter { rate: answer::MOST_A_SECOND as u64, burst: None, unit: MeterUnit::Pps, shared: false };
 
 /// Why, where and by whom a frame goes no further.
 pub type Stop = Box<Refusal>;

@@ -16,6 +16,10 @@ use zerocopy::network_endian::U32;
 use crate::emit::packet;
 use crate::fields::{Fields, Ip};
 
+/// How many answers a port gets in a second, and how many at once: whatever asks for more is no
+/// machine that needs them (RFC 4443 §2.4 (f), RFC 1812 §4.3.2.8, RFC 5961 §10).
+pub const MOST_A_SECOND: u32 = 256;
+
 /// What is told of a packet that does not arrive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Error {

@@ -22,6 +22,7 @@
 
 extern crate alloc;
 
+mod answers;
 mod backends;
 mod balance;
 mod change;

@@ -202,7 +202,7 @@ pub enum How {
 pub struct Sent {
     /// Where it goes on.
     pub onward: Vec<Onward>,
-    /// What its sender is answered.
+    /// What its sender is answered, as often as it [may be](crate::State::may_answer).
     pub answers: Vec<Copy>,
     /// What its sender is to be told, where the sender is another host's.
     pub told: Vec<Told>,

@@ -10,6 +10,7 @@ use packet::fragments::Pieces;
 use packet::groups::Listener;
 use units::{Instant, Mac};
 
+use crate::answers::Answers;
 use crate::change::{Change, FragmentOf};
 use crate::flow::{Gated, Passes};
 use crate::net::Net;
@@ -72,6 +73,7 @@ pub struct State {
     fragments: BTreeMap<FragmentOf, (Pieces, Instant)>,
     learned: BTreeMap<(Identity, Mac), Identity>,
     listeners: BTreeMap<Identity, Listener>,
+    answers: Answers,
 }
 
 impl State {
@@ -87,6 +89,7 @@ impl State {
             fragments: BTreeMap::new(),
             learned: BTreeMap::new(),
             listeners: BTreeMap::new(),
+            answers: Answers::default(),
         }
     }
 
@@ -123,6 +126,7 @@ impl State {
     /// packets. Whether all that is due is done.
     pub fn expire(&mut self, now: Instant, budget: u32) -> bool {
         self.fragments.retain(|_, (_, until)| *until > now);
+        self.answers.expire(now);
         self.table.expire(now, budget).is_done
     }
 
@@ -225,6 +229,12 @@ impl State {
     pub fn advance(&mut self, change: &conntrack::Change, now: Instant) {
         // Of a connection that is no more since there is nothing to be changed.
         let _ = self.table.commit(change, now);
+    }
+
+    /// Whether a port gets one more answer of the network's own, here or at another host. Whoever
+    /// gives it asks once, as it is given.
+    pub fn may_answer(&mut self, port: &Identity, now: Instant) -> bool {
+        self.answers.take(port, now)
     }
 
     /// Makes the changes of a frame that has left.
