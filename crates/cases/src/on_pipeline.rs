@@ -54,6 +54,7 @@ const CAN: &[&str] = &[
     "learning",
     "lb-arp",
     "limits",
+    "symmetric",
 ];
 
 /// Hosts that execute a topology's rows, and all that they have been sent.

@@ -105,7 +105,7 @@ impl Traffic<'_> {
 struct Counts(BTreeMap<&'static str, usize>);
 
 impl Counts {
-    const WORDS: [&'static str; 19] = [
+    const WORDS: [&'static str; 20] = [
         "verdict: delivered",
         "neighbour answer",
         "answered",
@@ -124,6 +124,7 @@ impl Counts {
         "destination translation",
         "source translation",
         "load balancer: back",
+        "back as its flow came",
         "an error about a translated packet",
     ];
 
@@ -212,12 +213,12 @@ const BASE: Options =
 #[test]
 fn what_is_sent_in_random_worlds_meets_every_end() {
     let mut counts = Counts::default();
-    for seed in 0..2000 {
+    for seed in 0..3000 {
         let seen = agree(seed, BASE, 1, 100, &mut counts);
         seen.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     for word in Counts::WORDS {
-        assert!(counts.0.get(word).is_some_and(|it| *it > 50), "{word}: {counts:?}");
+        assert!(counts.0.get(word).is_some_and(|it| *it > 20), "{word}: {counts:?}");
     }
 }
 

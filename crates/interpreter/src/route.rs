@@ -126,9 +126,10 @@ fn by_routes(
         None => (Way::None, None),
         Some((by, Target::Discard { reject })) => (Way::Discard { reject }, Some(by)),
         Some((by, Target::Hops { hops, symmetric })) => {
-            let back = back.filter(|it| symmetric && hops.contains(it));
-            let hop = back.or_else(|| choose(router, hops, tuple));
-            (hop.map_or(Way::None, Way::To), Some(by))
+            if let Some(back) = back.filter(|it| symmetric && hops.contains(it)) {
+                return (Way::To(back), Some(format!("{by}, back as its flow came")));
+            }
+            (choose(router, hops, tuple).map_or(Way::None, Way::To), Some(by))
         }
     }
 }

@@ -151,7 +151,7 @@ impl Walk<'_> {
             self.tell(Error::TooLong(mtu), from);
             return Err(stop(Reason::TooLong));
         }
-        self.note_way(port, now, under.fields.source);
+        self.note_way(port, [before, now], under.fields.source);
         let Some(mac) = route::next(topology, hop) else {
             self.tell(Error::NoHost, from);
             return Err(stop(Reason::Unresolved));
@@ -209,13 +209,17 @@ impl Walk<'_> {
         Some(Hop { address: *address, out })
     }
 
-    /// A flow whose answers have several ways is remembered by the one that it came.
-    fn note_way(&mut self, port: RouterPortIndex, tuple: Tuple, mac: Mac) {
+    /// A flow whose answers have several ways is remembered by the one that it came: by its ends as
+    /// they were, and as they are once its destination is translated.
+    fn note_way(&mut self, port: RouterPortIndex, ends: [Tuple; 2], mac: Mac) {
         let router = &self.topology[self.topology[port].router];
-        if let Some(hop) = route::came_from(self.topology, router, tuple, (port, mac)) {
-            let path = (self.topology[hop.out].id.clone(), hop.address);
-            let until = self.now + patience(tuple);
-            self.decision.changes.push(Change(What::Path(router.id.clone(), tuple, path, until)));
+        for tuple in ends {
+            if let Some(hop) = route::came_from(self.topology, router, tuple, (port, mac)) {
+                let path = (self.topology[hop.out].id.clone(), hop.address);
+                let until = self.now + patience(tuple);
+                let noted = What::Path(router.id.clone(), tuple, path, until);
+                self.decision.changes.push(Change(noted));
+            }
         }
     }
 

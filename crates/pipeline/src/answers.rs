@@ -1,8 +1,8 @@
-//! How often the network itself answers each port: who asks for more gets no answer, asks again, and
-//! delays nobody else's.
+//! How often the network itself answers each port: who asks for more gets no answer, asks again,
+//! and delays nobody else's.
 //!
-//! What is decided does not depend on it. An answer is taken from its port's token bucket when it is
-//! given, so that a frame that is decided ten times counts once.
+//! What is decided does not depend on it. An answer is taken from its port's token bucket when it
+//! is given, so that a frame that is decided ten times counts once.
 
 use alloc::collections::BTreeMap;
 use core::num::NonZeroU32;

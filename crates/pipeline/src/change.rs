@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use logical::objects::{Direction, Identity};
+use packet::Tuple;
 use packet::fragments::Pieces;
 use packet::groups::Told;
 use units::{Instant, Mac};
@@ -38,6 +39,8 @@ pub enum Change {
     Fragment(FragmentOf, Pieces, Instant),
     /// An Ethernet address of a switch is behind a port.
     Learned(Identity, Mac, Identity),
+    /// A flow came into a router by this port of it, from this neighbour.
+    Path(Identity, Tuple, (Identity, IpAddr)),
     /// A port's machine tells of the groups that it listens to.
     Overheard(Identity, Told),
 }

@@ -35,6 +35,7 @@ mod guard;
 mod nat;
 mod net;
 mod outcome;
+mod paths;
 mod places;
 mod receive;
 mod route;

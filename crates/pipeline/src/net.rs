@@ -129,7 +129,9 @@ pub struct Router {
     pub nats: Vec<Translation>,
     /// Its load balancers, by their places.
     pub balancers: Vec<usize>,
-    /// Whether it translates at another host.
+    /// Whether any of its routes leads back where flows came from.
+    pub is_symmetric: bool,
+    /// Whether it keeps its flows at another host.
     pub is_elsewhere: bool,
 }
 
@@ -137,6 +139,11 @@ impl Router {
     /// Whether it changes ends of flows.
     pub fn translates(&self) -> bool {
         !self.nats.is_empty() || !self.balancers.is_empty()
+    }
+
+    /// Whether it remembers flows, which it does at one host.
+    pub fn keeps_flows(&self) -> bool {
+        self.translates() || self.is_symmetric
     }
 }
 
@@ -343,7 +350,8 @@ impl Net {
         }
         for (id, row) in &part.routers {
             let of = |router: &Identity| router == id;
-            let routes = part.routes.keys().filter(|key| of(&key.router));
+            let routes = part.routes.iter().filter(|(key, _)| of(&key.router));
+            let is_symmetric = routes.clone().any(|(_, row)| row.symmetric);
             let routes = Routes::new(routes, |out| net.up(out));
             let policies = part.route_policies.iter().filter(|(key, _)| of(&key.router));
             let policies = Policies::new(id, policies, &mut conditions, |out| net.up(out));
@@ -357,6 +365,7 @@ impl Net {
                 policies,
                 nats: nat::translations(part, id, &mut conditions),
                 balancers: placed(part, |it| it.routers.contains(id)),
+                is_symmetric,
                 is_elsewhere: false,
             });
         }
@@ -424,32 +433,37 @@ impl Net {
         self.router_port(name).filter(|at| self.router_ports[at.at()].row.enabled)
     }
 
-    /// Says which routers translate here, of those that do; without, all. A router translates at
-    /// one host, which both directions of a flow pass.
+    /// Says which routers keep their flows here, of those that do; without, all. A router that
+    /// translates, or leads flows back where they came from, is at one host, which both directions
+    /// of a flow pass.
     #[must_use]
     pub fn with_routers(mut self, is_here: impl Fn(&Identity) -> bool) -> Self {
         for router in &mut self.routers {
-            router.is_elsewhere = router.translates() && !is_here(&router.id);
+            router.is_elsewhere = router.keeps_flows() && !is_here(&router.id);
         }
         self
     }
 
-    /// Whether a port is this host's, or a router translates here.
+    /// Whether a port is this host's, or a router keeps its flows here.
     pub fn has(&self, name: &Identity) -> bool {
         self.own_port(name).is_some() || self.own_routers().any(|router| router == name)
     }
 
-    /// Whether frames for a router's port go on here, and at no other host: it translates here.
+    /// Whether frames for a router's port go on here, and at no other host: it keeps its flows
+    /// here.
     pub fn resumes(&self, port: &Identity) -> bool {
         let router = self.router_port(port).map(|at| self.router_ports[at.at()].router);
         let router = router.map(|at| &self.routers[at.at()]);
-        router.is_some_and(|it| it.translates() && !it.is_elsewhere)
+        router.is_some_and(|it| it.keeps_flows() && !it.is_elsewhere)
     }
 
-    /// The routers that translate here.
+    /// The routers that keep their flows here.
     pub fn own_routers(&self) -> impl Iterator<Item = &Identity> {
-        let own = self.routers.iter().filter(|it| it.translates() && !it.is_elsewhere);
-        own.map(|router| &router.id)
+        self.keeping().map(|router| &router.id)
+    }
+
+    fn keeping(&self) -> impl Iterator<Item = &Router> {
+        self.routers.iter().filter(|it| it.keeps_flows() && !it.is_elsewhere)
     }
 
     /// Who keeps translated flows here, and how many: routers, and ports with load balancers.
@@ -460,7 +474,8 @@ impl Net {
         let ports = ports.filter_map(|port| {
             Some((&port.id, port.own.as_ref()?.row.connections.unwrap_or(u32::MAX)))
         });
-        self.own_routers().map(|id| (id, u32::MAX)).chain(ports)
+        let routers = self.keeping().filter(|router| router.translates());
+        routers.map(|router| (&router.id, u32::MAX)).chain(ports)
     }
 
     /// The rules of all policies that hold for ports of this host.

@@ -39,6 +39,8 @@ pub enum By<'a> {
     Connected(Prefix, &'a Identity),
     /// A route of a router.
     Route(Prefix, &'a Identity),
+    /// The same, and the way by which the flow came that this answers.
+    Back(Prefix, &'a Identity),
 }
 
 impl By<'_> {
@@ -49,17 +51,22 @@ impl By<'_> {
             Self::Policy(router, name) => format!("{router} policy {name}"),
             Self::Connected(prefix, out) => format!("{prefix} of {out}"),
             Self::Route(prefix, router) => format!("route {prefix} of {router}"),
+            Self::Back(prefix, router) => {
+                format!("route {prefix} of {router}, back as its flow came")
+            }
         })
     }
 }
 
 impl Net {
-    /// Asks route policies, then routes. Says what decided.
+    /// Asks route policies, then routes. Says what decided. `back`: where the flow came from that
+    /// this answers, to which symmetric routes lead back.
     pub(crate) fn route<'a>(
         &self,
         router: &'a Router,
         tuple: Tuple,
         subject: &Subject<'_>,
+        back: Option<(IpAddr, RouterPortAt)>,
     ) -> (Way, By<'a>) {
         let subject = Subject { tuple: Some(tuple), ..*subject };
         let policy = router.policies.order.first(&self.conditions, &subject);
@@ -71,13 +78,17 @@ impl Net {
                 Decision::Reroute(hops) => return (choose(router, hops.clone(), tuple), by),
             }
         }
-        Self::by_routes(router, tuple)
+        Self::by_routes(router, tuple, back)
     }
 
-    fn by_routes(router: &Router, tuple: Tuple) -> (Way, By<'_>) {
+    fn by_routes(
+        router: &Router,
+        tuple: Tuple,
+        back: Option<(IpAddr, RouterPortAt)>,
+    ) -> (Way, By<'_>) {
         let destination = tuple.destination.0;
         let best = router.routes.best(tuple.source.0, destination);
-        let Some(Route { key, to }) = best.first() else { return (Way::None, By::Nothing) };
+        let Some(Route { key, to, .. }) = best.first() else { return (Way::None, By::Nothing) };
         let by = match &key.target {
             Target::Connected { out } => By::Connected(key.prefix, out),
             _ => By::Route(key.prefix, &router.id),
@@ -85,11 +96,33 @@ impl Net {
         if let To::Discard { reject } = *to {
             return (Way::Discard { reject }, by);
         }
-        let hops = best.iter().filter_map(|it| match it.to {
-            To::Out(address, out) => Some((address.unwrap_or(destination), out)),
-            To::Discard { .. } => None,
-        });
-        (choose(router, hops.collect(), tuple), by)
+        let hops: Vec<_> = hops(&best, destination).collect();
+        let is_symmetric = best.iter().any(|it| it.symmetric);
+        match back.filter(|it| is_symmetric && hops.contains(it)) {
+            Some((address, out)) => (Way::To(address, out), By::Back(key.prefix, &router.id)),
+            None => (choose(router, hops, tuple), by),
+        }
+    }
+
+    /// Of the neighbours to which a flow's answers would go the one that it came from, if the route
+    /// there is symmetric.
+    pub(crate) fn came_from(
+        &self,
+        router: &Router,
+        tuple: Tuple,
+        (at, mac): (RouterPortAt, Mac),
+    ) -> Option<IpAddr> {
+        let (source, destination) = (tuple.destination.0, tuple.source.0);
+        let best = router.routes.best(source, destination);
+        let leads = best.first().is_some_and(|it| !matches!(it.to, To::Discard { .. }));
+        if !leads || !best.iter().any(|it| it.symmetric) {
+            return None;
+        }
+        let mut hops = hops(&best, destination);
+        let is_it = |(address, out): &(IpAddr, RouterPortAt)| {
+            *out == at && self.neighbour(*out, *address) == Some(mac)
+        };
+        hops.find(is_it).map(|(address, _)| address)
     }
 
     /// The Ethernet address of a neighbour behind a router's port, if somebody declares it.
@@ -114,6 +147,14 @@ impl Net {
             })
         })
     }
+}
+
+/// The neighbours that routes to a destination lead to.
+fn hops(best: &[&Route], destination: IpAddr) -> impl Iterator<Item = (IpAddr, RouterPortAt)> {
+    best.iter().filter_map(move |it| match it.to {
+        To::Out(address, out) => Some((address.unwrap_or(destination), out)),
+        To::Discard { .. } => None,
+    })
 }
 
 /// One of equal neighbours, by the flow, in whatever order they are declared.

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 
 use classifier::block::Block;
 use classifier::prefixes::Prefixes;
-use image::{RouteDecision, RouteKey, RoutePolicy, RoutePolicyKey, Target};
+use image::{RouteDecision, RouteKey, RoutePolicy, RoutePolicyKey, RoutesAs, Target};
 use logical::objects::{AddressRange, Identity};
 use units::Prefix;
 
@@ -27,6 +27,8 @@ pub struct Routes {
 pub struct Route {
     pub key: RouteKey,
     pub to: To,
+    /// Whether what answers a flow takes the way by which that came.
+    pub symmetric: bool,
 }
 
 /// Where it leads.
@@ -42,18 +44,22 @@ pub enum To {
 impl Routes {
     /// Of rows. What leads by a port that is down (`up` says `None`) leads nowhere.
     pub fn new<'a>(
-        rows: impl Iterator<Item = &'a RouteKey>,
+        rows: impl Iterator<Item = (&'a RouteKey, &'a RoutesAs)>,
         up: impl Fn(&Identity) -> Option<RouterPortAt>,
     ) -> Self {
         let mut by_prefix: BTreeMap<Prefix, Vec<Route>> = BTreeMap::new();
-        for key in rows {
+        for (key, row) in rows {
             let to = match &key.target {
                 Target::Connected { out } => up(out).map(|out| To::Out(None, out)),
                 Target::Hop { address, out } => up(out).map(|out| To::Out(Some(*address), out)),
                 Target::Discard { reject } => Some(To::Discard { reject: *reject }),
             };
             let Some(to) = to else { continue };
-            by_prefix.entry(key.prefix).or_default().push(Route { key: key.clone(), to });
+            by_prefix.entry(key.prefix).or_default().push(Route {
+                key: key.clone(),
+                to,
+                symmetric: row.symmetric,
+            });
         }
         let mut made = Self::default();
         for (prefix, mut routes) in by_prefix {

@@ -18,7 +18,7 @@ use zerocopy::IntoBytes;
 use crate::flow::{Found, Gated, Head};
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
-use crate::net::{Leads, Net, Port, Role};
+use crate::net::{Leads, Net, Port, Role, Router};
 use crate::outcome::{Copy, Onward, Reason, Refusal, Sent, Step, Told};
 use crate::places::{PortAt, RouterAt, RouterPortAt, RuleAt, SwitchAt};
 use crate::route::Way;
@@ -545,7 +545,7 @@ impl Walk<'_> {
         let net = self.net;
         let port = &net.router_ports[at.at()];
         let router = &net.routers[port.router.at()];
-        if router.translates() {
+        if router.keeps_flows() {
             self.found.forget();
         }
         let stop = |reason| Net::stop(reason, &router.id);
@@ -569,7 +569,7 @@ impl Walk<'_> {
         self.check(at, &ip, &under.frame).map_err(stop)?;
         if router.is_elsewhere {
             self.step(|| {
-                Step::new(&router.id, "gateway", None, "on at the host where it translates")
+                Step::new(&router.id, "gateway", None, "on at the host where it keeps its flows")
             });
             self.done.onward.push(Onward {
                 to: port.id.clone(),
@@ -684,7 +684,8 @@ impl Walk<'_> {
             self.tell(Error::TimeToLive, from);
             return Err(stop(Reason::TimeToLive));
         }
-        let (way, by) = net.route(router, ends, &net.subject(&under));
+        let back = self.way_back(router, ends);
+        let (way, by) = net.route(router, ends, &net.subject(&under), back);
         let (address, out) = match way {
             Way::To(address, out) => (address, out),
             Way::Discard { reject } => {
@@ -712,6 +713,7 @@ impl Walk<'_> {
             self.tell(Error::TooLong(mtu), from);
             return Err(stop(Reason::TooLong));
         }
+        self.note_way(at, [before, ends], under.fields.source);
         let Some(mac) = net.neighbour(out, address) else {
             self.tell(Error::NoHost, from);
             return Err(stop(Reason::Unresolved));
@@ -759,6 +761,32 @@ impl Walk<'_> {
                 }
             }
             Leads::Nowhere => Err(stop(Reason::Disabled)),
+        }
+    }
+
+    /// Where the flow that this one answers came into a router.
+    fn way_back(&self, router: &Router, tuple: Tuple) -> Option<(IpAddr, RouterPortAt)> {
+        if !router.is_symmetric {
+            return None;
+        }
+        let (out, address) = self.state.path(&router.id, tuple.reversed(), self.now)?;
+        Some((*address, self.net.router_port(out)?))
+    }
+
+    /// A flow whose answers have several ways is remembered by the one that it came: by its ends as
+    /// they were, and as they are once its destination is translated.
+    fn note_way(&mut self, at: RouterPortAt, ends: [Tuple; 2], from: Mac) {
+        let net = self.net;
+        let port = &net.router_ports[at.at()];
+        let router = &net.routers[port.router.at()];
+        if !router.is_symmetric {
+            return;
+        }
+        for tuple in ends.iter().take(if ends[0] == ends[1] { 1 } else { 2 }) {
+            if let Some(address) = net.came_from(router, *tuple, (at, from)) {
+                let path = (port.id.clone(), address);
+                self.done.changes.push(crate::Change::Path(router.id.clone(), *tuple, path));
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use crate::answers::Answers;
 use crate::change::{Change, FragmentOf};
 use crate::flow::{Gated, Passes};
 use crate::net::Net;
+use crate::paths::{Path, Paths};
 use crate::rules::RuleName;
 
 /// Numbers for names, each the same for ever.
@@ -74,6 +75,7 @@ pub struct State {
     learned: BTreeMap<(Identity, Mac), Identity>,
     listeners: BTreeMap<Identity, Listener>,
     answers: Answers,
+    paths: Paths,
 }
 
 impl State {
@@ -90,6 +92,7 @@ impl State {
             learned: BTreeMap::new(),
             listeners: BTreeMap::new(),
             answers: Answers::default(),
+            paths: Paths::default(),
         }
     }
 
@@ -127,14 +130,16 @@ impl State {
     pub fn expire(&mut self, now: Instant, budget: u32) -> bool {
         self.fragments.retain(|_, (_, until)| *until > now);
         self.answers.expire(now);
+        self.paths.expire(now);
         self.table.expire(now, budget).is_done
     }
 
     /// Forgets the connections, the packets in fragments, and the groups, of ports that are here no
-    /// longer, and translations of routers.
+    /// longer, and translations and flows of routers.
     pub fn retain(&mut self, mut is_here: impl FnMut(&Identity) -> bool) {
         self.listeners.retain(|port, _| is_here(port));
         self.fragments.retain(|(port, ..), _| is_here(port));
+        self.paths.retain(&mut is_here);
         let table = &mut self.table;
         for zones in [&mut self.zones, &mut self.translating] {
             zones.retain(|place, zone| {
@@ -271,6 +276,7 @@ impl State {
                 Change::Learned(switch, mac, port) => {
                     self.learned.insert((switch, mac), port);
                 }
+                Change::Path(router, flow, path) => self.paths.note(&router, flow, path, now),
                 Change::Overheard(port, told) => self.listeners.entry(port).or_default().hear(told),
             }
         }
@@ -284,6 +290,11 @@ impl State {
     /// Whether a port's machine listens to a group.
     pub(crate) fn wants(&self, port: &Identity, group: core::net::IpAddr) -> bool {
         self.listeners.get(port).is_some_and(|it| it.wants(group))
+    }
+
+    /// Where a flow came into a router.
+    pub(crate) fn path(&self, router: &Identity, flow: Tuple, now: Instant) -> Option<&Path> {
+        self.paths.get(router, flow, now)
     }
 
     pub(crate) fn learned(&self, switch: &Identity, mac: Mac) -> Option<&Identity> {

@@ -12,7 +12,7 @@ use units::Rng;
 pub struct Options {
     /// Rules that keep connections.
     pub stateful: bool,
-    /// Addresses that routers translate, and load balancers.
+    /// Addresses that routers translate, load balancers, and routes back where flows came from.
     pub translations: bool,
     /// Switches that learn addresses.
     pub learning: bool,
@@ -444,6 +444,11 @@ impl Maker {
         let mut route = format!("prefix: {prefix}");
         route += match self.below(4) {
             0 => ", discard: true",
+            1 if !is_v6 && self.options.translations => self.one(&[
+                ", ecmp: [{nextHop: 10.1.0.1}, {nextHop: 10.2.0.1}]",
+                ", ecmp: [{nextHop: 10.1.0.1}, {nextHop: 10.2.0.1}], symmetric: true",
+                ", ecmp: [{nextHop: 10.1.0.1}, {nextHop: 10.2.0.1}], symmetric: true",
+            ]),
             1 if !is_v6 => ", ecmp: [{nextHop: 10.1.0.1}, {nextHop: 10.2.0.1}]",
             _ if is_v6 => ", nextHop: 'fd01::1'",
             _ => self.one(&[

@@ -9,7 +9,7 @@ use datapath::{Labelled, Peer};
 use image::{Domain, StationRole};
 use logical::Topology;
 use logical::objects::Identity;
-use logical::topology::{Attachment, Link, RouterIndex};
+use logical::topology::{Attachment, Link, Route, RouterIndex, Target};
 use model::{NetworkName, VtepList};
 
 /// The labels of all ports that machines have, and the tunnel addresses of the hosts that those are
@@ -18,7 +18,7 @@ use model::{NetworkName, VtepList};
 pub struct Elsewhere {
     labels: Places,
     hosts: BTreeMap<Identity, VtepList>,
-    /// Where each router is that translates, if a host is known.
+    /// Where each router is that keeps flows, if a host is known.
     routers: BTreeMap<Identity, VtepList>,
 }
 
@@ -65,13 +65,13 @@ impl Elsewhere {
         Ok(Self { labels, hosts, routers })
     }
 
-    /// The routers that translate at the host with these tunnel addresses, for others too.
+    /// The routers that keep their flows at the host with these tunnel addresses, for others too.
     pub fn routers_at(&self, own: Option<&VtepList>) -> BTreeSet<Identity> {
         let all = self.routers.iter().filter(|(_, home)| Some(*home) == own);
         all.map(|(router, _)| router.clone()).collect()
     }
 
-    /// Whether a router translates at one host, for one that has these tunnel addresses.
+    /// Whether a router keeps its flows at one host, for one that has these tunnel addresses.
     pub fn has_home(&self, router: &Identity, own: Option<&VtepList>) -> bool {
         own.is_some() && self.routers.contains_key(router)
     }
@@ -114,13 +114,15 @@ impl Elsewhere {
     }
 }
 
-/// The tunnel addresses of the host where a router translates, if it does: its first gateway; if it
-/// has none, the first host, by its name, that has a port of one of its switches. All hosts of one
-/// file come to the same.
+/// The tunnel addresses of the host where a router keeps its flows, if it does, since it translates
+/// or leads them back where they came from: its first gateway; if it has none, the first host, by
+/// its name, that has a port of one of its switches. All hosts of one file come to the same.
 fn home(topology: &Topology, index: RouterIndex) -> Option<VtepList> {
     let router = &topology[index];
     let balances = || topology.balancers().any(|(_, it)| it.routers.contains(&index));
-    if router.nats.is_empty() && !balances() {
+    let is_symmetric = |it: &Route| matches!(it.target, Target::Hops { symmetric: true, .. });
+    let leads_back = || router.routes.iter().any(is_symmetric);
+    if router.nats.is_empty() && !balances() && !leads_back() {
         return None;
     }
     let ports = router.ports.iter().map(|port| &topology[*port]);

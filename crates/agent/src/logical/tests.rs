@@ -147,7 +147,14 @@ fn a_router_that_translates_is_at_one_host_which_all_know() {
     let gateway = HIDDEN
         .replace("[10.0.1.254/24]", "[10.0.1.254/24], gateway: {nodes: [{node: h1, priority: 1}]}");
     assert_eq!([1, 2, 3].map(|host| at(&gateway, host).0), [true, false, false]);
-    // None translates: it is where its packets are.
+    // Not only one that translates is at one host: also one that leads flows back as they came.
     let plain: Vec<_> = HIDDEN.lines().filter(|line| !line.contains("kind: Nat")).collect();
+    let route = "routes: [{prefix: 10.9.0.0/16, ecmp: [{nextHop: 10.0.1.2}], symmetric: true}]";
+    let back = plain.join("\n").replace(
+        "name: r, tenant: t}, spec: {}",
+        &format!("name: r, tenant: t}}, spec: {{{route}}}"),
+    );
+    assert_eq!([1, 2, 3].map(|host| at(&back, host).0), [false, true, false]);
+    // None translates: it is where its packets are.
     assert_eq!([1, 2, 3].map(|host| at(&plain.join("\n"), host).0), [false; 3]);
 }
