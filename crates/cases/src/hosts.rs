@@ -14,7 +14,7 @@ use conntrack::{Phase, Settings, Timeouts};
 use interpreter::Tuple;
 use logical::objects::Identity;
 use logical::topology::{Attachment, PortIndex, RouterIndex, Topology};
-use pipeline::{Change, Copy, Net, Onward, Reason, Refusal, Sent, State, Step, Told};
+use pipeline::{Change, Copy, Handover, Net, Onward, Reason, Refusal, Sent, State, Step, Told};
 use units::Instant;
 
 /// A host: its part of each domain, by the domain's name, and what it knows of frames before.
@@ -51,6 +51,12 @@ struct Place {
 pub struct Hosts {
     all: BTreeMap<String, Host>,
     places: BTreeMap<Identity, Place>,
+    /// Where routers keep their flows.
+    homes: BTreeMap<Identity, String>,
+    /// Which ports and routers are about to move, and to which hosts.
+    moves: BTreeMap<Identity, String>,
+    /// When they were asked last.
+    now: Instant,
 }
 
 /// A frame that a port gets, and the host where it does.
@@ -86,8 +92,15 @@ struct Made {
 }
 
 impl Hosts {
+    /// A port's machine, or a router that keeps flows, is about to move to a host. That has its rows
+    /// and its connections with the next topology, and is its host once a topology says so.
+    pub fn expect(&mut self, place: &Identity, host: &str) {
+        self.moves.insert(place.clone(), host.to_owned());
+    }
+
     /// Gives these hosts the parts of a topology that they need from now on. Connections of ports
-    /// that stay where they were are kept, and translations of routers.
+    /// and routers that stay where they were are kept, and of those that were
+    /// [expected](Self::expect) to move.
     pub fn realize(
         &mut self,
         topology: &Topology,
@@ -99,6 +112,8 @@ impl Hosts {
             self.all.entry(host).or_insert_with(Host::new);
         }
         let domains = compiler::compile(topology);
+        let moves = self.expected(topology);
+        let handed = self.hand_over(&moves);
         self.places.clear();
         for (index, port) in topology.ports() {
             let host = match port.attachment {
@@ -115,38 +130,80 @@ impl Hosts {
             self.places.insert(port.id.clone(), Place { domain, host });
         }
         // A router translates at one host, by which all ways through it lead.
-        let homes: BTreeMap<_, _> =
-            topology.routers().map(|(index, it)| (it.id.clone(), home_of(index))).collect();
+        let homes = topology.routers().map(|(index, it)| (it.id.clone(), home_of(index)));
+        self.homes = homes.collect();
         for (_, port) in topology.router_ports() {
             let (router, id) = (&topology[port.router].id, port.id.clone());
             let has = |it: &&Identity| domains[*it].routers.contains_key(router);
             let Some(domain) = domains.keys().find(has).cloned() else { continue };
-            let host = homes[router].clone();
+            let host = self.homes[router].clone();
             self.all.entry(host.clone()).or_insert_with(Host::new);
             self.places.insert(id, Place { domain, host: Some(host) });
         }
-        let places = &self.places;
+        let (places, homes) = (&self.places, &self.homes);
         for (name, host) in &mut self.all {
             let is_here = |port: &Identity| {
                 let host = places.get(port).map(|it| it.host.as_ref());
                 let home = homes.get(port).is_some_and(|home| home == name);
-                home || host.is_some_and(|host| host.is_none_or(|host| host == name))
+                let is_expected = moves.get(port) == Some(name);
+                home || is_expected || host.is_some_and(|host| host.is_none_or(|host| host == name))
             };
             let all = places.keys().chain(homes.keys());
             let own: BTreeSet<_> = all.filter(|it| is_here(it)).cloned().collect();
             host.state.retain(is_here);
             host.nets.clear();
             for (domain, rows) in &domains {
-                let net = Net::new(&rows.part(&own)).with_routers(is_here);
+                let net = Net::new(&rows.part(&own));
+                // What is only about to move is still where it was.
+                let net = net.with_routers(|router| homes.get(router) == Some(name));
                 host.state.adopt(&net);
                 host.nets.insert(domain.clone(), net);
             }
         }
+        self.take_over(&moves, handed);
     }
 
-    /// The host of a port; `None` if each has it, or none.
-    pub fn host_of(&self, port: &Identity) -> Option<&str> {
-        self.places.get(port)?.host.as_deref()
+    /// The host of a port, or of a router that keeps flows; `None` if each has it, or none.
+    pub fn host_of(&self, place: &Identity) -> Option<&str> {
+        let home = self.homes.get(place);
+        home.or_else(|| self.places.get(place)?.host.as_ref()).map(String::as_str)
+    }
+
+    /// What is about to move, with the children of ports.
+    fn expected(&self, topology: &Topology) -> BTreeMap<Identity, String> {
+        let mut all = self.moves.clone();
+        for (_, port) in topology.ports() {
+            if let Attachment::Child { parent, .. } = port.attachment
+                && let Some(to) = self.moves.get(&topology[parent].id)
+            {
+                all.insert(port.id.clone(), to.clone());
+            }
+        }
+        all
+    }
+
+    /// What the hosts say of all that is about to move from them.
+    fn hand_over(&self, moves: &BTreeMap<Identity, String>) -> Vec<(Identity, Handover)> {
+        let handed = |place: &Identity| {
+            let host = self.all.get(self.host_of(place)?)?;
+            Some((place.clone(), host.state.hand_over(place, self.now)))
+        };
+        moves.keys().filter_map(handed).collect()
+    }
+
+    /// Hands it to those that it moves to. What is still where it was goes on there meanwhile.
+    fn take_over(&mut self, moves: &BTreeMap<Identity, String>, handed: Vec<(Identity, Handover)>) {
+        for (place, handover) in handed {
+            let Some(to) = moves.get(&place) else { continue };
+            let has_moved = self.host_of(&place) == Some(to);
+            let handover = if has_moved { handover } else { handover.loosened() };
+            if let Some(host) = self.all.get_mut(to) {
+                host.state.take_over(&place, &handover, self.now);
+            }
+            if has_moved {
+                self.moves.remove(&place);
+            }
+        }
     }
 
     /// Sends a frame at its port, has the hosts of those it is for decide, and commits what has
@@ -158,6 +215,7 @@ impl Hosts {
         host: Option<&str>,
         frame: &[u8],
     ) -> Option<Fate> {
+        self.now = now;
         let Place { domain, host: own } = self.places.get(port)?.clone();
         let from = own.or_else(|| host.map(ToOwned::to_owned))?;
         let Host { nets, state } = self.all.get(&from)?;
@@ -223,6 +281,7 @@ impl Hosts {
 
     /// Forgets all that is over. Whether that is done.
     pub fn expire(&mut self, now: Instant) -> bool {
+        self.now = now;
         let all = self.all.values_mut().map(|host| host.state.expire(now, u32::MAX));
         all.fold(true, |all, is_done| all & is_done)
     }

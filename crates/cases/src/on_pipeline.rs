@@ -14,10 +14,11 @@ use units::{Class, Instant, Span};
 use wire::ethernet::{self, Tag};
 
 use crate::declare::{Declared, plain};
+use crate::edit::Op;
 use crate::execution::{Execution, Known, Seen, Wanted};
 use crate::hosts::{Got, Hosts};
 
-/// What the pipeline can. It hands no connections over.
+/// What the pipeline can.
 const CAN: &[&str] = &[
     "inspect",
     "arp",
@@ -55,6 +56,7 @@ const CAN: &[&str] = &[
     "lb-arp",
     "limits",
     "symmetric",
+    "move",
 ];
 
 /// Hosts that execute a topology's rows, and all that they have been sent.
@@ -104,6 +106,11 @@ impl Execution for OnPipeline {
         let places: BTreeMap<&str, &String> = (network.ports.iter())
             .filter_map(|(name, port)| Some((name.as_str(), port.at.as_ref()?)))
             .collect();
+        if let Some(Op::Move(it)) = wanted.op
+            && let Some(index) = declared.port(&it.port)
+        {
+            self.hosts.expect(&declared.topology[index].id, &it.to);
+        }
         let all = network.hosts.iter().cloned();
         self.hosts.realize(
             &declared.topology,

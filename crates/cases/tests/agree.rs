@@ -6,7 +6,7 @@ use cases::{Got, Hosts};
 use interpreter::Arrival;
 use logical::Topology;
 use logical::objects::Identity;
-use logical::topology::{Attachment, NodeIndex, Port, PortIndex};
+use logical::topology::{Attachment, NodeIndex, Port, PortIndex, RouterIndex};
 use pipeline::Refusal;
 use units::{Instant, Rng, Span};
 use worlds::{Options, World};
@@ -105,7 +105,7 @@ impl Traffic<'_> {
 struct Counts(BTreeMap<&'static str, usize>);
 
 impl Counts {
-    const WORDS: [&'static str; 20] = [
+    const WORDS: [&'static str; 21] = [
         "verdict: delivered",
         "neighbour answer",
         "answered",
@@ -125,6 +125,7 @@ impl Counts {
         "source translation",
         "load balancer: back",
         "back as its flow came",
+        "a known flow",
         "an error about a translated packet",
     ];
 
@@ -139,23 +140,70 @@ fn nodes(topology: &Topology) -> Vec<(NodeIndex, String)> {
     topology.nodes().map(|(index, it)| (index, it.id.to_string())).collect()
 }
 
-/// The hosts of a world, each with its part.
-fn spread(topology: &Topology, nodes: &[(NodeIndex, String)]) -> Hosts {
-    let mut all = Hosts::default();
-    all.realize(
-        topology,
-        nodes.iter().map(|it| it.1.clone()),
-        |port| topology[port].node.map_or(nodes[0].1.clone(), |node| topology[node].id.to_string()),
-        |router| nodes[topology[router].ports.len() % nodes.len()].1.clone(),
-    );
-    all
+/// Where ports are, and where routers keep their flows.
+struct Spread {
+    nodes: Vec<(NodeIndex, String)>,
+    ports: BTreeMap<PortIndex, String>,
+    routers: BTreeMap<RouterIndex, String>,
+    /// What is about to move.
+    moving: Option<(Place, String)>,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Port(PortIndex),
+    Router(RouterIndex),
+}
+
+impl Spread {
+    fn new(topology: &Topology) -> Self {
+        let nodes = nodes(topology);
+        let first = || nodes[0].1.clone();
+        let ports = topology.ports().map(|(index, port)| {
+            (index, port.node.map_or_else(first, |node| topology[node].id.to_string()))
+        });
+        let ports = ports.collect();
+        let routers = topology
+            .routers()
+            .map(|(index, router)| (index, nodes[router.ports.len() % nodes.len()].1.clone()));
+        let routers = routers.collect();
+        Self { nodes, ports, routers, moving: None }
+    }
+
+    fn realize(&self, topology: &Topology, all: &mut Hosts) {
+        let nodes = self.nodes.iter().map(|it| it.1.clone());
+        let host_of = |port: PortIndex| self.ports[&port].clone();
+        all.realize(topology, nodes, host_of, |router| self.routers[&router].clone());
+    }
+
+    /// A port, or a router's flows, are about to move; or have moved, if something was about to.
+    fn go_on(&mut self, topology: &Topology, all: &mut Hosts, rng: &mut Rng) {
+        match self.moving.take() {
+            Some((Place::Port(port), to)) => drop(self.ports.insert(port, to)),
+            Some((Place::Router(router), to)) => drop(self.routers.insert(router, to)),
+            None => {
+                let to = self.nodes[rng.below(self.nodes.len() as u64) as usize].1.clone();
+                let ports = self.ports.keys().map(|it| Place::Port(*it));
+                let places: Vec<_> =
+                    ports.chain(self.routers.keys().map(|it| Place::Router(*it))).collect();
+                let place = places[rng.below(places.len() as u64) as usize];
+                let name = match place {
+                    Place::Port(port) => &topology[port].id,
+                    Place::Router(router) => &topology[router].id,
+                };
+                all.expect(name, &to);
+                self.moving = Some((place, to));
+            }
+        }
+        self.realize(topology, all);
+    }
 }
 
 /// Frames in a world, decided by both.
 fn agree(
     seed: u64,
     options: Options,
-    hosts: usize,
+    (hosts, moves): (usize, bool),
     frames: usize,
     counts: &mut Counts,
 ) -> Result<(), String> {
@@ -166,10 +214,13 @@ fn agree(
         // A port that each host has is at none of them to a router that translates elsewhere.
         world = World::with(seed, Options { translations: false, ..options });
     }
+    let moves = moves && !world.topology.ports().any(|(_, port)| is_local(port));
     let world = world.spread(hosts, &mut rng);
     let topology = &world.topology;
-    let nodes = nodes(topology);
-    let mut all = spread(topology, &nodes);
+    let mut spread = Spread::new(topology);
+    let nodes = spread.nodes.clone();
+    let mut all = Hosts::default();
+    spread.realize(topology, &mut all);
     let mut state = interpreter::State::default();
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut traffic = Traffic { world: &world, rng, got: Vec::new() };
@@ -179,6 +230,9 @@ fn agree(
         // remembered to the second is nobody's promise.
         now += Span::from_secs(if traffic.rng.below(40) == 0 { 864_000 } else { 0 });
         assert!(all.expire(now));
+        if moves && traffic.rng.below(8) == 0 {
+            spread.go_on(topology, &mut all, &mut traffic.rng);
+        }
         let port = &topology[index].id;
         // What each host has is at one of them this time.
         let (node, host) = &nodes[traffic.rng.below(nodes.len() as u64) as usize];
@@ -214,7 +268,7 @@ const BASE: Options =
 fn what_is_sent_in_random_worlds_meets_every_end() {
     let mut counts = Counts::default();
     for seed in 0..3000 {
-        let seen = agree(seed, BASE, 1, 100, &mut counts);
+        let seen = agree(seed, BASE, (1, false), 100, &mut counts);
         seen.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     for word in Counts::WORDS {
@@ -227,8 +281,23 @@ fn hosts_together_decide_as_the_interpreter_does() {
     let options = Options { learning: false, ..BASE };
     for seed in 0..4000 {
         let hosts = 2 + seed as usize % 3;
-        let seen = agree(seed, options, hosts, 100, &mut Counts::default());
+        let seen = agree(seed, options, (hosts, false), 100, &mut Counts::default());
         seen.unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+}
+
+/// Ports that move take their connections along, and routers the flows that they keep.
+#[test]
+fn who_moves_goes_on_as_if_nothing_had_happened() {
+    let mut counts = Counts::default();
+    let options = Options { learning: false, ..BASE };
+    for seed in 0..2000 {
+        let hosts = 2 + seed as usize % 3;
+        let seen = agree(seed, options, (hosts, true), 100, &mut counts);
+        seen.unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    for word in ["rules: of a connection", "reply of a connection", "a known flow"] {
+        assert!(counts.0.get(word).is_some_and(|it| *it > 20), "{word}: {counts:?}");
     }
 }
 
@@ -237,7 +306,7 @@ fn hosts_together_decide_as_the_interpreter_does() {
 fn stateless_rules_decide_whatever_is_sent() {
     let options = Options { stateful: false, stray: true, ..BASE };
     for seed in 0..4000 {
-        let seen = agree(seed, options, 1, 100, &mut Counts::default());
+        let seen = agree(seed, options, (1, false), 100, &mut Counts::default());
         seen.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 }
@@ -255,8 +324,8 @@ fn who_asks_too_often_is_answered_alike() {
         }
         let world = world.spread(1 + seed as usize % 3, &mut rng);
         let topology = &world.topology;
-        let nodes = nodes(topology);
-        let mut all = spread(topology, &nodes);
+        let mut all = Hosts::default();
+        Spread::new(topology).realize(topology, &mut all);
         let mut state = interpreter::State::default();
         let mut now = Instant::from_nanos(1_000_000_000);
         for _ in 0..20 {

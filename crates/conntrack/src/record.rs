@@ -39,6 +39,23 @@ impl Record {
         self.track.phase
     }
 
+    /// The tuple of packets that go the other way.
+    pub const fn reply(&self) -> Tuple {
+        self.reply
+    }
+
+    /// What its caller noted.
+    pub const fn mark(&self) -> u32 {
+        self.mark
+    }
+
+    /// The same with another mark: what a caller notes may mean something else at each host.
+    #[must_use]
+    pub const fn marked(mut self, mark: u32) -> Self {
+        self.mark = mark;
+        self
+    }
+
     /// The same, its TCP windows not known: of a connection that goes on at the old host while this
     /// is underway, or of which the old host told late.
     #[must_use]

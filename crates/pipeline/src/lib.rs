@@ -32,6 +32,7 @@ mod flows;
 mod fragments;
 mod gate;
 mod guard;
+mod handover;
 mod nat;
 mod net;
 mod outcome;
@@ -50,6 +51,7 @@ mod translate;
 
 pub use change::{Change, FragmentOf};
 pub use flow::{Connection, Gated, Head, Passes, WORDS, Way};
+pub use handover::Handover;
 pub use net::Net;
 pub use outcome::{Copy, How, Onward, Reason, Received, Refusal, Ruled, Sent, Step, Told};
 pub use places::{PortAt, RuleAt};

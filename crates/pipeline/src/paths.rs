@@ -4,6 +4,7 @@
 //! host sees both directions. How long a flow is remembered is how long a translation is.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use logical::objects::Identity;
@@ -56,6 +57,25 @@ impl Paths {
             && let Some((_, first)) = ends.pop_first()
         {
             paths.remove(&first);
+        }
+    }
+
+    /// All flows of a router: which, from where, and until when that is known.
+    pub fn of(&self, router: &Identity) -> Vec<(Tuple, Path, Instant)> {
+        let all = self.0.get(router).into_iter().flat_map(|it| &it.paths);
+        all.map(|(flow, (path, until))| (*flow, path.clone(), *until)).collect()
+    }
+
+    /// These are all flows of a router.
+    pub fn replace(&mut self, router: &Identity, all: &[(Tuple, Path, Instant)]) {
+        let mut flows = Flows::default();
+        for (flow, path, until) in all.iter().take(MOST) {
+            flows.paths.insert(*flow, (path.clone(), *until));
+            flows.ends.insert((*until, *flow));
+        }
+        match all {
+            [] => drop(self.0.remove(router)),
+            _ => drop(self.0.insert(router.clone(), flows)),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::rules::RuleName;
 
 /// Numbers for names, each the same for ever.
 #[derive(Clone, Debug)]
-struct Numbers<T> {
+pub struct Numbers<T> {
     numbers: BTreeMap<T, u32>,
     names: Vec<T>,
 }
@@ -31,7 +31,7 @@ impl<T> Default for Numbers<T> {
 }
 
 impl<T: Clone + Ord> Numbers<T> {
-    fn of(&mut self, name: &T) -> u32 {
+    pub fn of(&mut self, name: &T) -> u32 {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
@@ -55,7 +55,7 @@ pub struct Note<'a> {
 }
 
 /// Marks of connections. Behind the last: the number of the port that the first packet came from.
-mod mark {
+pub mod mark {
     pub const FROM_PORT: u32 = 0;
     pub const TO_PORT: u32 = 1;
     pub const ORIGINS: u32 = 2;
@@ -69,13 +69,13 @@ pub struct State {
     /// Of routers that translate, and of ports with load balancers.
     translating: BTreeMap<Identity, Zone>,
     tenants: BTreeMap<Option<Name>, Tenant>,
-    origins: Numbers<Identity>,
-    rules: Numbers<RuleName>,
-    fragments: BTreeMap<FragmentOf, (Pieces, Instant)>,
+    pub(crate) origins: Numbers<Identity>,
+    pub(crate) rules: Numbers<RuleName>,
+    pub(crate) fragments: BTreeMap<FragmentOf, (Pieces, Instant)>,
     learned: BTreeMap<(Identity, Mac), Identity>,
-    listeners: BTreeMap<Identity, Listener>,
+    pub(crate) listeners: BTreeMap<Identity, Listener>,
     answers: Answers,
-    paths: Paths,
+    pub(crate) paths: Paths,
 }
 
 impl State {
@@ -205,14 +205,18 @@ impl State {
     }
 
     pub(crate) fn note(&self, hit: &Hit) -> Note<'_> {
-        let origin = hit.mark.checked_sub(mark::ORIGINS);
+        self.noted(hit.mark, hit.stamp)
+    }
+
+    pub(crate) fn noted(&self, mark: u32, stamp: Stamp) -> Note<'_> {
+        let origin = mark.checked_sub(mark::ORIGINS);
         Note {
-            opened: match hit.mark {
+            opened: match mark {
                 mark::FROM_PORT => Direction::FromPort,
                 _ => Direction::ToPort,
             },
             origin: origin.and_then(|it| self.origins.name(it)),
-            rule: hit.stamp.rule.checked_sub(1).and_then(|it| self.rules.name(it)),
+            rule: stamp.rule.checked_sub(1).and_then(|it| self.rules.name(it)),
         }
     }
 
@@ -247,15 +251,8 @@ impl State {
         for change in changes.iter().cloned() {
             match change {
                 Change::Begin { zone, packet, opened, origin, rule } => {
-                    let mark = match (opened, &origin) {
-                        (Direction::FromPort, _) => mark::FROM_PORT,
-                        (Direction::ToPort, None) => mark::TO_PORT,
-                        (Direction::ToPort, Some(origin)) => {
-                            mark::ORIGINS + self.origins.of(origin)
-                        }
-                    };
-                    let rule = rule.map_or(0, |rule| 1 + self.rules.of(&rule));
-                    let stamp = Stamp { generation: 0, rule };
+                    let mark = self.mark_of(opened, origin.as_ref());
+                    let stamp = self.stamp_of(rule.as_ref());
                     let begin =
                         Begin { mark, flags: Flags::NONE, ..Begin::new(zone, packet, stamp) };
                     // Where others were faster there may be no room now; the frame has left.
