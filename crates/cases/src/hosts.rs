@@ -92,8 +92,8 @@ struct Made {
 }
 
 impl Hosts {
-    /// A port's machine, or a router that keeps flows, is about to move to a host. That has its rows
-    /// and its connections with the next topology, and is its host once a topology says so.
+    /// A port's machine, or a router that keeps flows, is about to move to a host. That has its
+    /// rows and its connections with the next topology, and is its host once a topology says so.
     pub fn expect(&mut self, place: &Identity, host: &str) {
         self.moves.insert(place.clone(), host.to_owned());
     }

@@ -90,8 +90,8 @@ impl State {
         }
     }
 
-    /// Goes on with a place of another host, whose rows are [adopted](Self::adopt) here. Returns how
-    /// many connections and flows find no room: their packets are as if they were the first.
+    /// Goes on with a place of another host, whose rows are [adopted](Self::adopt) here. Returns
+    /// how many connections and flows find no room: their packets are as if they were the first.
     pub fn take_over(&mut self, place: &Identity, from: &Handover, now: Instant) -> usize {
         let mut lost = 0;
         let zones = [self.zone(place), self.translating(place)];
