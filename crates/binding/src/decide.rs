@@ -7,7 +7,7 @@ use core::mem;
 use datapath::{Origin, Remote};
 use logical::objects::Identity;
 use lossless::{Audience, Destination, PortId, Refusal};
-use pipeline::{Change, How, Net, Onward, PortAt, Reason, Received, Ruled, Told};
+use pipeline::{Change, Net, Onward, PortAt, Reason, Received, Told};
 use units::{Class, Instant};
 use wire::PartialChecksum;
 
@@ -73,7 +73,13 @@ impl Networks {
         }
     }
 
-    fn send_anew(&mut self, now: Instant, class: Class, frame: &MachineFrame<'_>) -> Verdict<'_> {
+    /// The same of a frame whose [destination](Self::known_destination) is not known.
+    pub fn send_anew(
+        &mut self,
+        now: Instant,
+        class: Class,
+        frame: &MachineFrame<'_>,
+    ) -> Verdict<'_> {
         let MachineFrame { from, bytes: frame, excess, .. } = *frame;
         let Some((net, sent)) = self.decide(now, from, frame, excess) else {
             self.note_refused(now, from, None, Reason::Disabled, frame);
@@ -100,7 +106,7 @@ impl Networks {
                         Ok((copy, changes)) => {
                             has_returned = true;
                             self.note_ruled(now, from, ruled, frame);
-                            self.state.commit(&changes, now);
+                            self.commit(&changes, now);
                             self.answers.push(from, copy);
                         }
                         Err(Refusal::REJECTED) => self.rejected(now, from, frame),
@@ -124,7 +130,7 @@ impl Networks {
             (None, []) => {
                 let mut changes = sent.changes;
                 changes.retain(|change| has_returned || !change.grants());
-                self.state.commit(&changes, now);
+                self.commit(&changes, now);
                 match is_heard || has_returned {
                     true => {
                         self.note_taken(from);
@@ -372,29 +378,38 @@ impl Networks {
         };
         self.note_refused(now, to, Some(&refusal), refusal.reason, frame);
         self.note_ruled(now, to, received.ruled, frame);
-        self.state.commit(&received.changes, now);
+        self.commit(&received.changes, now);
         Err(if refusal.reason == Reason::Rejected { Refusal::REJECTED } else { REFUSED })
     }
 
     /// The receiver, or the far host, has the frame that was decided last: what it changes is
     /// changed.
-    #[inline]
+    #[inline(always)]
     pub fn left(&mut self, now: Instant) {
-        let Leaving { copies, changes, advances, .. } = &mut self.leaving;
+        let Leaving { counters, bytes, is_simple, .. } = self.leaving;
+        if let Some(at) = counters[0] {
+            self.hits.admit(at, bytes);
+        }
+        if let Some(at) = counters[1] {
+            self.hits.admit(at, bytes);
+        }
+        if !is_simple {
+            self.left_more(now);
+        }
+    }
+
+    fn left_more(&mut self, now: Instant) {
+        let Leaving { copies, changes, advances, ruled, bytes, .. } = &mut self.leaving;
         if !advances.is_empty() {
             advances.iter().for_each(|change| self.state.advance(change, now));
             advances.clear();
         }
-        if !changes.is_empty() {
-            self.state.commit(changes, now);
-            changes.clear();
+        if !copies.is_empty() {
+            copies.drain(..).for_each(|(port, frame)| self.answers.push(port, frame));
         }
-        copies.drain(..).for_each(|(port, frame)| self.answers.push(port, frame));
-        for (port, rule) in mem::take(&mut self.leaving.again).into_iter().flatten() {
-            self.count(port, Ruled { rule, how: How::Following }, self.leaving.bytes);
-        }
-        if !self.leaving.ruled.is_empty() {
-            let (bytes, ruled) = (self.leaving.bytes, mem::take(&mut self.leaving.ruled));
+        if !changes.is_empty() || !ruled.is_empty() {
+            let (bytes, changes, ruled) = (*bytes, mem::take(changes), mem::take(ruled));
+            self.commit(&changes, now);
             ruled.into_iter().for_each(|pending| self.note(now, pending, bytes));
         }
     }

@@ -16,8 +16,10 @@ use classifier::table::HashKey;
 use datapath::Remote;
 use logical::objects::Identity;
 use lossless::PortId;
-use pipeline::{Gated, Head, WORDS, Way};
+use pipeline::{Gated, Head, Key, Way};
 use units::hash::splitmix64;
+
+use crate::hits::HitAt;
 
 /// The most ports that flows speak of.
 const PORTS: usize = 1 << 17;
@@ -52,22 +54,44 @@ impl Source {
     #[inline(always)]
     pub const fn place(self) -> u64 {
         match self {
-            Self::Port(Number(port)) => port as u64,
-            // Labels of ports have 31 bits.
-            Self::Far(from, to) => 1 << 63 | (from as u64) << 31 | to as u64,
+            // Labels of ports have 31 bits, and 0 is none.
+            Self::Port(Number(port)) => (port as u64) << 31,
+            Self::Far(from, to) => (from as u64) << 31 | to as u64,
         }
     }
 }
 
-/// What was decided of a flow.
+/// What was decided of a flow. What every frame needs comes [first](Exact).
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Flow {
-    /// Its way from its sender, if that is here.
-    pub way: Option<Way>,
     /// Who it is for.
     pub to: Number,
+    /// What follows for its frames as things are now.
+    pub now: Now,
+    /// Its way from its sender, if that is here.
+    pub way: Option<Way>,
     /// What its receiver's port says, if that is here.
     pub gate: Option<Gated>,
+}
+
+/// What follows of a flow's decision as things are now: worked out once, and good until anything
+/// changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Now {
+    /// The counters of the rules that let its frames pass, at its sender's port and its receiver's.
+    pub counters: [Option<HitAt>; 2],
+    /// Whether all its frames pass as they are, and change nothing.
+    pub passes: bool,
+}
+
+/// Where a flow is remembered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum At {
+    /// Among those over IPv4.
+    V4(Found),
+    /// Among those over IPv6.
+    V6(Found),
 }
 
 /// Flows, and the ports that they name.
@@ -76,20 +100,24 @@ pub struct Flows {
     /// Whether any are remembered.
     keeps: bool,
     cells: Cells,
-    exact: Exact<WORDS, Flow>,
+    v4: Exact<4, Flow>,
+    v6: Exact<7, Flow>,
     numbers: BTreeMap<Identity, Number>,
     names: Vec<Identity>,
     sites: Vec<Site>,
 }
 
 impl Flows {
-    /// With room for so many flows. `secret`: nobody who can choose flows may know it.
+    /// With room for so many flows of each version of IP. `secret`: nobody who can choose flows may
+    /// know it.
     pub fn new(most: u32, secret: [u64; 2]) -> Self {
+        // Few bits of a secret are spread over all.
+        let secret = HashKey(secret.map(splitmix64));
         Self {
             keeps: most > 0,
             cells: Cells::default(),
-            // Few bits of a secret are spread over all.
-            exact: Exact::new(most as usize, HashKey(secret.map(splitmix64))),
+            v4: Exact::new(most as usize, secret),
+            v6: Exact::new(most as usize, secret),
             numbers: BTreeMap::new(),
             names: Vec::new(),
             sites: Vec::new(),
@@ -108,25 +136,55 @@ impl Flows {
 
     /// How many flows are remembered, those too that are forgotten.
     pub const fn len(&self) -> usize {
-        self.exact.len()
+        self.v4.len() + self.v6.len()
     }
 
-    /// What was decided of a packet's flow, and where that is remembered.
+    /// Where it is remembered what was decided of a packet's flow, and whether that is
+    /// [fresh](Self::fresh): if not, it may not be true.
     #[inline(always)]
-    pub fn find(&self, head: &Head) -> Option<(Found, &Flow)> {
-        self.exact.seek(&self.cells, &head.key)
+    pub fn find(&self, head: &Head) -> Option<(At, bool)> {
+        Some(match &head.key {
+            Key::V4(key) => {
+                let (found, is_fresh) = self.v4.seek(&self.cells, key)?;
+                (At::V4(found), is_fresh)
+            }
+            Key::V6(key) => {
+                let (found, is_fresh) = self.v6.seek(&self.cells, key)?;
+                (At::V6(found), is_fresh)
+            }
+        })
     }
 
-    /// What was found once, if it is still there and true.
+    /// What was found once, if it is still there, and was [renewed](Self::renew) since anything has
+    /// changed.
     #[inline(always)]
-    pub fn at(&self, found: Found) -> Option<&Flow> {
-        self.exact.at(&self.cells, found)
+    pub fn fresh(&self, at: At) -> Option<&Flow> {
+        match at {
+            At::V4(found) => self.v4.fresh(&self.cells, found),
+            At::V6(found) => self.v6.fresh(&self.cells, found),
+        }
     }
 
-    /// The same, to have connections noted.
+    /// What was found, if it is still there and true: to be told what follows as things are now.
+    pub fn renew(&mut self, at: At) -> Option<&mut Flow> {
+        match at {
+            At::V4(found) => self.v4.renew(&self.cells, found),
+            At::V6(found) => self.v6.renew(&self.cells, found),
+        }
+    }
+
+    /// Things have changed that no decision depends on, but what follows of decisions does.
+    pub const fn tick(&mut self) {
+        self.cells.tick();
+    }
+
+    /// What was found, to have connections noted.
     #[inline]
-    pub fn at_mut(&mut self, found: Found) -> Option<&mut Flow> {
-        self.exact.at_mut(found)
+    pub fn at_mut(&mut self, at: At) -> Option<&mut Flow> {
+        match at {
+            At::V4(found) => self.v4.at_mut(found),
+            At::V6(found) => self.v6.at_mut(found),
+        }
     }
 
     /// Remembers what was decided of a packet's flow, as long as nothing of that changes.
@@ -136,7 +194,10 @@ impl Flows {
         }
         let mut depends = Depends::now(&self.cells);
         cells.into_iter().for_each(|cell| depends.on(cell));
-        self.exact.insert(&self.cells, head.key, flow, depends);
+        match head.key {
+            Key::V4(key) => self.v4.insert(&self.cells, key, flow, depends),
+            Key::V6(key) => self.v6.insert(&self.cells, key, flow, depends),
+        }
     }
 
     /// Where a port is.
@@ -152,7 +213,8 @@ impl Flows {
 
     /// Forgets all flows, and the numbers of ports.
     pub fn forget(&mut self) {
-        self.exact.clear();
+        self.v4.clear();
+        self.v6.clear();
         (self.numbers, self.names, self.sites) = (BTreeMap::new(), Vec::new(), Vec::new());
     }
 
@@ -173,5 +235,6 @@ impl Flows {
         for (name, place) in self.names.iter().zip(&mut self.sites) {
             *place = site(name);
         }
+        self.tick();
     }
 }

@@ -2,14 +2,13 @@
 
 use alloc::vec::Vec;
 
-use classifier::exact::Found;
 use datapath::{Origin, Remote};
 use logical::objects::Identity;
 use lossless::{Destination, PortId};
 use pipeline::{Gated, Head, Passes, Way};
 use units::{Class, Instant};
 
-use crate::flows::{Flow, Flows, Site, Source};
+use crate::flows::{At, Flow, Flows, Now, Site, Source};
 use crate::networks::{Bound, Leaving, Networks};
 use crate::notes::MachineFrame;
 
@@ -29,23 +28,10 @@ fn head(bound: &[Option<Bound>], frame: &MachineFrame<'_>) -> Option<Head> {
     Head::of(Source::Port(number).place(), frame.bytes)
 }
 
-/// What is known of a machine's frame that takes its flow's way.
-#[inline(always)]
-fn find<'a>(
-    flows: &'a Flows,
-    bound: &[Option<Bound>],
-    frame: &MachineFrame<'_>,
-) -> Option<(Found, &'a Flow, &'a Way)> {
-    let head = head(bound, frame)?;
-    let (found, flow) = flows.find(&head)?;
-    let way = flow.way.as_ref()?;
-    way.takes(&head, frame.bytes, frame.excess).then_some((found, flow, way))
-}
-
 /// Notes which connections a flow's packets are of.
 #[cold]
-fn note(flows: &mut Flows, found: Found, sender: Passes, receiver: Passes) {
-    let Some(flow) = flows.at_mut(found) else { return };
+fn note(flows: &mut Flows, at: At, sender: Passes, receiver: Passes) {
+    let Some(flow) = flows.at_mut(at) else { return };
     if let (Passes::By(connection), Some(way)) = (sender, &mut flow.way) {
         way.gate.note(connection);
     }
@@ -58,26 +44,99 @@ impl Networks {
     /// Where a machine's frame goes, if that is known. Whether it may is asked when it leaves,
     /// unless its sender may have to be told now.
     #[inline(always)]
-    pub(crate) fn known_destination(
+    pub fn known_destination(
         &mut self,
         now: Instant,
         class: Class,
         frame: &MachineFrame<'_>,
     ) -> Option<Destination<'static>> {
-        let found = find(&self.flows, &self.bound, frame).and_then(|(found, flow, way)| {
+        let found = self.find_destination(now, class, frame);
+        self.notes.set(frame, found.map(|(at, _)| at));
+        found.map(|(_, to)| to)
+    }
+
+    #[inline(always)]
+    fn find_destination(
+        &mut self,
+        now: Instant,
+        class: Class,
+        frame: &MachineFrame<'_>,
+    ) -> Option<(At, Destination<'static>)> {
+        let head = head(&self.bound, frame)?;
+        let at = self.find(&head, Some(frame.from))?;
+        let flow = self.flows.fresh(at)?;
+        if !flow.now.passes {
+            let way = flow.way.as_ref().filter(|it| it.takes(&head, frame.bytes, frame.excess))?;
             if !way.gate.allows() {
                 let passes = self.state.again(&way.gate, frame.bytes, now, &mut Vec::new());
-                (passes != Passes::Unknown).then_some(())?;
+                (!passes.is_unknown()).then_some(())?;
             }
-            let to = match self.flows.site(flow.to) {
-                Site::Here(port) if port != frame.from => Destination::One(port),
-                Site::There(remote) => Destination::Flow(self.uplink?, remote.flow(class)),
-                Site::Here(_) | Site::Nowhere => return None,
-            };
-            Some((found, to))
-        });
-        self.notes.set(frame, found.map(|(found, _)| found));
-        found.map(|(_, to)| to)
+        }
+        let to = match self.flows.site(flow.to) {
+            Site::Here(port) if port != frame.from => Destination::One(port),
+            Site::There(remote) => Destination::Flow(self.uplink?, remote.flow(class)),
+            Site::Here(_) | Site::Nowhere => return None,
+        };
+        Some((at, to))
+    }
+
+    /// Where a packet's flow is that is known, and comes from a port of this host if one is named.
+    /// It is [fresh](Flows::fresh).
+    #[inline(always)]
+    fn find(&mut self, head: &Head, from: Option<PortId>) -> Option<At> {
+        let (at, is_fresh) = self.flows.find(head)?;
+        if !is_fresh {
+            self.renew(at, from)?;
+        }
+        Some(at)
+    }
+
+    /// Works out what follows of a decision as things are now, if it is still true.
+    #[cold]
+    fn renew(&mut self, at: At, from: Option<PortId>) -> Option<()> {
+        let Flow { to, way, gate, .. } = *self.flows.renew(at)?;
+        let (to, alone) = (self.flows.site(to), |gate: &Gated| self.state.passes_alone(gate));
+        let sends = match (&way, from) {
+            (Some(way), Some(_)) => way.changes_nothing() && alone(&way.gate),
+            (None, None) => true,
+            _ => false,
+        };
+        let receives = match (&gate, to) {
+            (Some(gate), Site::Here(_)) => alone(gate),
+            // Its own host decides whether it arrives.
+            (None, Site::There(_)) => from.is_some(),
+            _ => false,
+        };
+        let counter = |port: Option<PortId>, gate: Option<&Gated>| {
+            let counts = self.bound_to(port?)?.counts.as_ref()?;
+            counts.rule(gate?.rule()?)
+        };
+        let here = if let Site::Here(port) = to { Some(port) } else { None };
+        let counters =
+            [counter(from, way.as_ref().map(|it| &it.gate)), counter(here, gate.as_ref())];
+        self.flows.at_mut(at)?.now = Now { counters, passes: sends && receives };
+        Some(())
+    }
+
+    /// Has a machine's frame leave by a port of this host as it is, if its flow was found when it
+    /// came and nothing that it depends on has changed since. `slot`: where it lies, if it stays as
+    /// it is as long as it lies there.
+    #[inline(always)]
+    pub fn leaves_at_once(&mut self, from: PortId, slot: u32, to: PortId, bytes: usize) -> bool {
+        self.goes_at_once(from, slot, Site::Here(to), bytes)
+    }
+
+    #[inline(always)]
+    fn goes_at_once(&mut self, from: PortId, slot: u32, to: Site, bytes: usize) -> bool {
+        let flow = self.notes.get(from, slot).and_then(|at| self.flows.fresh(at));
+        match flow.filter(|flow| flow.now.passes && self.flows.site(flow.to) == to) {
+            Some(flow) => {
+                self.leaving.simply(flow.now, bytes);
+                self.decided.known += 1;
+                true
+            }
+            None => false,
+        }
     }
 
     /// Has a machine's frame leave by a port of this host, if it is known how.
@@ -104,24 +163,22 @@ impl Networks {
             return None;
         }
         let head = Head::of(Source::Far(origin.label, label).place(), frame)?;
-        let (found, flow) = self.flows.find(&head)?;
-        if self.flows.site(flow.to) != Site::Here(to) {
+        let at = self.find(&head, None)?;
+        let Flow { to: its, now: follows, gate, .. } = *self.flows.fresh(at)?;
+        if self.flows.site(its) != Site::Here(to) {
             return None;
         }
-        self.leaving.begin();
-        let advances = &mut self.leaving.advances;
-        match self.state.again(flow.gate.as_ref()?, frame, now, advances) {
-            Passes::Yes => {}
-            Passes::By(connection) => {
-                let gate = self.flows.at_mut(found).and_then(|flow| flow.gate.as_mut());
-                gate.into_iter().for_each(|gate| gate.note(connection));
-            }
-            Passes::Unknown => return None,
-        }
-        let rule = self.flows.at(found).and_then(|flow| flow.gate.as_ref()?.rule());
-        self.leaving.again = [rule.map(|rule| (to, rule)), None];
-        self.leaving.bytes = frame.len();
         self.decided.known += 1;
+        if follows.passes {
+            self.leaving.simply(follows, frame.len());
+            return Some(Known::AsItIs);
+        }
+        self.leaving.begin(follows, frame.len());
+        match self.state.again(gate.as_ref()?, frame, now, &mut self.leaving.advances) {
+            Passes::Unknown => return None,
+            Passes::Yes => {}
+            receiver => note(&mut self.flows, at, Passes::Yes, receiver),
+        }
         Some(Known::AsItIs)
     }
 
@@ -133,7 +190,11 @@ impl Networks {
         remote: Remote,
         frame: &MachineFrame<'_>,
     ) -> Option<(Known, Origin)> {
-        let known = self.goes(now, Site::There(remote), frame)?;
+        let (to, bytes) = (Site::There(remote), frame.bytes.len());
+        let known = match frame.slot {
+            Some(slot) if self.goes_at_once(frame.from, slot, to, bytes) => Known::AsItIs,
+            _ => self.goes(now, to, frame)?,
+        };
         let label = self.bound.get(frame.from.index())?.as_ref()?.label;
         Some((known, Origin { label, ..Origin::default() }))
     }
@@ -141,42 +202,41 @@ impl Networks {
     /// Has a machine's frame that has come before, and is as it was, go to where a port is.
     #[inline(always)]
     fn goes(&mut self, now: Instant, to: Site, frame: &MachineFrame<'_>) -> Option<Known> {
-        let Self { flows, notes, bound, state, leaving, decided, .. } = self;
-        let noted = notes.get(frame).and_then(|found| Some((found, flows.at(found)?)));
-        let noted = noted.and_then(|(found, flow)| Some((found, flow, flow.way.as_ref()?)));
-        let (found, flow, way) = match noted {
+        let noted = frame.slot.and_then(|slot| self.notes.get(frame.from, slot));
+        let (at, flow) = match noted.and_then(|at| Some((at, self.flows.fresh(at)?))) {
             Some(noted) => noted,
-            None => find(flows, bound, frame)?,
+            None => {
+                let head = head(&self.bound, frame)?;
+                let at = self.find(&head, Some(frame.from))?;
+                let flow = self.flows.fresh(at)?;
+                let takes = |way: &Way| way.takes(&head, frame.bytes, frame.excess);
+                flow.way.as_ref().is_some_and(takes).then_some((at, flow))?
+            }
         };
-        if flows.site(flow.to) != to {
+        let Flow { to: its, now: follows, way, gate } = *flow;
+        let way = way?;
+        if self.flows.site(its) != to {
             return None;
         }
-        leaving.begin();
+        let Self { flows, state, leaving, decided, .. } = self;
+        leaving.begin(follows, frame.bytes.len());
         let mut again = |gate: &Gated| state.again(gate, frame.bytes, now, &mut leaving.advances);
         let sender = again(&way.gate);
-        if sender == Passes::Unknown {
+        if sender.is_unknown() {
             return None;
         }
-        let receiver = match (&flow.gate, to) {
+        let receiver = match (&gate, to) {
             (Some(gate), _) => again(gate),
             // Its own host decides whether it arrives.
             (None, Site::There(_)) => Passes::Yes,
             (None, _) => Passes::Unknown,
         };
-        if receiver == Passes::Unknown {
+        if receiver.is_unknown() {
             return None;
         }
         decided.known += 1;
-        leaving.bytes = frame.bytes.len();
-        let arrives = flow.gate.as_ref().and_then(Gated::rule);
-        let there = match to {
-            Site::Here(port) => arrives.map(|rule| (port, rule)),
-            Site::There(_) | Site::Nowhere => None,
-        };
-        leaving.again = [way.gate.rule().map(|rule| (frame.from, rule)), there];
-        let way = *way;
-        if (sender, receiver) != (Passes::Yes, Passes::Yes) {
-            note(flows, found, sender, receiver);
+        if !matches!((sender, receiver), (Passes::Yes, Passes::Yes)) {
+            note(flows, at, sender, receiver);
         }
         if way.changes_nothing() {
             return Some(Known::AsItIs);
@@ -204,7 +264,7 @@ impl Networks {
         let (Some(way), Some(head)) = (way, head(&self.bound, frame)) else { return };
         let Some(from) = self.bound_to(frame.from) else { return };
         let cells = from.cells().chain(there);
-        self.flows.insert(&head, cells, Flow { way: Some(way), to, gate });
+        self.flows.insert(&head, cells, Flow { to, now: Now::default(), way: Some(way), gate });
     }
 
     /// The same of a far machine's frame, for one of this host.
@@ -223,14 +283,15 @@ impl Networks {
         let Some(name) = self.far.name(label).cloned() else { return };
         let number = self.number(&name);
         let Some(to) = self.bound_to(to) else { return };
-        self.flows.insert(&head, to.cells(), Flow { way: None, to: number, gate: Some(gate) });
+        let flow = Flow { to: number, now: Now::default(), way: None, gate: Some(gate) };
+        self.flows.insert(&head, to.cells(), flow);
     }
 }
 
 impl Leaving {
-    /// A frame leaves, and nothing is left of the one before.
+    /// A frame of so many bytes leaves, and nothing is left of the one before.
     #[inline(always)]
-    fn begin(&mut self) {
+    fn begin(&mut self, follows: Now, bytes: usize) {
         self.advances.clear();
         if !self.changes.is_empty() {
             self.changes.clear();
@@ -241,5 +302,13 @@ impl Leaving {
         if !self.ruled.is_empty() {
             self.ruled.clear();
         }
+        self.simply(follows, bytes);
+        self.is_simple = false;
+    }
+
+    /// A frame of so many bytes leaves that changes nothing.
+    #[inline(always)]
+    const fn simply(&mut self, follows: Now, bytes: usize) {
+        (self.counters, self.bytes, self.is_simple) = (follows.counters, bytes, true);
     }
 }

@@ -9,12 +9,12 @@ use core::mem;
 use classifier::cells::CellId;
 use logical::objects::Identity;
 use lossless::{Audience, PortId};
-use pipeline::{Change, Net, PortAt, Reason, RuleAt, State};
+use pipeline::{Change, Net, PortAt, Reason, State};
 use units::Instant;
 
 use crate::answers::Answers;
 use crate::flows::{Flows, Number, Site};
-use crate::hits::{AllHits, NetAt};
+use crate::hits::{AllHits, HitAt, NetAt};
 use crate::lines::{Lines, Pending};
 use crate::notes::Notes;
 use crate::places::Places;
@@ -25,7 +25,8 @@ use crate::refusals::Refusals;
 pub struct Settings {
     /// For connections.
     pub connections: conntrack::Settings,
-    /// Of how many flows it is remembered what was decided: some 300 bytes each, as they come.
+    /// Of how many flows of each version of IP it is remembered what was decided: some 300 bytes
+    /// each, as they come.
     pub flows: u32,
     /// Nobody who can choose flows may know it.
     pub secret: [u64; 2],
@@ -75,8 +76,10 @@ pub struct Leaving {
     pub bytes: usize,
     /// Which rules have decided of it, and at which ports.
     pub ruled: Vec<Pending>,
-    /// Which rules let it pass as those of its flow before.
-    pub again: [Option<(PortId, RuleAt)>; 2],
+    /// The counters of the rules that let it pass as those of its flow before.
+    pub counters: [Option<HitAt>; 2],
+    /// That is all there is of it: nothing else here is about it.
+    pub is_simple: bool,
 }
 
 /// How frames whose turn had come were decided.
@@ -115,6 +118,8 @@ pub struct Networks {
     pub(crate) flows: Flows,
     pub(crate) notes: Notes,
     generation: u64,
+    /// How often zones had begun when flows were told of it last.
+    zones_begun: u64,
     pub(crate) decided: Decided,
 }
 
@@ -147,6 +152,7 @@ impl Networks {
             flows: Flows::new(settings.flows, settings.secret),
             notes: Notes::default(),
             generation: 0,
+            zones_begun: 0,
             decided: Decided::default(),
         }
     }
@@ -284,6 +290,16 @@ impl Networks {
     /// with; if not, it and what is behind it for the same port go on waiting.
     pub fn poll_transmit(&mut self, transmit: impl FnMut(PortId, &[u8]) -> bool) {
         self.answers.poll_transmit(transmit);
+    }
+
+    /// Makes the changes of a frame that has left. Flows whose frames changed nothing as there was
+    /// no connection at their ports may do so now.
+    pub(crate) fn commit(&mut self, changes: &[Change], now: Instant) {
+        self.state.commit(changes, now);
+        let begun = self.state.zones_begun();
+        if mem::replace(&mut self.zones_begun, begun) != begun {
+            self.flows.tick();
+        }
     }
 
     fn place_all(&mut self) {

@@ -15,10 +15,9 @@ use crate::refusals::Refused;
 
 impl Networks {
     /// A rule has decided of a frame of so many bytes for good: it is counted.
-    #[inline]
     pub(crate) fn count(&mut self, port: PortId, ruled: Ruled, bytes: usize) {
         let bound = self.bound.get(port.index()).and_then(Option::as_ref);
-        if let Some(net) = bound.and_then(|bound| bound.counts) {
+        if let Some(net) = bound.and_then(|bound| bound.counts.as_ref()) {
             self.hits.count(net, ruled, bytes);
         }
     }

@@ -2,8 +2,9 @@
 
 use alloc::vec::Vec;
 
-use classifier::exact::Found;
 use lossless::PortId;
+
+use crate::flows::At;
 
 /// A frame that a machine has sent.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +25,7 @@ pub struct MachineFrame<'a> {
 /// What was found of frames when they came, for when they leave: by their senders' ports, and where
 /// they lie there.
 #[derive(Debug, Default)]
-pub struct Notes(Vec<Vec<Option<Found>>>);
+pub struct Notes(Vec<Vec<Option<At>>>);
 
 /// Of how many places of a port notes are kept.
 const SLOTS: u32 = 1 << 16;
@@ -32,7 +33,7 @@ const SLOTS: u32 = 1 << 16;
 impl Notes {
     /// What was found of a frame, or that nothing was.
     #[inline(always)]
-    pub fn set(&mut self, frame: &MachineFrame<'_>, found: Option<Found>) {
+    pub fn set(&mut self, frame: &MachineFrame<'_>, found: Option<At>) {
         let Some(slot) = frame.slot.filter(|slot| *slot < SLOTS) else { return };
         match self.0.get_mut(frame.from.index()).and_then(|it| it.get_mut(slot as usize)) {
             Some(note) => *note = found,
@@ -41,7 +42,7 @@ impl Notes {
     }
 
     #[cold]
-    fn add(&mut self, from: PortId, slot: u32, found: Option<Found>) {
+    fn add(&mut self, from: PortId, slot: u32, found: Option<At>) {
         if self.0.len() <= from.index() {
             self.0.resize_with(from.index() + 1, Vec::new);
         }
@@ -50,9 +51,10 @@ impl Notes {
         notes[slot as usize] = found;
     }
 
+    /// What was found of the frame in a slot of a port.
     #[inline(always)]
-    pub fn get(&self, frame: &MachineFrame<'_>) -> Option<Found> {
-        *self.0.get(frame.from.index())?.get(frame.slot? as usize)?
+    pub fn get(&self, from: PortId, slot: u32) -> Option<At> {
+        *self.0.get(from.index())?.get(slot as usize)?
     }
 
     /// A port is gone.

@@ -52,6 +52,17 @@ impl Cells {
         }
     }
 
+    /// How many changes there have been. As long as that stays, all that is true remains so.
+    #[inline]
+    pub const fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Something has changed that no decision depends on, but what was worked out of one does.
+    pub const fn tick(&mut self) {
+        self.now += 1;
+    }
+
     /// Whether nothing that a decision depends on has changed.
     #[inline]
     pub fn hold(&self, depends: &Depends) -> bool {

@@ -21,14 +21,22 @@ pub struct Found {
     number: NonZeroU64,
 }
 
+/// What is looked at each time comes first: a key of four words, and the first sixteen bytes of a
+/// value that begins with what is needed most, are in one cache line with all between them.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 struct Entry<const N: usize, V> {
     key: [u64; N],
+    /// Of how many changes it is known that the decision is still true.
+    fresh: u64,
     /// Never used again for another.
     number: NonZeroU64,
-    depends: Depends,
     value: V,
+    depends: Depends,
 }
+
+/// Of what was never renewed: there are never so many changes.
+const STALE: u64 = u64::MAX;
 
 impl<const N: usize, V> Exact<N, V> {
     /// With room for `most` keys or a few more. `hash_key` must be secret where strangers choose
@@ -40,27 +48,40 @@ impl<const N: usize, V> Exact<N, V> {
     /// What was decided of a key, if that is still true.
     #[inline]
     pub fn find(&self, cells: &Cells, key: &[u64; N]) -> Option<&V> {
-        self.seek(cells, key).map(|(_, value)| value)
+        let hash = self.hash_key.hash(key);
+        let (_, entry) = self.table.find(hash, |it| same(&it.key, key))?;
+        cells.hold(&entry.depends).then_some(&entry.value)
     }
 
-    /// The same, and where it was found: to be [looked at](Self::at) again.
-    #[inline]
-    pub fn seek(&self, cells: &Cells, key: &[u64; N]) -> Option<(Found, &V)> {
+    /// Where something is that was decided of a key, and whether it is [fresh](Self::fresh): if not,
+    /// it may not be true.
+    #[inline(always)]
+    pub fn seek(&self, cells: &Cells, key: &[u64; N]) -> Option<(Found, bool)> {
         let hash = self.hash_key.hash(key);
         let (place, entry) = self.table.find(hash, |it| same(&it.key, key))?;
-        let found = Found { place, number: entry.number };
-        cells.hold(&entry.depends).then_some((found, &entry.value))
+        Some((Found { place, number: entry.number }, entry.fresh == cells.now()))
     }
 
-    /// What was decided of a key that was found, if it is still there and true.
-    #[inline]
-    pub fn at(&self, cells: &Cells, found: Found) -> Option<&V> {
+    /// What was decided of a key that was found, if it is still there and was
+    /// [renewed](Self::renew) since anything has changed.
+    #[inline(always)]
+    pub fn fresh(&self, cells: &Cells, found: Found) -> Option<&V> {
         let entry = self.table.at(found.place)?;
-        let is_it = entry.number == found.number && cells.hold(&entry.depends);
-        is_it.then_some(&entry.value)
+        (entry.number == found.number && entry.fresh == cells.now()).then_some(&entry.value)
     }
 
-    /// The same, to have what is beside the decision changed.
+    /// A decision that is still true is [fresh](Self::fresh) until anything changes. It is to be
+    /// worked out anew what beside the decision may have changed.
+    pub fn renew(&mut self, cells: &Cells, found: Found) -> Option<&mut V> {
+        let entry = self.table.at_mut(found.place)?;
+        let is_true = entry.number == found.number && cells.hold(&entry.depends);
+        is_true.then(|| {
+            entry.fresh = cells.now();
+            &mut entry.value
+        })
+    }
+
+    /// What was decided of a key that was found, to have what is beside that changed.
     #[inline]
     pub fn at_mut(&mut self, found: Found) -> Option<&mut V> {
         let entry = self.table.at_mut(found.place)?;
@@ -71,7 +92,7 @@ impl<const N: usize, V> Exact<N, V> {
     pub fn insert(&mut self, cells: &Cells, key: [u64; N], value: V, depends: Depends) {
         let hash = self.hash_key.hash(&key);
         self.inserted = self.inserted.saturating_add(1);
-        let entry = Entry { key, number: self.inserted, depends, value };
+        let entry = Entry { key, fresh: STALE, number: self.inserted, value, depends };
         let is_dead = |it: &Entry<N, V>| !cells.hold(&it.depends);
         self.table.insert(hash, entry, |it| same(&it.key, &key), is_dead);
     }
@@ -112,6 +133,31 @@ mod tests {
         assert_eq!(exact.find(&cells, &[1, 0, 1]), None);
         exact.clear();
         assert!(exact.is_empty());
+    }
+
+    #[test]
+    fn what_is_fresh_is_so_until_anything_changes() {
+        let mut cells = Cells::new(2);
+        let mut exact = Exact::new(16, HashKey([7, 9]));
+        let mut depends = Depends::now(&cells);
+        depends.on(CellId(0));
+        exact.insert(&cells, [1], 'a', depends);
+        let (found, is_fresh) = exact.seek(&cells, &[1]).unwrap();
+        assert_eq!((is_fresh, exact.fresh(&cells, found)), (false, None));
+        assert_eq!(exact.find(&cells, &[1]), Some(&'a'));
+        *exact.renew(&cells, found).unwrap() = 'b';
+        assert_eq!(exact.fresh(&cells, found), Some(&'b'));
+        for change in [Cells::tick, |cells: &mut Cells| cells.change(CellId(1))] {
+            change(&mut cells);
+            assert_eq!(exact.fresh(&cells, found), None);
+            assert!(exact.renew(&cells, found).is_some());
+            assert_eq!(exact.seek(&cells, &[1]), Some((found, true)));
+        }
+        cells.change(CellId(0));
+        assert_eq!(exact.fresh(&cells, found), None);
+        assert_eq!(exact.renew(&cells, found), None);
+        exact.insert(&cells, [1], 'c', Depends::now(&cells));
+        assert_eq!(exact.renew(&cells, found), None, "it is another's");
     }
 
     #[test]

@@ -52,18 +52,14 @@ const EACH: u64 = u64::MAX / 0xff;
 pub(crate) struct Table<E> {
     /// Of each set: a byte of the hash of each entry, the first entry's last. 0: there is none.
     tags: Vec<u64>,
-    entries: Vec<Option<Hashed<E>>>,
+    entries: Vec<Option<E>>,
+    /// Each entry's, for when there are more sets.
+    hashes: Vec<u64>,
     clocks: Vec<Clock>,
     len: usize,
     most_sets: usize,
     /// Whether an entry whose first set is full may lie in a second one.
     has_second: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Hashed<E> {
-    hash: u64,
-    entry: E,
 }
 
 /// Who of a set makes room next.
@@ -87,8 +83,8 @@ impl<E> Table<E> {
     /// With room for `most` entries or a few more. It takes memory as it is filled.
     pub(crate) fn new(most: usize) -> Self {
         let most_sets = most.div_ceil(WAYS).next_power_of_two();
-        let (tags, entries, clocks) = (Vec::new(), Vec::new(), Vec::new());
-        Self { tags, entries, clocks, len: 0, most_sets, has_second: false }
+        let (tags, entries, hashes, clocks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { tags, entries, hashes, clocks, len: 0, most_sets, has_second: false }
     }
 
     /// The same; each entry may lie in two sets.
@@ -102,15 +98,27 @@ impl<E> Table<E> {
     }
 
     /// The entry with a hash that is the right one, and its place.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<(u32, &E)> {
         let first = hash as usize & self.tags.len().wrapping_sub(1);
-        let found = self.find_in(first, hash, &is_it);
-        // Sets that are full once stay so: what is in the second has found the first one full.
-        if found.is_some() || !self.has_second || self.free(first).is_some() {
-            return found;
+        match self.find_in(first, hash, &is_it) {
+            None if self.has_second => self.find_second(first, hash, &is_it),
+            found => found,
         }
-        self.find_in(self.sets_of(hash)[1], hash, &is_it)
+    }
+
+    #[cold]
+    fn find_second(
+        &self,
+        first: usize,
+        hash: u64,
+        is_it: impl Fn(&E) -> bool,
+    ) -> Option<(u32, &E)> {
+        // Sets that are full once stay so: what is in the second has found the first one full.
+        if self.free(first).is_some() {
+            return None;
+        }
+        self.find_in(self.sets_of(hash)[1], hash, is_it)
     }
 
     /// The first place of a set that has no entry: its tag is zero.
@@ -124,13 +132,13 @@ impl<E> Table<E> {
     /// The entry at a place.
     #[inline]
     pub(crate) fn at(&self, place: u32) -> Option<&E> {
-        Some(&self.entries.get(place as usize)?.as_ref()?.entry)
+        self.entries.get(place as usize)?.as_ref()
     }
 
     /// The same, to be changed.
     #[inline]
     pub(crate) fn at_mut(&mut self, place: u32) -> Option<&mut E> {
-        Some(&mut self.entries.get_mut(place as usize)?.as_mut()?.entry)
+        self.entries.get_mut(place as usize)?.as_mut()
     }
 
     /// The two sets that an entry may lie in.
@@ -140,7 +148,7 @@ impl<E> Table<E> {
         [hash, second].map(|hash| hash as usize & self.tags.len().wrapping_sub(1))
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_in(&self, set: usize, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<(u32, &E)> {
         let differ = self.tags.get(set)? ^ (tag(hash) * EACH);
         // The bytes that are zero, by the borrow that they cause. One beside such a byte may be
@@ -149,9 +157,9 @@ impl<E> Table<E> {
         while alike != 0 {
             let place = set * WAYS + alike.trailing_zeros() as usize / 8;
             if let Some(Some(found)) = self.entries.get(place)
-                && is_it(&found.entry)
+                && is_it(found)
             {
-                return Some((place as u32, &found.entry));
+                return Some((place as u32, found));
             }
             alike &= alike - 1;
         }
@@ -186,21 +194,22 @@ impl<E> Table<E> {
         let dead = || {
             sets.into_iter().find_map(|set| {
                 let mut ways = self.entries[set * WAYS..][..WAYS].iter();
-                let is = |it: &Option<Hashed<E>>| it.as_ref().is_some_and(|it| is_dead(&it.entry));
+                let is = |it: &Option<E>| it.as_ref().is_some_and(&is_dead);
                 Some((set, ways.position(is)?))
             })
         };
         let place = same.or_else(free).or_else(dead);
         let (set, way) = place.unwrap_or_else(|| (sets[0], self.clocks[sets[0]].next()));
-        self.put(set, way, Hashed { hash, entry })
+        self.put(set, way, hash, entry)
     }
 
-    fn put(&mut self, set: usize, way: usize, it: Hashed<E>) -> Inserted<E> {
+    fn put(&mut self, set: usize, way: usize, hash: u64, entry: E) -> Inserted<E> {
         let tags = &mut self.tags[set];
-        *tags = *tags & !(0xff << (8 * way)) | tag(it.hash) << (8 * way);
+        *tags = *tags & !(0xff << (8 * way)) | tag(hash) << (8 * way);
         self.clocks[set].used &= !(1 << way);
-        match self.entries[set * WAYS + way].replace(it) {
-            Some(old) => Inserted::Instead(old.entry),
+        self.hashes[set * WAYS + way] = hash;
+        match self.entries[set * WAYS + way].replace(entry) {
+            Some(old) => Inserted::Instead(old),
             None => {
                 self.len += 1;
                 Inserted::New
@@ -211,26 +220,29 @@ impl<E> Table<E> {
     /// Twice as many sets. What finds no place there is forgotten: there is room for nearly all.
     fn grow(&mut self) {
         let sets = (2 * self.tags.len()).max(1);
-        let old = core::mem::take(&mut self.entries);
+        let old =
+            core::mem::take(&mut self.entries).into_iter().zip(core::mem::take(&mut self.hashes));
         self.tags = alloc::vec![0; sets];
         self.clocks = alloc::vec![Clock::default(); sets];
         self.entries.resize_with(sets * WAYS, || None);
+        self.hashes = alloc::vec![0; sets * WAYS];
         self.len = 0;
-        for it in old.into_iter().flatten() {
+        for (entry, hash) in old {
+            let Some(entry) = entry else { continue };
             let free = |set: usize| {
                 let mut ways = self.entries[set * WAYS..][..WAYS].iter();
                 Some((set, ways.position(Option::is_none)?))
             };
-            if let Some((set, way)) = self.sets_of(it.hash).into_iter().find_map(free) {
-                self.put(set, way, it);
+            if let Some((set, way)) = self.sets_of(hash).into_iter().find_map(free) {
+                self.put(set, way, hash, entry);
             }
         }
     }
 
     /// Forgets all entries.
     pub(crate) fn clear(&mut self) {
-        (self.tags, self.entries, self.clocks) = (Vec::new(), Vec::new(), Vec::new());
-        self.len = 0;
+        (self.tags, self.clocks, self.len) = (Vec::new(), Vec::new(), 0);
+        (self.entries, self.hashes) = (Vec::new(), Vec::new());
     }
 }
 

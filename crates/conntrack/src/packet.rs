@@ -174,6 +174,15 @@ const fn asks_for_address(version: Version, ports: u32) -> bool {
     }
 }
 
+impl Kind {
+    /// Reads the TCP segment of a frame whose parts are known.
+    #[inline]
+    pub fn segment(head: &[u8], layout: &Layout) -> Option<Self> {
+        let body = head.get(layout.transport..layout.end.min(head.len()))?;
+        segment(body, layout).map(|(_, kind)| kind)
+    }
+}
+
 #[inline]
 fn segment(body: &[u8], layout: &Layout) -> Option<(u32, Kind)> {
     let (header, _) = tcp::Header::ref_from_prefix(body).ok()?;

@@ -76,6 +76,12 @@ pub struct Hit {
 }
 
 impl Hit {
+    #[inline]
+    fn of(entry: &Entry, place: u32, way: Way) -> Self {
+        let (id, stamp, mark) = (Id { place, life: entry.life }, entry.stamp, entry.mark);
+        Self { id, way, stamp, mark, flags: entry.flags() }
+    }
+
     /// What the packet changes, once it has left.
     #[inline]
     pub const fn change(&self, packet: &Packet) -> Change {
@@ -229,6 +235,12 @@ impl Table {
         self.zones.zone_len(zone)
     }
 
+    /// How often a zone got a connection that had none. As long as that stays, zones without
+    /// connections remain so.
+    pub const fn zones_begun(&self) -> u64 {
+        self.zones.begun()
+    }
+
     /// How many connections a tenant has.
     pub fn tenant_len(&self, tenant: Tenant) -> u32 {
         self.zones.tenant_len(tenant)
@@ -312,10 +324,26 @@ impl Table {
         is_it.then(|| Self::verdict(id.place, way, entry, packet))
     }
 
+    /// The same of whoever knows what the packet is, as all of a flow's are: of a datagram or a
+    /// segment that goes this way of a connection. `None` if the connection is no more, or does not
+    /// take it; then `lookup` tells.
+    #[inline]
+    pub fn follow(&self, id: Id, way: Way, kind: &Kind, now: Instant) -> Option<Hit> {
+        let entry = self.entries.get(id.place as usize)?;
+        let is_it =
+            entry.life == id.life && entry.zone != 0 && entry.deadline > self.clock.tick(now);
+        let takes = || match kind {
+            Kind::Tcp(_) | Kind::Datagram => {
+                matches!(entry.track.judge(way, kind), Judged::Advances | Judged::Passes)
+            }
+            _ => false,
+        };
+        (is_it && takes()).then(|| Hit::of(entry, id.place, way))
+    }
+
     #[inline(always)]
     fn verdict(place: u32, way: Way, entry: &Entry, packet: &Packet) -> Verdict {
-        let (id, stamp, mark) = (Id { place, life: entry.life }, entry.stamp, entry.mark);
-        let hit = Hit { id, way, stamp, mark, flags: entry.flags() };
+        let hit = Hit::of(entry, place, way);
         match entry.track.judge(way, &packet.kind) {
             Judged::Advances | Judged::Passes => match (packet.kind, way) {
                 (Kind::Error, _) => Verdict::Related(hit),

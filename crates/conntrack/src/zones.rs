@@ -43,6 +43,8 @@ pub struct Zones {
     tenants: Slots<Owner>,
     zones: Slots<Place>,
     lists: Lists,
+    /// How often a zone got a connection that had none.
+    begun: u64,
 }
 
 /// One of a zone's two lists.
@@ -54,7 +56,7 @@ impl Zones {
     pub fn new(tenants: u32, zones: u32, connections: u32) -> Self {
         let zones = Slots::new(zones);
         let lists = Lists::new(2 * zones.most(), connections);
-        Self { tenants: Slots::new(tenants), zones, lists }
+        Self { tenants: Slots::new(tenants), zones, lists, begun: 0 }
     }
 
     pub fn add_tenant(&mut self, quota: u32) -> Option<Tenant> {
@@ -99,6 +101,10 @@ impl Zones {
         self.zones.get(zone.0).map_or(0, |it| it.count)
     }
 
+    pub const fn begun(&self) -> u64 {
+        self.begun
+    }
+
     pub fn tenant_len(&self, tenant: Tenant) -> u32 {
         self.tenants.get(tenant.0).map_or(0, |it| it.count)
     }
@@ -125,6 +131,7 @@ impl Zones {
 
     fn count(&mut self, zone: Zone, by: i32) {
         let place = self.zones.get_mut(zone.0).expect("a connection's zone stays");
+        self.begun += u64::from(place.count == 0);
         place.count = place.count.strict_add_signed(by);
         let owner = self.tenants.get_mut(place.tenant).expect("a zone's tenant stays");
         owner.count = owner.count.strict_add_signed(by);

@@ -14,7 +14,7 @@
 
 use alloc::vec::Vec;
 
-use conntrack::{Change, Id, Packet, Table, Verdict, Way as Goes, Zone};
+use conntrack::{Change, Hit, Id, Kind, Packet, Table, Verdict, Way as Goes, Zone};
 use packet::rewrite;
 use units::{Dscp, Instant, Mac};
 use wire::checksum::Sum;
@@ -24,8 +24,17 @@ use wire::ip::{Fragment, Layout, Version, protocol};
 use crate::places::{PortAt, RuleAt};
 use crate::rules::Ruling;
 
-/// How many words a flow's key has, the caller's own first one among them.
-pub const WORDS: usize = 8;
+/// What a flow is known by, as few words as tell: the caller's own first one, addresses and ports.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Key {
+    /// Over IPv4.
+    V4([u64; 4]),
+    /// Over IPv6.
+    V6([u64; 7]),
+}
+
+/// A flow of TCP, in its key's first word.
+const TCP: u64 = 1 << 63;
 
 /// Ports of UDP at which networks themselves serve: names and addresses.
 const SERVED: [u16; 3] = [53, 67, 547];
@@ -37,8 +46,7 @@ const NETWORK: usize = 14;
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     /// What its flow is known by.
-    pub key: [u64; WORDS],
-    version: Version,
+    pub key: Key,
     carried: u8,
     ttl: u8,
     /// Where the packet ends.
@@ -58,13 +66,13 @@ const fn half(head: &[u8; 42], at: usize) -> u16 {
 }
 
 impl Head {
-    /// Reads a frame that comes from a place, by which its flow is told from others. `None` if it
-    /// is of no flow.
+    /// Reads a frame that comes from a place of at most 62 bits, by which its flow is told from
+    /// others. `None` if it is of no flow.
     #[inline(always)]
     pub fn of(place: u64, frame: &[u8]) -> Option<Self> {
         // Ethernet's header, IPv4's, and UDP's, or as much of IPv6's.
         let head: &[u8; 42] = frame.first_chunk()?;
-        let (first, second) = (word(head, 0), word(head, 8));
+        let first = word(head, 0);
         let length = usize::from(half(head, 16));
         let (version, carried, ttl, transport, end, ports) = match (half(head, 12), head[14]) {
             // Neither options nor fragments.
@@ -99,30 +107,43 @@ impl Head {
             }
             _ => return None,
         }
-        // The rest of the second word: the source's, the type, and what is carried.
-        let second = second & 0x0000_ffff_ffff_ffff | u64::from(carried) << 48;
-        let mut key = [place, first, second, ports & 0xffff_ffff, 0, 0, 0, 0];
-        match version {
-            Version::V4 => key[4] = word(head, NETWORK + 12),
+        let place = if carried == protocol::TCP { place | TCP } else { place };
+        // The rest of the source's address, and the ports.
+        let second = word(head, 8) & 0xffff_ffff | ports << 32;
+        let key = match version {
+            Version::V4 => Key::V4([place, first, second, word(head, NETWORK + 12)]),
             Version::V6 => {
                 let addresses: &[u8; 32] = frame.get(NETWORK + 8..)?.first_chunk()?;
-                for (word, bytes) in key[4..].iter_mut().zip(addresses.as_chunks().0) {
+                let mut key = [place, first, second, 0, 0, 0, 0];
+                for (word, bytes) in key[3..].iter_mut().zip(addresses.as_chunks().0) {
                     *word = u64::from_le_bytes(*bytes);
                 }
+                Key::V6(key)
             }
-        }
-        Some(Self { key, version, carried, ttl, end })
+        };
+        Some(Self { key, carried, ttl, end })
     }
 
     #[inline]
     const fn layout(&self) -> Layout {
-        let Self { version, carried, end, .. } = *self;
-        let header = match version {
-            Version::V4 => 20,
-            Version::V6 => 40,
+        let Self { key, carried, end, .. } = *self;
+        let (version, header) = match key {
+            Key::V4(_) => (Version::V4, 20),
+            Key::V6(_) => (Version::V6, 40),
         };
         let (network, transport, fragment) = (NETWORK, NETWORK + header, Fragment::Whole);
         Layout { version, network, transport, end, protocol: carried, fragment }
+    }
+
+    /// What it is to the connection that its flow is of.
+    #[inline]
+    fn kind(frame: &[u8]) -> Option<Kind> {
+        let head: &[u8; 24] = frame.first_chunk()?;
+        let carried = if head[14] >> 4 == 4 { head[23] } else { head[20] };
+        match carried {
+            protocol::UDP => Some(Kind::Datagram),
+            _ => Kind::segment(frame, &Self::of(0, frame)?.layout()),
+        }
     }
 
     /// What it is to connections.
@@ -180,6 +201,12 @@ impl Gated {
         matches!(self.said, Said::Allow | Said::Track)
     }
 
+    /// Whether they pass, and connections are nothing to them, until a zone without connections
+    /// gets one.
+    pub(crate) fn passes_alone(&self, table: &Table) -> bool {
+        self.allows() && self.is_alone(table)
+    }
+
     /// Whether connections are nothing to them: none is kept, or none is there and none begun.
     #[inline(always)]
     fn is_alone(&self, table: &Table) -> bool {
@@ -210,36 +237,45 @@ impl Gated {
         now: Instant,
         advances: &mut Vec<Change>,
     ) -> Option<Passes> {
+        if let Some((id, way)) = self.connection
+            && let Some(kind) = Head::kind(frame)
+            && let Some(hit) = table.follow(id, way, &kind, now)
+        {
+            self.is_of(&hit, kind, advances)?;
+            return Some(Passes::Yes);
+        }
         let packet = Head::of(0, frame)?.packet(frame)?;
-        let known = self.connection.and_then(|(id, way)| table.recall(id, way, &packet, now));
-        let verdict = match known {
-            Some(verdict) => verdict,
-            None => table.lookup(self.zone?, &packet, now),
-        };
-        let (hit, said) = match verdict {
-            Verdict::Request(hit) => (hit, self.said),
-            Verdict::Reply(hit) => {
+        match table.lookup(self.zone?, &packet, now) {
+            Verdict::Request(hit) | Verdict::Reply(hit) => {
+                self.is_of(&hit, packet.kind, advances)?;
+                Some(Passes::By(Connection((hit.id, hit.way))))
+            }
+            Verdict::New | Verdict::Untracked | Verdict::Invalid { hit: None, .. } => {
+                (self.said == Said::Allow).then_some(Passes::Yes)
+            }
+            Verdict::Related(_) | Verdict::Invalid { .. } => None,
+        }
+    }
+
+    /// Lets a packet of a connection pass, if rules do.
+    #[inline]
+    fn is_of(&self, hit: &Hit, kind: Kind, advances: &mut Vec<Change>) -> Option<()> {
+        let said = match hit.way {
+            Goes::Original => self.said,
+            Goes::Reply => {
                 let (mark, rule, said) = self.replies?;
                 // What its rule lets pass for itself alone, its own direction's have to, too.
                 let is_it = (mark, rule) == (hit.mark, hit.stamp.rule)
                     && (said != Said::Allow || self.allows());
-                (is_it.then_some(hit)?, said)
+                is_it.then_some(said)?
             }
-            Verdict::New | Verdict::Untracked | Verdict::Invalid { hit: None, .. } => {
-                return (self.said == Said::Allow).then_some(Passes::Yes);
-            }
-            Verdict::Related(_) | Verdict::Invalid { .. } => return None,
         };
         match said {
-            Said::Track => advances.push(hit.change(&packet)),
+            Said::Track => advances.push(Change::Advance { id: hit.id, way: hit.way, kind }),
             Said::Allow => {}
             Said::Refuse => return None,
         }
-        let connection = (hit.id, hit.way);
-        Some(match self.connection == Some(connection) {
-            true => Passes::Yes,
-            false => Passes::By(Connection(connection)),
-        })
+        Some(())
     }
 
     /// The rule that lets them pass, if one does.
@@ -266,6 +302,13 @@ pub enum Passes {
     By(Connection),
     /// Rules are to be asked.
     Unknown,
+}
+
+impl Passes {
+    /// Whether rules are to be asked.
+    pub const fn is_unknown(self) -> bool {
+        matches!(self, Self::Unknown)
+    }
 }
 
 /// Which way a flow's packets take from their sender's port.
@@ -382,7 +425,7 @@ mod tests {
         frame
     }
 
-    fn key(frame: &[u8]) -> Option<[u64; WORDS]> {
+    fn key(frame: &[u8]) -> Option<Key> {
         Head::of(7, frame).map(|head| head.key)
     }
 

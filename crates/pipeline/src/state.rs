@@ -233,6 +233,18 @@ impl State {
         gate.again(&self.table, frame, now, advances)
     }
 
+    /// Whether a flow's packets pass a port whatever they are to connections, and change nothing:
+    /// as long as [`zones_begun`](Self::zones_begun) stays.
+    pub fn passes_alone(&self, gate: &Gated) -> bool {
+        gate.passes_alone(&self.table)
+    }
+
+    /// How often a port or router got a connection that had none.
+    #[inline]
+    pub const fn zones_begun(&self) -> u64 {
+        self.table.zones_begun()
+    }
+
     /// A packet of a connection has left.
     #[inline]
     pub fn advance(&mut self, change: &conntrack::Change, now: Instant) {

@@ -80,6 +80,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
 
 /// Places a frame that a port has sent into the queue that it is to wait in. If it is in none, it
 /// is to be released: refused for a reason, or `None` if its network itself has answered it.
+#[inline(always)]
 pub fn place(
     now: Instant,
     id: PortId,
@@ -89,13 +90,33 @@ pub fn place(
     (slot, size, view): (Slot, Size, &FrameView<'_>),
     gathered: &mut Vec<u8>,
 ) -> Option<Option<Refusal>> {
-    let mut frame = machine_frame(id, slot, view, gathered);
-    let question = completed(view, frame.bytes);
-    if let Some(question) = &question {
-        frame.bytes = question;
-    }
+    let frame = machine_frame(id, slot, view, gathered);
     let class = logical.class(id, frame.bytes).unwrap_or(class);
-    match logical.send(now, class, &frame) {
+    let Some(to) = logical.known_destination(now, class, &frame) else {
+        return place_anew(now, logical, visit, class, (slot, size, view), &frame);
+    };
+    match visit.offer(to, class, slot, size) {
+        Offered::Held => None,
+        // The switch lists it for the captures.
+        Offered::Refused(..) => Some(None),
+        Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
+    }
+}
+
+/// The same of a frame whose destination is not known.
+#[cold]
+#[inline(never)]
+fn place_anew(
+    now: Instant,
+    logical: &mut Networks,
+    visit: &mut Arrivals<'_, Slot>,
+    class: Class,
+    (slot, size, view): (Slot, Size, &FrameView<'_>),
+    frame: &MachineFrame<'_>,
+) -> Option<Option<Refusal>> {
+    let question = completed(view, frame.bytes);
+    let frame = MachineFrame { bytes: question.as_deref().unwrap_or(frame.bytes), ..*frame };
+    match logical.send_anew(now, class, &frame) {
         Verdict::Forward(to) => match visit.offer(to, class, slot, size) {
             Offered::Held => None,
             // The switch lists it for the captures.
@@ -152,7 +173,7 @@ impl<P: Port, F: Peers> Line<P, F> {
 }
 
 /// A frame of a port's machine, in one piece.
-#[inline]
+#[inline(always)]
 pub fn machine_frame<'a>(
     from: PortId,
     slot: Slot,
@@ -166,11 +187,16 @@ pub fn machine_frame<'a>(
 }
 
 /// A frame in one piece.
-#[inline]
+#[inline(always)]
 pub fn gather<'a>(frame: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-    if frame.rest.is_empty() {
-        return frame.bytes;
+    match frame.rest.is_empty() {
+        true => frame.bytes,
+        false => gather_pieces(frame, scratch),
     }
+}
+
+#[inline(never)]
+fn gather_pieces<'a>(frame: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     scratch.resize(frame.len().min(LARGE), 0);
     frame.first(scratch)
 }
@@ -188,6 +214,7 @@ fn completed(view: &FrameView<'_>, frame: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// How much longer a frame is than the longest packet that it is cut into by its receiver.
+#[inline(always)]
 pub fn excess(frame: &FrameView<'_>) -> usize {
     frame.note.and_then(|note| note.segment).map_or(0, |segment| {
         let longest = usize::from(segment.header_len) + usize::from(segment.size);

@@ -84,6 +84,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         }
         let mut moved = false;
         let mut decisions = datapath.visit(now, id);
+        let untagged = decisions.untagged_class();
         let mut visit = switch.arrivals(now, id);
         let Line { network, end, pace, .. } = &mut **line;
         let network = *network;
@@ -107,7 +108,10 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             let is_report = wire::room::may_be(header.destination()) && gate.intercept(id, view);
             if LOGICAL && !is_report {
                 let sent = (slot, Size { bytes: bytes as u32, frames: frames as u16 }, view);
-                let class = decisions.class_of(&header);
+                let class = match header.tag() {
+                    None => untagged,
+                    Some(_) => decisions.class_of(&header),
+                };
                 let logical = logical.as_deref_mut().expect("a port of theirs is attached");
                 if let Some(refusal) = place(now, id, logical, &mut visit, class, sent, gathered) {
                     refused.push(slot);

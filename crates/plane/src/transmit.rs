@@ -153,10 +153,19 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             let mut offload = Offload::NONE;
             if is_logical {
                 let logical = logical.as_deref_mut().expect("a port of theirs is attached");
-                let (slot, class) = (head.frame(), head.class());
-                let turn = Turn { now, ingress, slot, egress: id, class };
-                match turn.leave(logical, &source.end, &frame, gathered, &mut offload) {
-                    Ok(as_it_leaves) => frame = as_it_leaves,
+                let slot = head.frame();
+                let leaves = match frame.rest.is_empty()
+                    && logical.leaves_at_once(ingress, slot.0, id, frame.bytes.len())
+                {
+                    true => Ok(()),
+                    false => {
+                        let turn = Turn { now, ingress, slot, egress: id, class: head.class() };
+                        turn.leave(logical, &source.end, &frame, gathered, &mut offload)
+                            .map(|as_it_leaves| frame = as_it_leaves)
+                    }
+                };
+                match leaves {
+                    Ok(()) => {}
                     Err(refusal) => {
                         if let Some(taps) = taps {
                             let frame = source.end.frame(head.frame());

@@ -61,6 +61,11 @@ impl Visit<'_> {
         self.datapath.class(self.from, self.datapath.config(self.from).network, header.tag())
     }
 
+    /// The class of a frame without a tag.
+    pub fn untagged_class(&self) -> Class {
+        self.datapath.class(self.from, self.datapath.config(self.from).network, None)
+    }
+
     /// Whether a frame's tag chooses a class that its network may use, on this host.
     pub fn may_choose(&self, header: &Peek, network: Network) -> bool {
         let chosen = header.tag().map(|tag| self.datapath.settings.priorities[tag.class]);
