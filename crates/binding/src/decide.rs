@@ -32,6 +32,8 @@ pub enum Verdict<'a> {
 pub enum Leaves<'a> {
     /// It leaves as it is.
     AsItIs,
+    /// It leaves with its first bytes, as many as were shown, as these.
+    Begins(&'a [u8]),
     /// It leaves as this: the whole frame, as its receiver gets it.
     As(&'a [u8]),
     /// Its receiver does not get it.
@@ -43,6 +45,8 @@ pub enum Leaves<'a> {
 pub enum Departs<'a> {
     /// It departs as it is, and its receiver's host has to know this of it.
     AsItIs(Origin),
+    /// The same with its first bytes, as many as were shown, as these.
+    Begins(&'a [u8], Origin),
     /// It departs as this: the whole frame, and what its receiver's host has to know of it.
     As(&'a [u8], Origin),
     /// It does not.
@@ -63,9 +67,8 @@ impl Networks {
         }
     }
 
-    /// Decides where a frame of a class goes that a machine has sent. Of a frame that goes nowhere,
+    /// Decides where a whole frame of a class goes that a machine has sent. Of a frame that goes nowhere,
     /// whatever it changes is changed at once; of others nothing is, until [`left`](Self::left).
-    #[inline]
     pub fn send(&mut self, now: Instant, class: Class, frame: &MachineFrame<'_>) -> Verdict<'_> {
         match self.known_destination(now, class, frame) {
             Some(to) => Verdict::Forward(to),
@@ -73,7 +76,7 @@ impl Networks {
         }
     }
 
-    /// The same of a frame whose [destination](Self::known_destination) is not known.
+    /// The same of a whole frame whose [destination](Self::known_destination) is not known.
     pub fn send_anew(
         &mut self,
         now: Instant,
@@ -156,19 +159,28 @@ impl Networks {
 
     /// Decides again, as things are now, about a frame whose turn it is at a port. Of what is
     /// refused here the sender is told, if a rule rejects it. Nothing else changes, until
-    /// [`left`](Self::left).
+    /// [`left`](Self::left). `whole` is all of the frame.
     #[inline]
-    pub fn leave(&mut self, now: Instant, to: PortId, frame: &MachineFrame<'_>) -> Leaves<'_> {
+    pub fn leave<'f>(
+        &mut self,
+        now: Instant,
+        to: PortId,
+        frame: &MachineFrame<'_>,
+        whole: impl FnOnce() -> &'f [u8],
+    ) -> Leaves<'_> {
         match self.leaves_known(now, to, frame) {
             Some(Known::AsItIs) => Leaves::AsItIs,
-            Some(Known::Rewritten) => Leaves::As(&self.leaving.frame),
-            None => match self.leave_anew(now, to, frame) {
-                Ok(()) => {
-                    self.reseed(frame);
-                    Leaves::As(&self.leaving.frame)
+            Some(Known::Rewritten) => Leaves::Begins(&self.leaving.frame),
+            None => {
+                let frame = MachineFrame { bytes: whole(), ..*frame };
+                match self.leave_anew(now, to, &frame) {
+                    Ok(()) => {
+                        self.reseed(&frame);
+                        Leaves::As(&self.leaving.frame)
+                    }
+                    Err(refusal) => Leaves::Refused(refusal),
                 }
-                Err(refusal) => Leaves::Refused(refusal),
-            },
+            }
         }
     }
 
@@ -316,18 +328,22 @@ impl Networks {
     }
 
     /// Decides again about a frame of one port whose turn it is on its way to a port of another
-    /// host. Nothing changes, until [`left`](Self::left).
+    /// host. Nothing changes, until [`left`](Self::left). `whole` is all of the frame.
     #[inline]
-    pub fn depart(
+    pub fn depart<'f>(
         &mut self,
         now: Instant,
         remote: Remote,
         frame: &MachineFrame<'_>,
+        whole: impl FnOnce() -> &'f [u8],
     ) -> Departs<'_> {
         match self.departs_known(now, remote, frame) {
             Some((Known::AsItIs, origin)) => Departs::AsItIs(origin),
-            Some((Known::Rewritten, origin)) => Departs::As(&self.leaving.frame, origin),
-            None => self.depart_anew(now, remote, frame),
+            Some((Known::Rewritten, origin)) => Departs::Begins(&self.leaving.frame, origin),
+            None => {
+                let frame = MachineFrame { bytes: whole(), ..*frame };
+                self.depart_anew(now, remote, &frame)
+            }
         }
     }
 

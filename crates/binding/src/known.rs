@@ -17,7 +17,7 @@ use crate::notes::MachineFrame;
 pub enum Known {
     /// As it came.
     AsItIs,
-    /// As [`Leaving`] has it.
+    /// With its first bytes as [`Leaving`] has them.
     Rewritten,
 }
 
@@ -25,7 +25,7 @@ pub enum Known {
 #[inline(always)]
 fn head(bound: &[Option<Bound>], frame: &MachineFrame<'_>) -> Option<Head> {
     let number = bound.get(frame.from.index())?.as_ref()?.number?;
-    Head::of(Source::Port(number).place(), frame.bytes)
+    Head::of(Source::Port(number).place(), frame.start())
 }
 
 /// Notes which connections a flow's packets are of.
@@ -68,7 +68,7 @@ impl Networks {
         if !flow.now.passes {
             let way = flow.way.as_ref().filter(|it| it.takes(&head, frame.bytes, frame.excess))?;
             if !way.gate.allows() {
-                let passes = self.state.again(&way.gate, frame.bytes, now, &mut Vec::new());
+                let passes = self.state.again(&way.gate, frame.start(), now, &mut Vec::new());
                 (!passes.is_unknown()).then_some(())?;
             }
         }
@@ -118,9 +118,9 @@ impl Networks {
         Some(())
     }
 
-    /// Has a machine's frame leave by a port of this host as it is, if its flow was found when it
-    /// came and nothing that it depends on has changed since. `slot`: where it lies, if it stays as
-    /// it is as long as it lies there.
+    /// Has a frame of so many bytes, which lies in a slot of a machine's port, leave by a port of
+    /// this host as it is, if its flow was found when it came and nothing that it depends on has
+    /// changed since.
     #[inline(always)]
     pub fn leaves_at_once(&mut self, from: PortId, slot: u32, to: PortId, bytes: usize) -> bool {
         self.goes_at_once(from, slot, Site::Here(to), bytes)
@@ -162,7 +162,7 @@ impl Networks {
         if origin.is_networks {
             return None;
         }
-        let head = Head::of(Source::Far(origin.label, label).place(), frame)?;
+        let head = Head::of(Source::Far(origin.label, label).place(), frame.into())?;
         let at = self.find(&head, None)?;
         let Flow { to: its, now: follows, gate, .. } = *self.flows.fresh(at)?;
         if self.flows.site(its) != Site::Here(to) {
@@ -174,7 +174,7 @@ impl Networks {
             return Some(Known::AsItIs);
         }
         self.leaving.begin(follows, frame.len());
-        match self.state.again(gate.as_ref()?, frame, now, &mut self.leaving.advances) {
+        match self.state.again(gate.as_ref()?, frame.into(), now, &mut self.leaving.advances) {
             Passes::Unknown => return None,
             Passes::Yes => {}
             receiver => note(&mut self.flows, at, Passes::Yes, receiver),
@@ -190,7 +190,7 @@ impl Networks {
         remote: Remote,
         frame: &MachineFrame<'_>,
     ) -> Option<(Known, Origin)> {
-        let (to, bytes) = (Site::There(remote), frame.bytes.len());
+        let (to, bytes) = (Site::There(remote), frame.len);
         let known = match frame.slot {
             Some(slot) if self.goes_at_once(frame.from, slot, to, bytes) => Known::AsItIs,
             _ => self.goes(now, to, frame)?,
@@ -219,8 +219,8 @@ impl Networks {
             return None;
         }
         let Self { flows, state, leaving, decided, .. } = self;
-        leaving.begin(follows, frame.bytes.len());
-        let mut again = |gate: &Gated| state.again(gate, frame.bytes, now, &mut leaving.advances);
+        leaving.begin(follows, frame.len);
+        let mut again = |gate: &Gated| state.again(gate, frame.start(), now, &mut leaving.advances);
         let sender = again(&way.gate);
         if sender.is_unknown() {
             return None;
@@ -241,7 +241,7 @@ impl Networks {
         if way.changes_nothing() {
             return Some(Known::AsItIs);
         }
-        let head = Head::of(0, frame.bytes)?;
+        let head = Head::of(0, frame.start())?;
         leaving.frame.clear();
         leaving.frame.extend_from_slice(frame.bytes);
         way.rewrite(&head, &mut leaving.frame);
@@ -279,7 +279,7 @@ impl Networks {
         let is_known = origin.label == 0 || self.far.name(origin.label).is_some();
         let Some(gate) = gate.filter(|_| is_known && !origin.is_networks) else { return };
         let place = Source::Far(origin.label, label).place();
-        let Some(head) = Head::of(place, frame) else { return };
+        let Some(head) = Head::of(place, frame.into()) else { return };
         let Some(name) = self.far.name(label).cloned() else { return };
         let number = self.number(&name);
         let Some(to) = self.bound_to(to) else { return };

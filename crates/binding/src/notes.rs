@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use lossless::PortId;
+use pipeline::Start;
 
 use crate::flows::At;
 
@@ -11,15 +12,25 @@ use crate::flows::At;
 pub struct MachineFrame<'a> {
     /// Its port.
     pub from: PortId,
-    /// Where it lies among those of that port, if it stays as it is as long as it lies there: its
-    /// machine cannot write to it.
+    /// Where it lies among those of that port.
     pub slot: Option<u32>,
-    /// All of it.
+    /// All of it, or its first bytes, which stay as they are as long as it lies there: its machine
+    /// may write to what is behind them.
     pub bytes: &'a [u8],
+    /// How many bytes it has.
+    pub len: usize,
     /// If it is cut into packets later: how much longer it is than the longest of them, in bytes.
     pub excess: usize,
     /// Where its checksum is, if that is left to its receiver.
     pub partial: Option<wire::PartialChecksum>,
+}
+
+impl<'a> MachineFrame<'a> {
+    /// What flows are told apart by.
+    #[inline(always)]
+    pub(crate) const fn start(&self) -> Start<'a> {
+        Start { bytes: self.bytes, len: self.len }
+    }
 }
 
 /// What was found of frames when they came, for when they leave: by their senders' ports, and where

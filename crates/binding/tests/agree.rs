@@ -161,17 +161,19 @@ fn a_frame_counts_once_at_each_of_its_rules_however_often_it_is_decided() {
                     counted += 1;
                 }
                 let bytes = &sent.frame;
-                let frame = MachineFrame { from, slot: Some(1), bytes, excess: 0, partial: None };
+                let (len, partial) = (bytes.len(), None);
+                let frame = MachineFrame { from, slot: Some(1), bytes, len, excess: 0, partial };
+                let whole = || &bytes[..];
                 let to = match host.send(now, Class::default(), &frame) {
                     Verdict::Forward(Destination::One(to)) => Some(to),
                     Verdict::Forward(_) => panic!("it is for one"),
                     Verdict::Taken | Verdict::Refuse(_) => None,
                 };
                 if let Some(to) = to {
-                    let refused = matches!(host.leave(now, to, &frame), Leaves::Refused(_));
+                    let refused = matches!(host.leave(now, to, &frame, whole), Leaves::Refused(_));
                     if !refused {
                         // It waits, and is decided once more.
-                        host.leave(now, to, &frame);
+                        host.leave(now, to, &frame, whole);
                         host.left(now);
                     }
                 }

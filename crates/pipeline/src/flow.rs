@@ -42,6 +42,21 @@ const SERVED: [u16; 3] = [53, 67, 547];
 /// Ethernet's header without tags.
 const NETWORK: usize = 14;
 
+/// A frame's first bytes, all headers that are looked at among them, and how long all of it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// The first bytes, or all.
+    pub bytes: &'a [u8],
+    /// How many bytes the frame has.
+    pub len: usize,
+}
+
+impl<'a> From<&'a [u8]> for Start<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { bytes, len: bytes.len() }
+    }
+}
+
 /// A packet of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
@@ -67,9 +82,9 @@ const fn half(head: &[u8; 42], at: usize) -> u16 {
 
 impl Head {
     /// Reads a frame that comes from a place of at most 62 bits, by which its flow is told from
-    /// others. `None` if it is of no flow.
+    /// others. `None` if it is of no flow, or too little of it is there.
     #[inline(always)]
-    pub fn of(place: u64, frame: &[u8]) -> Option<Self> {
+    pub fn of(place: u64, Start { bytes: frame, len }: Start<'_>) -> Option<Self> {
         // Ethernet's header, IPv4's, and UDP's, or as much of IPv6's.
         let head: &[u8; 42] = frame.first_chunk()?;
         let first = word(head, 0);
@@ -88,7 +103,7 @@ impl Head {
             }
             _ => return None,
         };
-        if end > frame.len() || first & 1 != 0 {
+        if end > len || first & 1 != 0 {
             return None;
         }
         match carried {
@@ -137,12 +152,12 @@ impl Head {
 
     /// What it is to the connection that its flow is of.
     #[inline]
-    fn kind(frame: &[u8]) -> Option<Kind> {
-        let head: &[u8; 24] = frame.first_chunk()?;
+    fn kind(frame: Start<'_>) -> Option<Kind> {
+        let head: &[u8; 24] = frame.bytes.first_chunk()?;
         let carried = if head[14] >> 4 == 4 { head[23] } else { head[20] };
         match carried {
             protocol::UDP => Some(Kind::Datagram),
-            _ => Kind::segment(frame, &Self::of(0, frame)?.layout()),
+            _ => Kind::segment(frame.bytes, &Self::of(0, frame)?.layout()),
         }
     }
 
@@ -218,7 +233,7 @@ impl Gated {
     pub(crate) fn again(
         &self,
         table: &Table,
-        frame: &[u8],
+        frame: Start<'_>,
         now: Instant,
         advances: &mut Vec<Change>,
     ) -> Passes {
@@ -233,7 +248,7 @@ impl Gated {
     fn follows(
         &self,
         table: &Table,
-        frame: &[u8],
+        frame: Start<'_>,
         now: Instant,
         advances: &mut Vec<Change>,
     ) -> Option<Passes> {
@@ -244,7 +259,7 @@ impl Gated {
             self.is_of(&hit, kind, advances)?;
             return Some(Passes::Yes);
         }
-        let packet = Head::of(0, frame)?.packet(frame)?;
+        let packet = Head::of(0, frame)?.packet(frame.bytes)?;
         match table.lookup(self.zone?, &packet, now) {
             Verdict::Request(hit) | Verdict::Reply(hit) => {
                 self.is_of(&hit, packet.kind, advances)?;
@@ -426,7 +441,7 @@ mod tests {
     }
 
     fn key(frame: &[u8]) -> Option<Key> {
-        Head::of(7, frame).map(|head| head.key)
+        Head::of(7, frame.into()).map(|head| head.key)
     }
 
     #[test]
@@ -507,7 +522,14 @@ mod tests {
                 frame.get_mut(at).into_iter().for_each(|it| *it = byte);
             }
             frame.truncate(frame.len() - cut.saturating_sub(60).min(frame.len()));
-            if let Some(head) = Head::of(7, &frame) {
+            let head = Head::of(7, frame[..].into());
+            for shown in [62, 67, 96] {
+                let bytes = &frame[..frame.len().min(shown)];
+                let some = Head::of(7, Start { bytes, len: frame.len() });
+                let same = some.map(|it| it.key) == head.map(|it| it.key);
+                proptest::prop_assert!(same || some.is_none() && shown < 67, "by {shown} bytes");
+            }
+            if let Some(head) = head {
                 let fields = packet::Fields::of(&frame).expect("a packet");
                 let ip = fields.ip.expect("it is IP");
                 proptest::prop_assert_eq!(head.layout(), ip.layout);

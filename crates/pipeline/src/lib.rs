@@ -50,7 +50,7 @@ mod touched;
 mod translate;
 
 pub use change::{Change, FragmentOf};
-pub use flow::{Connection, Gated, Head, Key, Passes, Way};
+pub use flow::{Connection, Gated, Head, Key, Passes, Start, Way};
 pub use handover::Handover;
 pub use net::Net;
 pub use outcome::{Copy, How, Onward, Reason, Received, Refusal, Ruled, Sent, Step, Told};

@@ -53,7 +53,7 @@ impl Net {
             by,
             to: Some(onward.to.clone()),
         });
-        let is_flow = fate.is_ok() && Head::of(0, &onward.frame).is_some();
+        let is_flow = fate.is_ok() && Head::of(0, onward.frame[..].into()).is_some();
         Received { fate, trace: Vec::new(), changes, gate: gate.filter(|_| is_flow), ruled }
     }
 

@@ -104,7 +104,7 @@ impl Net {
         if let Err(stop) = walk.begin(port, frame) {
             walk.refuse(*stop);
         }
-        if Head::of(0, frame).is_some() {
+        if Head::of(0, frame.into()).is_some() {
             walk.done.way = walk.found.way().filter(|_| walk.done.refused.is_empty());
         }
         walk.done

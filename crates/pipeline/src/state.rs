@@ -12,7 +12,7 @@ use units::{Instant, Mac};
 
 use crate::answers::Answers;
 use crate::change::{Change, FragmentOf};
-use crate::flow::{Gated, Passes};
+use crate::flow::{Gated, Passes, Start};
 use crate::net::Net;
 use crate::paths::{Path, Paths};
 use crate::rules::RuleName;
@@ -226,7 +226,7 @@ impl State {
     pub fn again(
         &self,
         gate: &Gated,
-        frame: &[u8],
+        frame: Start<'_>,
         now: Instant,
         advances: &mut Vec<conntrack::Change>,
     ) -> Passes {

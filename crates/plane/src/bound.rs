@@ -49,6 +49,9 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         let logical = self.logical.as_deref_mut().expect("the host has logical networks");
         logical.bind(id, name);
         self.logical_ports.insert(id);
+        if let Some(line) = self.lines[id.index()].as_mut() {
+            line.device().show_headers();
+        }
     }
 
     /// What far hosts hand to routers here leaves by this port and comes back by it, and goes on
@@ -90,10 +93,10 @@ pub fn place(
     (slot, size, view): (Slot, Size, &FrameView<'_>),
     gathered: &mut Vec<u8>,
 ) -> Option<Option<Refusal>> {
-    let frame = machine_frame(id, slot, view, gathered);
+    let frame = machine_frame(id, slot, view);
     let class = logical.class(id, frame.bytes).unwrap_or(class);
     let Some(to) = logical.known_destination(now, class, &frame) else {
-        return place_anew(now, logical, visit, class, (slot, size, view), &frame);
+        return place_anew(now, logical, visit, class, (slot, size, view), (&frame, gathered));
     };
     match visit.offer(to, class, slot, size) {
         Offered::Held => None,
@@ -112,10 +115,11 @@ fn place_anew(
     visit: &mut Arrivals<'_, Slot>,
     class: Class,
     (slot, size, view): (Slot, Size, &FrameView<'_>),
-    frame: &MachineFrame<'_>,
+    (frame, gathered): (&MachineFrame<'_>, &mut Vec<u8>),
 ) -> Option<Option<Refusal>> {
-    let question = completed(view, frame.bytes);
-    let frame = MachineFrame { bytes: question.as_deref().unwrap_or(frame.bytes), ..*frame };
+    let whole = gather(view, gathered);
+    let question = completed(view, whole);
+    let frame = MachineFrame { bytes: question.as_deref().unwrap_or(whole), ..*frame };
     match logical.send_anew(now, class, &frame) {
         Verdict::Forward(to) => match visit.offer(to, class, slot, size) {
             Offered::Held => None,
@@ -133,13 +137,18 @@ fn place_anew(
 
 impl Departed {
     /// What is other of a frame if it departs as these bytes.
-    pub fn new(view: &FrameView<'_>, sent: &[u8], bytes: &[u8]) -> Self {
+    pub fn new(view: &FrameView<'_>, bytes: &[u8]) -> Self {
         // What a guest can write to departs as it was decided about.
-        if sent.len() != bytes.len() || !view.rest.is_empty() {
+        if view.len() != bytes.len() || !view.rest.is_empty() {
             let mut note = view.note.copied();
-            note.iter_mut().for_each(|note| moved(note, sent.len(), bytes.len()));
+            note.iter_mut().for_each(|note| moved(note, view.len(), bytes.len()));
             return Self::Made(bytes.to_vec(), note);
         }
+        Self::changed(view.bytes, bytes)
+    }
+
+    /// What is other of a frame if its first bytes depart as these, which are as many.
+    pub fn changed(sent: &[u8], bytes: &[u8]) -> Self {
         let differs = |at: &usize| sent[*at] != bytes[*at];
         let at = (0..bytes.len()).find(differs).unwrap_or(0);
         let end = (at..bytes.len()).rev().find(differs).map_or(at, |last| last + 1);
@@ -172,31 +181,23 @@ impl<P: Port, F: Peers> Line<P, F> {
     }
 }
 
-/// A frame of a port's machine, in one piece.
+/// A frame of a port's machine, as it is shown.
 #[inline(always)]
-pub fn machine_frame<'a>(
-    from: PortId,
-    slot: Slot,
-    view: &FrameView<'a>,
-    gathered: &'a mut Vec<u8>,
-) -> MachineFrame<'a> {
-    // A guest can write to what is behind the first bytes.
-    let slot = view.rest.is_empty().then_some(slot.0);
-    let partial = view.note.and_then(|note| note.checksum);
-    MachineFrame { from, slot, bytes: gather(view, gathered), excess: excess(view), partial }
+pub fn machine_frame<'a>(from: PortId, slot: Slot, view: &FrameView<'a>) -> MachineFrame<'a> {
+    let (excess, partial) = match view.note {
+        None => (0, None),
+        Some(note) => (excess(view), note.checksum),
+    };
+    let (slot, bytes, len) = (Some(slot.0), view.bytes, view.len());
+    MachineFrame { from, slot, bytes, len, excess, partial }
 }
 
 /// A frame in one piece.
-#[inline(always)]
+#[inline]
 pub fn gather<'a>(frame: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-    match frame.rest.is_empty() {
-        true => frame.bytes,
-        false => gather_pieces(frame, scratch),
+    if frame.rest.is_empty() {
+        return frame.bytes;
     }
-}
-
-#[inline(never)]
-fn gather_pieces<'a>(frame: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     scratch.resize(frame.len().min(LARGE), 0);
     frame.first(scratch)
 }
@@ -214,7 +215,6 @@ fn completed(view: &FrameView<'_>, frame: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// How much longer a frame is than the longest packet that it is cut into by its receiver.
-#[inline(always)]
 pub fn excess(frame: &FrameView<'_>) -> usize {
     frame.note.and_then(|note| note.segment).map_or(0, |segment| {
         let longest = usize::from(segment.header_len) + usize::from(segment.size);
@@ -246,8 +246,8 @@ impl Turn {
         let (now, to) = (self.now, self.egress);
         let leaves = match source.logical(self.slot) {
             None => {
-                let frame = machine_frame(self.ingress, self.slot, frame, gathered);
-                logical.leave(now, to, &frame)
+                let sent = machine_frame(self.ingress, self.slot, frame);
+                logical.leave(now, to, &sent, || gather(frame, gathered))
             }
             Some(came) => {
                 let partial = frame.note.and_then(|note| note.checksum);
@@ -256,9 +256,8 @@ impl Turn {
             }
         };
         match leaves {
-            Leaves::AsItIs if frame.rest.is_empty() => Ok(*frame),
-            // Its machine can write to it: it leaves as it was decided about.
-            Leaves::AsItIs => Ok(FrameView { bytes: gathered, rest: &[], note: frame.note }),
+            Leaves::AsItIs => Ok(*frame),
+            Leaves::Begins(bytes) => Ok(FrameView { bytes, ..*frame }),
             Leaves::As(bytes) if frame.note.is_none() => Ok(FrameView::plain(bytes)),
             Leaves::As(bytes) => {
                 *offload = frame.offload();

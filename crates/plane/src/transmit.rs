@@ -154,9 +154,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             if is_logical {
                 let logical = logical.as_deref_mut().expect("a port of theirs is attached");
                 let slot = head.frame();
-                let leaves = match frame.rest.is_empty()
-                    && logical.leaves_at_once(ingress, slot.0, id, frame.bytes.len())
-                {
+                let leaves = match logical.leaves_at_once(ingress, slot.0, id, frame.len()) {
                     true => Ok(()),
                     false => {
                         let turn = Turn { now, ingress, slot, egress: id, class: head.class() };

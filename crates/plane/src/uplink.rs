@@ -267,21 +267,20 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             let outcome = match logical.as_deref_mut() {
                 _ if view.bytes.is_empty() => Sent::Refused(Refusal::WITHDRAWN),
                 Some(logical) if logical_ports.contains(port) => {
-                    let sent = machine_frame(port, slot, &view, gathered);
-                    let departs = logical.depart(now, Remote::of_flow(flow).0, &sent);
+                    let (sent, to) = (machine_frame(port, slot, &view), Remote::of_flow(flow).0);
+                    let departs = logical.depart(now, to, &sent, || gather(&view, gathered));
                     let made = match departs {
-                        Departs::AsItIs(origin) if view.rest.is_empty() => {
+                        Departs::AsItIs(origin) => {
                             source.departed.remove(&slot.0);
                             Ok(origin)
                         }
-                        // Its machine can write to it: it departs as it was decided about.
-                        Departs::AsItIs(origin) => {
-                            let departed = Departed::Made(sent.bytes.to_vec(), view.note.copied());
-                            source.departed.insert(slot.0, departed);
-                            Ok(origin)
+                        Departs::Begins(bytes, origin) => {
+                            let departed = Departed::changed(view.bytes, bytes);
+                            let is_made = source.depart(slot, departed, bytes);
+                            if is_made { Ok(origin) } else { Err(Refusal::UNFIT) }
                         }
                         Departs::As(bytes, origin) => {
-                            let departed = Departed::new(&view, sent.bytes, bytes);
+                            let departed = Departed::new(&view, bytes);
                             let is_made = source.depart(slot, departed, bytes);
                             if is_made { Ok(origin) } else { Err(Refusal::UNFIT) }
                         }

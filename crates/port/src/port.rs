@@ -84,6 +84,11 @@ pub trait Port {
         false
     }
 
+    /// From now on the views of frames show all headers that a network decides by, not only the
+    /// Ethernet header, where a frame does not lie in memory that its sender cannot write to. A
+    /// port whose views show whole frames has nothing to do.
+    fn show_headers(&mut self) {}
+
     /// The last receiver has it: the slot is free again.
     fn release(&mut self, slot: Slot);
 

@@ -159,6 +159,23 @@ impl Span {
         }
     }
 
+    /// Copies a line in, past the caches if it lies as one, and returns what is behind it.
+    ///
+    /// # Panics
+    ///
+    /// If it has no room for it.
+    #[inline(always)]
+    #[must_use]
+    pub fn stream_line(self, line: &[u8; LINE]) -> Self {
+        if !self.is_aligned_to(LINE) {
+            return self.append(line);
+        }
+        assert!(LINE <= self.len);
+        // SAFETY: it begins with a line, and has all of it.
+        unsafe { write_line(self.start.as_ptr(), transmute!(*line)) };
+        self.split(LINE).1
+    }
+
     /// Copies another span's bytes in, whole lines past the caches.
     ///
     /// # Panics
@@ -299,6 +316,12 @@ mod tests {
                 assert_eq!(behind.len(), 512 - place - 32 - len);
                 assert_eq!(streamed.0, appended.0, "{len} bytes from {place} on");
             }
+            let [mut streamed, mut appended] = [0xee; 2].map(|byte| Lines([byte; 512]));
+            let behind = span(&mut streamed).split(place).1.stream_line(&[7; 64]);
+            settle();
+            assert_eq!(behind.len(), 512 - place - 64);
+            let _ = span(&mut appended).split(place).1.append(&[7; 64]);
+            assert_eq!(streamed.0, appended.0, "a line from {place} on");
         }
     }
 

@@ -540,6 +540,10 @@ impl Port for VhostPort {
         slot != ANNOUNCEMENT && self.device().card_mut().rewrite(slot, at, bytes)
     }
 
+    fn show_headers(&mut self) {
+        self.device().card_mut().show_headers();
+    }
+
     #[inline(always)]
     fn release(&mut self, slot: Slot) {
         if slot == ANNOUNCEMENT {

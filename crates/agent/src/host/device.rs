@@ -221,6 +221,15 @@ impl Port for Device {
         }
     }
 
+    fn show_headers(&mut self) {
+        match self {
+            Tap(port) => port.show_headers(),
+            Vhost(port) => port.show_headers(),
+            Turn(port) => port.show_headers(),
+            Away => {}
+        }
+    }
+
     fn keep(&mut self, most: usize) {
         match self {
             Tap(port) => port.keep(most),

@@ -343,7 +343,7 @@ fn remembering_changes_nothing(seed: u64, options: Options, hosts: usize) -> Cou
         assert_eq!(seen, expected, "{seed}: from {from}: {frame:02x?}\n{}", world.text);
         counts.delivered += seen.len();
         counts.refused += usize::from(seen.is_empty());
-        let is_of_a_flow = |frame: &[u8]| pipeline::Head::of(0, frame).is_some();
+        let is_of_a_flow = |frame: &[u8]| pipeline::Head::of(0, frame.into()).is_some();
         if !seen.is_empty() && is_of_a_flow(&frame) {
             known.insert(0, (from, frame));
         }

@@ -262,6 +262,11 @@ impl Card {
         }
     }
 
+    /// From now on frames are held with all their headers.
+    pub fn show_headers(&mut self) {
+        self.held.show_headers();
+    }
+
     /// A frame that is held.
     #[inline(always)]
     pub fn frame(&self, slot: Slot) -> FrameView<'_> {

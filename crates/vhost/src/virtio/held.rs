@@ -7,7 +7,8 @@
 //!
 //! What a switch looks at is copied when the frame is taken, and it is the copy that is delivered:
 //! a guest that changes its frame afterwards changes only what nobody has looked at. For a plain
-//! frame that is the Ethernet header; for one with an offload header, all headers.
+//! frame that is the Ethernet header; for one with an offload header, or where a network decides by
+//! more, all headers.
 
 use wire::Offload;
 
@@ -22,6 +23,14 @@ use port::Span;
 /// written in other pieces waits for all writes before.
 const HEAD: usize = 32;
 
+/// Bytes of a plain frame that are copied where all headers are shown: Ethernet with a tag, IPv6,
+/// TCP with a few options. A line and half of the next, which is written in one piece with the
+/// first half of what is behind them.
+const SHOWN: usize = 96;
+
+/// A cache line.
+const LINE: usize = 64;
+
 /// Bytes of a frame with an offload header that are copied: Ethernet with a tag, IPv6 with
 /// extensions, TCP with options.
 const HEADERS: usize = 256;
@@ -34,6 +43,8 @@ const MAX_FRAME: usize = 65_535 + 22;
 #[derive(Debug)]
 pub struct HeldFrames {
     places: Box<[Place]>,
+    /// All headers of plain frames, by place, once they are to be shown.
+    shown: Box<[Shown]>,
     free: Vec<u32>,
     extras: Vec<Extra>,
     free_extras: Vec<u32>,
@@ -58,7 +69,14 @@ struct Place {
     head_len: u8,
     /// Whether the chain is still the guest's to have back.
     lent: bool,
+    /// Whether its head is among those that are [shown](HeldFrames::show_headers).
+    is_shown: bool,
 }
+
+/// The first bytes of a plain frame of which all headers are shown.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Shown([u8; SHOWN]);
 
 const NO_EXTRA: u32 = u32::MAX;
 
@@ -87,14 +105,23 @@ impl HeldFrames {
             id: 0,
             head_len: 0,
             lent: false,
+            is_shown: false,
         };
         Self {
             places: vec![place; places as usize].into(),
+            shown: Box::default(),
             free: (0..places).rev().collect(),
             extras: Vec::new(),
             free_extras: Vec::new(),
             kept: 0,
             turn: 0,
+        }
+    }
+
+    /// From now on what is copied of a plain frame has all its headers.
+    pub fn show_headers(&mut self) {
+        if self.shown.is_empty() {
+            self.shown = vec![Shown([0; SHOWN]); self.places.len()].into();
         }
     }
 
@@ -115,12 +142,15 @@ impl HeldFrames {
         let number = self.free.pop().expect("the caller has looked for room");
         let place = &mut self.places[number as usize];
         (place.ring, place.id, place.lent) = (ring, head.id, true);
-        (place.head_len, place.extra) = (0, NO_EXTRA);
+        (place.head_len, place.extra, place.is_shown) = (0, NO_EXTRA, false);
         match head.only {
             Some(buffer) => {
                 place.rest = buffer.span;
                 // The frame's first bytes. The header may lie in a line before, but changes seldom.
                 buffer.span.split(Offload::LEN + HEAD).1.fetch();
+                if !self.shown.is_empty() {
+                    buffer.span.split(Offload::LEN + LINE - 1).1.fetch();
+                }
             }
             None => self.hold_many(number, chain),
         }
@@ -145,6 +175,13 @@ impl HeldFrames {
         if place.extra == NO_EXTRA && whole.len() <= Offload::LEN + MAX_FRAME {
             let says = offloads && whole.first().is_some_and(|(first, _)| first != [0; 2]);
             let body = whole.split(Offload::LEN).1;
+            if !says && let Some(Shown(head)) = self.shown.get_mut(number as usize) {
+                let (len, rest) = copy_first(head, body);
+                (place.rest, place.head_len, place.is_shown) = (rest, len as u8, len > 0);
+                if len > 0 {
+                    return;
+                }
+            }
             if !says && let Some((head, rest)) = body.first() {
                 (place.head, place.rest, place.head_len) = (head, rest, HEAD as u8);
                 return;
@@ -194,6 +231,12 @@ impl HeldFrames {
     pub fn view(&self, number: u32) -> FrameView<'_> {
         let place = &self.places[number as usize];
         match self.extras.get(place.extra as usize) {
+            None if place.is_shown => {
+                let bytes = &self.shown[number as usize].0[..usize::from(place.head_len)];
+                let rest = std::slice::from_ref(&place.rest);
+                let rest = if place.rest.is_empty() { &[] } else { rest };
+                FrameView { bytes, rest, note: None }
+            }
             None => FrameView {
                 bytes: &place.head[..usize::from(place.head_len).min(HEAD)],
                 rest: std::slice::from_ref(&place.rest),
@@ -221,6 +264,9 @@ impl HeldFrames {
         }
         let place = &mut self.places[number as usize];
         let copied = match self.extras.get_mut(place.extra as usize) {
+            None if place.is_shown => {
+                &mut self.shown[number as usize].0[..usize::from(place.head_len)]
+            }
             None => &mut place.head[..usize::from(place.head_len).min(HEAD)],
             Some(extra) if extra.kept.is_empty() => &mut extra.headers[..extra.headers_len],
             Some(extra) => &mut extra.kept,
@@ -230,11 +276,12 @@ impl HeldFrames {
 
     /// Copies as much of a plain frame as of one with an offload header.
     fn copy_headers(&mut self, number: u32) {
-        let Place { head, head_len, rest, .. } = self.places[number as usize];
-        let head_len = usize::from(head_len).min(HEAD);
+        let view = self.view(number);
+        let (mut headers, head_len) = ([0; HEADERS], view.bytes.len());
+        headers[..head_len].copy_from_slice(view.bytes);
+        let rest = self.places[number as usize].rest;
         let extra = self.extra(number);
-        extra.offload = None;
-        extra.headers[..head_len].copy_from_slice(&head[..head_len]);
+        (extra.offload, extra.headers) = (None, headers);
         extra.rest.set([rest].into_iter());
         extra.headers_len = head_len + extra.rest.consume(&mut extra.headers[head_len..]);
     }
@@ -311,6 +358,21 @@ impl HeldFrames {
         }
         &mut self.extras[place.extra as usize]
     }
+}
+
+/// Copies a frame's first bytes: how many, and what is behind them.
+#[inline(always)]
+fn copy_first(head: &mut [u8; SHOWN], frame: Span) -> (usize, Span) {
+    if let Some((bytes, rest)) = frame.first::<SHOWN>() {
+        *head = bytes;
+        return (SHOWN, rest);
+    }
+    let Some((bytes, rest)) = frame.first::<LINE>() else {
+        return (frame.read(head), Span::EMPTY);
+    };
+    let (line, behind) = head.split_at_mut(LINE);
+    line.copy_from_slice(&bytes);
+    (LINE + rest.read(behind), Span::EMPTY)
 }
 
 impl Default for Extra {

@@ -14,6 +14,10 @@ use port::{FrameView, Taken};
 /// take so many: 64 KiB in buffers of 1 KiB.
 const AHEAD: usize = 64;
 
+/// A cache line, and half of one, in bytes.
+const LINE: usize = 64;
+const HALF: usize = LINE / 2;
+
 /// How far ahead of the chain that is written the processor fetches.
 const FETCH: usize = 16;
 
@@ -238,6 +242,19 @@ fn write_one<Log: Written>(to: Span, frame: &FrameView<'_>) {
     {
         to.stream(head, *rest);
         return;
+    }
+    // Of a frame of which all headers were looked at.
+    if !Log::IS_KEPT
+        && let Some((line, more)) = frame.bytes.split_first_chunk::<LINE>()
+    {
+        match (frame.rest, more.try_into()) {
+            ([], _) if more.len() < HALF => {
+                let _ = to.stream_line(line).append(more);
+                return;
+            }
+            ([rest], Ok(head)) => return to.stream_line(line).stream(head, *rest),
+            _ => {}
+        }
     }
     let mut to = to.append(frame.bytes);
     for span in frame.rest {
