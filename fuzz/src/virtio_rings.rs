@@ -102,6 +102,9 @@ pub fn attack(bytes: &[u8]) {
     });
     let mut card = Card::new(PAIRS as u8, FRAMES);
     card.set_memory(GuestMemory::new(vec![Region { address: FIRST, span: memory.inside }]));
+    if flag(5) {
+        card.show_headers();
+    }
     let agreed = Agreed { mergeable: flag(1), offloads: flag(2) };
     let (events, recorded) = (flag(3), flag(4));
     let held = Vec::new();

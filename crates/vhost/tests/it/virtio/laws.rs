@@ -57,6 +57,39 @@ fn a_receiver_without_buffers_is_busy_and_one_with_short_ones_is_unfit() {
     assert_eq!(came[0][12..], [2; 60]);
 }
 
+/// What a network has looked at is delivered, whatever the guest writes there meanwhile.
+#[test]
+fn headers_that_are_shown_stay_as_they_were_when_the_frame_was_taken() {
+    for len in [1, 14, 31, 32, 60, 63, 64, 65, 95, 96, 97, 127, 128, 129, 1500] {
+        let [mut a, mut b] = [plugged(4, 2048, PLAIN), plugged(4, 2048, PLAIN)];
+        a.card.show_headers();
+        b.post();
+        let frame: Vec<u8> = (0..len).map(|at| at as u8).collect();
+        let shown = len.min(96);
+        a.send(&with_header(&frame)).unwrap();
+        let mut slots = Vec::new();
+        a.card.receive(64, |slot, _| slots.push(slot)).unwrap();
+        a.guest.all().write(&vec![0xff; a.guest.all().len()]);
+        let view = a.card.frame(slots[0]);
+        assert_eq!((view.bytes, view.len()), (&frame[..shown], len));
+        assert_eq!(view.rest.is_empty(), shown == len);
+        assert_eq!(b.card.transmit(&view, &mut ()), Ok(Taken::Yes));
+        // What a network changes is changed in our copy.
+        let is_changed = a.card.rewrite(slots[0], shown - 1, &[0xee]);
+        assert!(is_changed && !a.card.rewrite(slots[0], 300, &[0]));
+        assert_eq!(b.card.transmit(&a.card.frame(slots[0]), &mut ()), Ok(Taken::Yes));
+        a.card.keep(1);
+        assert_eq!(b.card.transmit(&a.card.frame(slots[0]), &mut ()), Ok(Taken::Yes));
+        b.card.publish(&mut (), |_| {});
+        let mut expected = [&frame[..shown], &vec![0xff; len - shown]].concat();
+        let came = b.collect();
+        assert_eq!(came[0][12..], expected, "{len} bytes");
+        expected[shown - 1] = 0xee;
+        assert!(came[1..].iter().all(|it| it[12..] == expected), "{len} bytes");
+        assert_eq!(came.len(), 3);
+    }
+}
+
 #[test]
 fn a_ring_that_goes_away_has_its_buffers_back_and_its_frames_go_on() {
     let mut a = plugged(4, 2048, PLAIN);
