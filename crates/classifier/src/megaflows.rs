@@ -81,7 +81,7 @@ impl<const N: usize, V> Megaflows<N, V> {
         for (at, mask) in (0..).zip(&self.masks) {
             let masked = under(&mask.bits, key);
             let hash = self.hash(mask.number, &masked);
-            let found = self.table.find(hash, |it| {
+            let found = self.table.find_in_first(hash, |it| {
                 it.mask == mask.number && same(&it.key, &masked) && cells.hold(&it.depends)
             });
             if let Some((entry, it)) = found {

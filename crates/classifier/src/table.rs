@@ -100,25 +100,23 @@ impl<E> Table<E> {
     /// The entry with a hash that is the right one, and its place.
     #[inline(always)]
     pub(crate) fn find(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<(u32, &E)> {
-        let first = hash as usize & self.tags.len().wrapping_sub(1);
-        match self.find_in(first, hash, &is_it) {
-            None if self.has_second => self.find_second(first, hash, &is_it),
-            found => found,
-        }
-    }
-
-    #[cold]
-    fn find_second(
-        &self,
-        first: usize,
-        hash: u64,
-        is_it: impl Fn(&E) -> bool,
-    ) -> Option<(u32, &E)> {
+        let found = self.find_in_first(hash, &is_it);
         // Sets that are full once stay so: what is in the second has found the first one full.
-        if self.free(first).is_some() {
-            return None;
+        if found.is_some() || !self.has_second || self.free(self.first_of(hash)).is_some() {
+            return found;
         }
         self.find_in(self.sets_of(hash)[1], hash, is_it)
+    }
+
+    /// The same of a table whose entries lie in one set each.
+    #[inline(always)]
+    pub(crate) fn find_in_first(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<(u32, &E)> {
+        self.find_in(self.first_of(hash), hash, is_it)
+    }
+
+    #[inline(always)]
+    const fn first_of(&self, hash: u64) -> usize {
+        hash as usize & self.tags.len().wrapping_sub(1)
     }
 
     /// The first place of a set that has no entry: its tag is zero.
