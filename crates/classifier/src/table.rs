@@ -25,7 +25,7 @@ impl HashKey {
         for one in rest {
             hash = fold(hash ^ one, self.0[1]);
         }
-        hash
+        fold(hash, self.0[0] | 1)
     }
 }
 
