@@ -224,9 +224,10 @@ fn a_port_that_asks_too_much_is_answered_as_often_as_the_interpreter_answers_it(
             let is_it = |it: &&interpreter::Step| it.what == "none: it was answered too often";
             withheld += decision.trace.iter().filter(is_it).count() as u64;
             let bytes = &sent.frame[..];
-            let frame = MachineFrame { from, slot: None, bytes, excess: 0, partial: None };
+            let (slot, len) = (None, bytes.len());
+            let frame = MachineFrame { from, slot, bytes, len, excess: 0, partial: None };
             if let Verdict::Forward(Destination::One(to)) = host.send(now, Class::default(), &frame)
-                && let Leaves::As(_) | Leaves::AsItIs = host.leave(now, to, &frame)
+                && let Leaves::As(_) | Leaves::AsItIs = host.leave(now, to, &frame, || bytes)
             {
                 host.left(now);
             }
