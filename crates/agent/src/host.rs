@@ -3,6 +3,7 @@
 
 mod attached;
 mod bound;
+mod connections;
 mod device;
 mod ending;
 mod error;
@@ -57,6 +58,7 @@ use crate::networks::FrameCost;
 use crate::store::Store;
 use attached::Attached;
 pub use bound::{Room, memory};
+pub(crate) use connections::ConnectionsAsked;
 use device::Device;
 pub use ending::Ending;
 pub(crate) use error::CaptureError;

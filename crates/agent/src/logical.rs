@@ -202,10 +202,15 @@ impl Logical {
         Realization { generation, nets, facts, places: places.into(), has_routers }
     }
 
-    /// What tunnels of a host with these addresses have to carry for its ports.
+    /// What tunnels of a host with these addresses have to carry for its ports, and for those that
+    /// are declared to be there: who sends to one that is not attached is to hear that it is not.
     pub fn labelled(&self, own: Option<&VtepList>) -> Vec<Labelled> {
-        let domains = self.parts.keys().filter_map(|name| self.domains.get(name));
-        own.map(|own| self.elsewhere.labelled(own, domains)).unwrap_or_default()
+        let Some(own) = own else { return Vec::new() };
+        let is_here = |(name, domain): &(&Identity, &Domain)| {
+            self.parts.contains_key(name) || self.elsewhere.is_any_at(own, domain)
+        };
+        let domains = self.domains.iter().filter(is_here).map(|(_, domain)| domain);
+        self.elsewhere.labelled(own, domains)
     }
 
     /// What makes the next generation of this one.

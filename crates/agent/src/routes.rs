@@ -12,15 +12,17 @@ use std::time::Duration;
 use api::{LogicalNetworks, Problem};
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use model::{
-    AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, Generation, LogicalApplied,
-    NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PacketTrace, PacketTraceSpec,
-    PortChange, PortName, PortSpec, PortStatus, RuleHits, TraceReport, TraceSpec, mistake,
+    AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, ConnectionsPage, Generation,
+    LogicalApplied, MOST_CONNECTIONS, NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus,
+    PacketTrace, PacketTraceSpec, PortChange, PortName, PortSpec, PortStatus, RuleHits,
+    TraceReport, TraceSpec, mistake,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -30,7 +32,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use self::refusal::Json;
 pub use self::refusal::Refusal;
-use crate::host::Proof;
+use crate::host::{ConnectionsAsked, Proof};
 use crate::worker::{Condition, Handle, Stopped};
 use crate::{capture, metrics};
 
@@ -40,6 +42,9 @@ const BODY_LIMIT_BYTES: usize = 64 << 10;
 /// The longest body with virtual networks that is read: 63,000 members with an address of each
 /// family are 10 MB.
 const NETWORKS_LIMIT_BYTES: usize = 32 << 20;
+
+/// How many connections there are in a page if nobody says it.
+const PAGE: u32 = 100;
 
 /// The longest body with a frame that is read: two digits for each byte of 64 KiB.
 const FRAME_LIMIT_BYTES: usize = 192 << 10;
@@ -53,6 +58,7 @@ pub fn router(handle: Handle) -> Router {
         .route(api::STATUS, get(status))
         .route(api::PORTS, get(ports).post(attach))
         .route(api::PORT, get(port).put(put_port).patch(change).delete(detach))
+        .route(api::CONNECTIONS, get(connections))
         .route(api::ADDRESSES, get(addresses))
         .route(
             api::NETWORKS,
@@ -102,6 +108,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
             put_port,
             change,
             detach,
+            connections,
             addresses,
             networks,
             replace,
@@ -257,6 +264,43 @@ async fn change(
 async fn detach(State(switch): State<Handle>, Name(name): Name<PortName>) -> Answer<PortStatus> {
     let port = switch.detach(name).await??;
     Ok(Json(port))
+}
+
+/// Which connections are asked for.
+#[derive(Deserialize)]
+struct Page {
+    limit: Option<u32>,
+    after: Option<String>,
+}
+
+/// The connections that are followed of a logical port of this host, some at a time. Each that stays
+/// is in one of the pages at least. If the last of a page is no more when the next is asked for, that
+/// begins anew.
+#[utoipa::path(get, path = api::CONNECTIONS, params(
+    ("name" = PortName, Path, description = "The host's port, or the logical one: `shop%2Fweb-1`."),
+    ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "The most; 100 if it is not said."),
+    ("after" = Option<String>, Query, description = "`next` of the page before."),
+), responses(
+    (status = 200, body = ConnectionsPage, description = "Some connections, and how to go on."),
+    (status = 400, body = Problem, description = "The query is not understood."),
+    (status = 404, body = Problem, description = "The port is not on this host."),
+    (status = 422, body = Problem, description = "It is no logical port, or no logical network here has it."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn connections(
+    State(switch): State<Handle>,
+    Name(port): Name<PortName>,
+    query: Result<Query<Page>, QueryRejection>,
+) -> Answer<ConnectionsPage> {
+    let wrong = |what: String| Refusal(StatusCode::BAD_REQUEST, what);
+    let Query(Page { limit, after }) = query.map_err(|error| wrong(error.body_text()))?;
+    let limit = limit.unwrap_or(PAGE);
+    if !(1..=MOST_CONNECTIONS).contains(&limit) {
+        return Err(wrong(format!("`limit` lies outside 1 to {MOST_CONNECTIONS}")));
+    }
+    let not_ours = || wrong("`after` is not what a page says in `next`".into());
+    let after = after.map(|it| ConnectionsAsked::read_id(&it).ok_or_else(not_ours)).transpose()?;
+    Ok(Json(switch.connections(ConnectionsAsked { port, limit, after }).await??))
 }
 
 /// Where each Ethernet address is reached, as far as it was learned or pinned.

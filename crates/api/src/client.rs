@@ -10,9 +10,9 @@ use hyper::header::{HeaderValue, IF_MATCH};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, Generation, LogicalApplied, NetworkName, NetworkSpec,
-    NetworksReplaced, NetworksStatus, PacketTrace, PacketTraceSpec, PortChange, PortName, PortSpec,
-    PortStatus, RuleHits, TraceReport, TraceSpec,
+    AddressStatus, AgentStatus, CaptureSpec, ConnectionsPage, Generation, LogicalApplied,
+    NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PacketTrace, PacketTraceSpec,
+    PortChange, PortName, PortSpec, PortStatus, RuleHits, TraceReport, TraceSpec,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,8 +21,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
 use crate::{
-    ADDRESSES, CAPTURE, FieldProblem, LOGICAL, LOGICAL_RULES, LOGICAL_TRACE, LogicalNetworks,
-    METRICS, NETWORKS, PORTS, Problem, READY, STATUS, TRACE,
+    ADDRESSES, CAPTURE, CONNECTIONS, FieldProblem, LOGICAL, LOGICAL_RULES, LOGICAL_TRACE,
+    LogicalNetworks, METRICS, NETWORKS, PORTS, Problem, READY, STATUS, TRACE,
 };
 
 /// Detaching drains first, and an agent may be told to take its time over that.
@@ -312,6 +312,23 @@ impl Client {
     pub fn rules(&self, port: Option<&PortName>) -> Result<Vec<RuleHits>, ClientError> {
         let query = port.map(|port| format!("?port={}", escaped(&port.0))).unwrap_or_default();
         self.ask(Method::GET, &format!("{LOGICAL_RULES}{query}"), None::<&()>)
+    }
+
+    /// Connections of a logical port of this host, by its own name or the host's: at most so many,
+    /// behind a page's `next`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if the port is not on this host.
+    pub fn connections(
+        &self,
+        port: &PortName,
+        limit: u32,
+        after: Option<&str>,
+    ) -> Result<ConnectionsPage, ClientError> {
+        let path = CONNECTIONS.replace("{name}", &escaped(&port.0));
+        let after = after.map(|after| format!("&after={}", escaped(after))).unwrap_or_default();
+        self.ask(Method::GET, &format!("{path}?limit={limit}{after}"), None::<&()>)
     }
 
     /// What would become of a packet in the logical networks. Nothing changes.

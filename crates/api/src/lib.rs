@@ -28,6 +28,11 @@ pub const PORTS: &str = "/v1/ports";
 /// `GET`, `PATCH` (a `model::PortChange`) and `DELETE`: one port, a `model::PortStatus`.
 pub const PORT: &str = "/v1/ports/{name}";
 
+/// `GET`: the connections that are followed of a logical port of this host, a
+/// `model::ConnectionsPage`; the name is the host's port's or the logical one, `shop%2Fweb-1`.
+/// `?limit=` says how many at most, `?after=` goes on behind the page that said so in `next`.
+pub const CONNECTIONS: &str = "/v1/ports/{name}/connections";
+
 /// `GET`: where each Ethernet address is reached, a list of `model::AddressStatus`.
 pub const ADDRESSES: &str = "/v1/addresses";
 

@@ -368,6 +368,7 @@ impl Networks {
         let origin = Origin {
             label: onward.origin.as_ref().map_or(0, |it| self.far.label(it)),
             is_networks: onward.is_networks,
+            opens: sent.changes.iter().any(Change::opens),
             generation: 0,
             routers: onward.routers,
         };
@@ -396,6 +397,30 @@ impl Networks {
         self.note_ruled(now, to, received.ruled, frame);
         self.commit(&received.changes, now);
         Err(if refusal.reason == Reason::Rejected { Refusal::REJECTED } else { REFUSED })
+    }
+
+    /// The frame that was decided last is on its way to another host, and in its port's slot until
+    /// that tells what became of it: [`ended`](Self::ended). What it changes is changed.
+    #[inline]
+    pub fn departed(&mut self, now: Instant, from: PortId, slot: u32) {
+        let Leaving { changes, is_simple, .. } = &mut self.leaving;
+        let changes = if *is_simple { Vec::new() } else { mem::take(changes) };
+        if !changes.is_empty() || !self.underway.is_empty() {
+            let opened = self.state.open(&changes, now);
+            self.underway.put((from, slot), opened);
+            self.note_zones();
+        }
+        self.left(now);
+    }
+
+    /// A frame that had departed is its port's again: its receiver has it, or not. In the second
+    /// case nothing is open by it.
+    #[inline]
+    pub fn ended(&mut self, now: Instant, from: PortId, slot: u32, is_refused: bool) {
+        let opened = self.underway.take((from, slot));
+        if is_refused {
+            opened.into_iter().for_each(|id| self.state.take_back(id, now));
+        }
     }
 
     /// The receiver, or the far host, has the frame that was decided last: what it changes is

@@ -39,6 +39,7 @@ mod refusals;
 mod seed;
 mod trace;
 mod turn;
+mod underway;
 
 pub use decide::{Departs, Leaves, Verdict};
 pub use flow_name::FlowName;

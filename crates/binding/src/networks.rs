@@ -9,7 +9,7 @@ use core::mem;
 use classifier::cells::CellId;
 use logical::objects::Identity;
 use lossless::{Audience, PortId};
-use pipeline::{Change, Net, PortAt, Reason, State};
+use pipeline::{Change, Followed, Net, PortAt, Reason, State};
 use units::Instant;
 
 use crate::answers::Answers;
@@ -19,6 +19,7 @@ use crate::lines::{Lines, Pending};
 use crate::notes::Notes;
 use crate::places::Places;
 use crate::refusals::Refusals;
+use crate::underway::Underway;
 
 /// What a host has for its networks.
 #[derive(Clone, Debug)]
@@ -117,6 +118,8 @@ pub struct Networks {
     pub(crate) nets: Vec<Ready>,
     pub(crate) flows: Flows,
     pub(crate) notes: Notes,
+    /// What frames on their way to other hosts have opened.
+    pub(crate) underway: Underway,
     generation: u64,
     /// How often zones had begun when flows were told of it last.
     zones_begun: u64,
@@ -151,6 +154,7 @@ impl Networks {
             nets: Vec::new(),
             flows: Flows::new(settings.flows, settings.secret),
             notes: Notes::default(),
+            underway: Underway::default(),
             generation: 0,
             zones_begun: 0,
             decided: Decided::default(),
@@ -233,6 +237,7 @@ impl Networks {
         }
         self.answers.forget(port);
         self.notes.forget(port);
+        self.underway.forget(port);
         self.place_all();
     }
 
@@ -280,6 +285,16 @@ impl Networks {
         self.state.len()
     }
 
+    /// The connections of a logical port that is here, from the one behind `after` on.
+    pub fn followed(
+        &self,
+        port: &Identity,
+        after: Option<conntrack::Id>,
+        now: Instant,
+    ) -> impl Iterator<Item = Followed<'_>> {
+        self.state.followed(port, after, now)
+    }
+
     /// Forgets what nobody has needed for long: at most so many connections. Whether all that is
     /// due is done.
     pub fn expire(&mut self, now: Instant, budget: u32) -> bool {
@@ -292,10 +307,15 @@ impl Networks {
         self.answers.poll_transmit(transmit);
     }
 
-    /// Makes the changes of a frame that has left. Flows whose frames changed nothing as there was
-    /// no connection at their ports may do so now.
+    /// Makes the changes of a frame that has left.
     pub(crate) fn commit(&mut self, changes: &[Change], now: Instant) {
         self.state.commit(changes, now);
+        self.note_zones();
+    }
+
+    /// Connections may have begun: flows whose frames changed nothing as there was no connection at
+    /// their ports may do so now.
+    pub(crate) fn note_zones(&mut self) {
         let begun = self.state.zones_begun();
         if mem::replace(&mut self.zones_begun, begun) != begun {
             self.flows.tick();

@@ -53,7 +53,7 @@ fn unwrapped(bytes: &[u8]) -> Option<(u32, Origin, Class, &[u8])> {
         label: number(8)?,
         is_networks: header[1] != 0,
         routers: header[7],
-        generation: 0,
+        ..Origin::default()
     };
     Some((number(2)?, origin, Class::from_low_bits(header[14]), frame))
 }
@@ -152,7 +152,8 @@ mod tests {
 
     #[test]
     fn what_goes_around_comes_back() {
-        let origin = Origin { label: 0x0102_0304, is_networks: true, routers: 7, generation: 0 };
+        let origin =
+            Origin { label: 0x0102_0304, is_networks: true, routers: 7, ..Origin::default() };
         for class in Class::all() {
             let bytes = wrapped(0xfedc_ba98, origin, class, b"frame");
             assert_eq!(unwrapped(&bytes), Some((0xfedc_ba98, origin, class, &b"frame"[..])));

@@ -38,6 +38,18 @@ pub struct Id {
     life: u32,
 }
 
+impl Id {
+    /// Two numbers that say which one it is, for whoever is far from the table.
+    pub const fn parts(self) -> (u32, u32) {
+        (self.place, self.life)
+    }
+
+    /// The connection with these [numbers](Self::parts), if there is one.
+    pub const fn of_parts((place, life): (u32, u32)) -> Self {
+        Self { place, life }
+    }
+}
+
 /// What a packet is to the connections of a zone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {

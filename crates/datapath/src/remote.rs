@@ -83,6 +83,8 @@ pub struct Origin {
     pub label: u32,
     /// Whether the network itself sends it.
     pub is_networks: bool,
+    /// Whether it opens a connection at its sender's host, which has to know if it is refused.
+    pub opens: bool,
     /// Through how many routers it has come, if it is for one.
     pub routers: u8,
     /// The generation by which it was sent; 0 if its host has no generations in common with others.

@@ -50,8 +50,9 @@ pub use host::{AgentSettings, DEFAULT_SOCKET, Deleted, HostConfig, MOST_PORTS, P
 pub use invalid::InvalidConfig;
 pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use logical::{
-    DomainChange, FrameCount, LastRefusal, LogicalApplied, LogicalPortStatus, LogicalSettings,
-    LogicalStatus, ObjectChange, ObjectFate, RuleHits, RuleTotals,
+    Connection, ConnectionEnds, ConnectionState, ConnectionsPage, DomainChange, FrameCount,
+    LastRefusal, LogicalApplied, LogicalPortStatus, LogicalSettings, LogicalStatus,
+    MOST_CONNECTIONS, ObjectChange, ObjectFate, RuleHits, RuleTotals,
 };
 pub use logical_port::{LogicalPortName, NoLogicalPort};
 pub use name::PortName;

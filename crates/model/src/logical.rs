@@ -4,6 +4,7 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
@@ -224,4 +225,96 @@ pub struct LogicalApplied {
     pub objects: Vec<ObjectChange>,
     /// The domains that are not as before.
     pub domains: Vec<DomainChange>,
+}
+
+/// The most connections of a page.
+pub const MOST_CONNECTIONS: u32 = 1000;
+
+/// How far a connection is. Of TCP: as its endpoints are, as far as can be seen between them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum ConnectionState {
+    /// TCP: one side has sent a SYN.
+    Opening,
+    /// TCP: both have, and neither has answered.
+    Crossing,
+    /// TCP: the SYN was answered.
+    Accepting,
+    /// TCP: the handshake is complete.
+    Established,
+    /// TCP: a side has sent its last, or both have.
+    Closing,
+    /// TCP: both have, and know it of each other.
+    TimeWait,
+    /// TCP: reset.
+    Closed,
+    /// Another protocol: nothing has come back.
+    Asked,
+    /// Another protocol: something has.
+    Answered,
+}
+
+/// The ends of packets that go one way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ConnectionEnds {
+    /// The source's address.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "10.0.1.1"))]
+    pub source: IpAddr,
+    /// Its port; of an echo its identifier.
+    pub source_port: u16,
+    /// The destination's address.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "10.0.2.1"))]
+    pub destination: IpAddr,
+    /// Its port; of an echo its identifier.
+    pub destination_port: u16,
+}
+
+/// A connection that is followed for a logical port.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Connection {
+    /// Which one it is, as long as it is followed.
+    #[cfg_attr(feature = "openapi", schema(example = "17-3"))]
+    pub id: String,
+    /// Whose it is: the logical port.
+    #[cfg_attr(feature = "openapi", schema(example = "LogicalPort/shop/web-1"))]
+    pub zone: String,
+    /// `tcp`, `udp`, `sctp`, `icmp`, `icmp6`, or a number.
+    pub protocol: String,
+    /// The ends of its first packet.
+    #[serde(flatten)]
+    pub ends: ConnectionEnds,
+    /// The same behind a load balancer of the port's switch, if that translates it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub translated: Option<ConnectionEnds>,
+    /// Which way its first packet went: `fromPort` or `toPort`.
+    pub direction: String,
+    /// How far it is.
+    pub state: ConnectionState,
+    /// The logical port that its first packet came from, if it was for this one and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// The policy and rule that admitted it, if one did, as `Policy/shop/db-in/from-web`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// How long it is remembered if no packet comes.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "2m"))]
+    pub left: Span,
+    /// Whether its TCP windows are not known: it was taken over from another host, or is in
+    /// fragments.
+    #[serde(default)]
+    pub loose: bool,
+}
+
+/// Some of the connections of a logical port.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ConnectionsPage {
+    /// They, in no order.
+    pub connections: Vec<Connection>,
+    /// What `after` is to be to go on behind them. Absent: there are no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }

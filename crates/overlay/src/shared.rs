@@ -55,7 +55,9 @@ pub const LOGICAL: u32 = 0;
 
 /// What goes with a frame that comes from there.
 pub fn context_of(origin: Origin) -> Context {
-    let flags = if origin.is_networks { ContextFlags::NETWORKS } else { ContextFlags::default() };
+    let of = |is_so, flag| if is_so { flag } else { ContextFlags::default() };
+    let flags = of(origin.is_networks, ContextFlags::NETWORKS);
+    let flags = flags.with(of(origin.opens, ContextFlags::OPENS));
     let Origin { label: origin, generation, routers, .. } = origin;
     Context { origin, generation, flags, routers }
 }
@@ -65,6 +67,7 @@ pub fn origin_of(context: Context) -> Origin {
     Origin {
         label: context.origin,
         is_networks: context.flags.contains(ContextFlags::NETWORKS),
+        opens: context.flags.contains(ContextFlags::OPENS),
         generation: context.generation,
         routers: context.routers,
     }

@@ -46,6 +46,11 @@ pub enum Change {
 }
 
 impl Change {
+    /// Whether it opens a connection.
+    pub const fn opens(&self) -> bool {
+        matches!(self, Self::Begin { .. } | Self::Translate(_))
+    }
+
     /// Whether somebody may come in by it who may not without. Of a frame that is refused in the
     /// end no such change is made.
     pub const fn grants(&self) -> bool {

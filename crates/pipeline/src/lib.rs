@@ -56,5 +56,5 @@ pub use net::Net;
 pub use outcome::{Copy, How, Onward, Reason, Received, Refusal, Ruled, Sent, Step, Told};
 pub use places::{PortAt, RuleAt};
 pub use rules::{NamedRule, Numbers, RuleName};
-pub use state::State;
+pub use state::{Followed, State};
 pub use touched::Touched;

@@ -3,7 +3,9 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use conntrack::{Begin, Flags, Hit, Packet, Phase, Settings, Stamp, Table, Tenant, Verdict, Zone};
+use conntrack::{
+    Begin, Flags, Hit, Id, Packet, Phase, Settings, Stamp, Table, Tenant, Verdict, Zone,
+};
 use logical::objects::{Direction, Identity, Name};
 use packet::Tuple;
 use packet::fragments::Pieces;
@@ -51,6 +53,18 @@ impl<T: Clone + Ord> Numbers<T> {
 pub struct Note<'a> {
     pub opened: Direction,
     pub origin: Option<&'a Identity>,
+    pub rule: Option<&'a RuleName>,
+}
+
+/// A connection of a port, and what is noted of it.
+pub struct Followed<'a> {
+    /// What is known of it.
+    pub connection: conntrack::Connection,
+    /// Which way its first packet went.
+    pub opened: Direction,
+    /// The port of its network that this came from, if it was for the port at hand and is known.
+    pub origin: Option<&'a Identity>,
+    /// The rule that admitted it, if one did.
     pub rule: Option<&'a RuleName>,
 }
 
@@ -195,6 +209,29 @@ impl State {
         })
     }
 
+    /// The connections of a port, and flows that load balancers of its switch translate for it, from
+    /// the one behind `after` on: `None`, or one that is no more, is from the first. Who goes on
+    /// later meets each that stays at least once.
+    pub fn followed(
+        &self,
+        port: &Identity,
+        after: Option<Id>,
+        now: Instant,
+    ) -> impl Iterator<Item = Followed<'_>> {
+        let zones = [self.zone(port), self.translating(port)].into_iter().flatten();
+        let begin = after.and_then(|id| self.table.get(id, now)).map(|it| it.zone);
+        let begin = begin.filter(|zone| zones.clone().any(|it| it == *zone));
+        let zones = zones.skip_while(move |zone| begin.is_some_and(|begin| begin != *zone));
+        zones.flat_map(move |zone| {
+            let after = after.filter(|_| begin == Some(zone));
+            let all = self.table.connections(zone, after, now);
+            all.map(|connection| {
+                let Note { opened, origin, rule } = self.noted(connection.mark, connection.stamp);
+                Followed { connection, opened, origin, rule }
+            })
+        })
+    }
+
     pub(crate) fn zone(&self, port: &Identity) -> Option<Zone> {
         self.zones.get(port).copied()
     }
@@ -260,35 +297,53 @@ impl State {
 
     /// Makes the changes of a frame that has left.
     pub fn commit(&mut self, changes: &[Change], now: Instant) {
-        for change in changes.iter().cloned() {
-            match change {
-                Change::Begin { zone, packet, opened, origin, rule } => {
-                    let mark = self.mark_of(opened, origin.as_ref());
-                    let stamp = self.stamp_of(rule.as_ref());
-                    let begin =
-                        Begin { mark, flags: Flags::NONE, ..Begin::new(zone, packet, stamp) };
-                    // Where others were faster there may be no room now; the frame has left.
-                    let _ = self.table.commit(&conntrack::Change::Begin(begin), now);
-                }
-                Change::Translate(begin) => {
-                    let _ = self.table.commit(&conntrack::Change::Begin(begin), now);
-                }
-                Change::Advance(change) => {
-                    let _ = self.table.commit(&change, now);
-                }
-                Change::End(id) => {
-                    self.table.remove(id);
-                }
-                Change::Fragment(of, pieces, until) => {
-                    self.fragments.insert(of, (pieces, until));
-                }
-                Change::Learned(switch, mac, port) => {
-                    self.learned.insert((switch, mac), port);
-                }
-                Change::Path(router, flow, path) => self.paths.note(&router, flow, path, now),
-                Change::Overheard(port, told) => self.listeners.entry(port).or_default().hear(told),
-            }
+        for change in changes {
+            self.make(change, now);
         }
+    }
+
+    /// The same of a frame of which it is not known yet whether it arrives: the connections that it
+    /// opens.
+    pub fn open(&mut self, changes: &[Change], now: Instant) -> Vec<Id> {
+        changes.iter().filter_map(|change| self.make(change, now)).collect()
+    }
+
+    /// The frame that opened a connection has not arrived: unless that was answered, it is no more.
+    pub fn take_back(&mut self, id: Id, now: Instant) {
+        if self.table.get(id, now).is_some_and(|it| !it.flags.is_answered()) {
+            self.table.remove(id);
+        }
+    }
+
+    /// Makes a change. The connection that it opens, if it does.
+    fn make(&mut self, change: &Change, now: Instant) -> Option<Id> {
+        match change.clone() {
+            Change::Begin { zone, packet, opened, origin, rule } => {
+                let mark = self.mark_of(opened, origin.as_ref());
+                let stamp = self.stamp_of(rule.as_ref());
+                let begin = Begin { mark, flags: Flags::NONE, ..Begin::new(zone, packet, stamp) };
+                // Where others were faster there may be no room now; the frame has left.
+                return self.table.commit(&conntrack::Change::Begin(begin), now).ok();
+            }
+            Change::Translate(begin) => {
+                return self.table.commit(&conntrack::Change::Begin(begin), now).ok();
+            }
+            Change::Advance(change) => {
+                let _ = self.table.commit(&change, now);
+            }
+            Change::End(id) => {
+                self.table.remove(id);
+            }
+            Change::Fragment(of, pieces, until) => {
+                self.fragments.insert(of, (pieces, until));
+            }
+            Change::Learned(switch, mac, port) => {
+                self.learned.insert((switch, mac), port);
+            }
+            Change::Path(router, flow, path) => self.paths.note(&router, flow, path, now),
+            Change::Overheard(port, told) => self.listeners.entry(port).or_default().hear(told),
+        }
+        None
     }
 
     /// What is known of a packet that comes in fragments, and until when.

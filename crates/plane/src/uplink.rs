@@ -297,7 +297,8 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                             let leaving = Leaving { port, slot, network, class, view, origin };
                             let outcome = peers.send(now, flow, &leaving);
                             match outcome {
-                                Sent::Gone | Sent::Underway => logical.left(now),
+                                Sent::Gone => logical.left(now),
+                                Sent::Underway => logical.departed(now, port, slot.0),
                                 Sent::Blocked | Sent::Refused(_) => source.restore(slot),
                             }
                             outcome
@@ -370,6 +371,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                     if missed == Some(Refusal::REJECTED) {
                         released.iter().for_each(|released| self.tell_rejected(now, released));
                     }
+                    self.note_ended(now, released.as_slice());
                     self.release_all(now, released);
                 }
                 Event::Resent(sender, load) => self.switch.charge(now, id, sender, load),
@@ -378,12 +380,21 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                     let mut gone = Vec::new();
                     let released = |released: Released<_>| gone.push(released);
                     self.switch.abandon_flows(now, id, flows, refusal, released);
+                    self.note_ended(now, &gone);
                     self.release_all(now, gone);
                 }
                 Event::Forgotten(peer) => self.switch.forget_group(id, peer.index() as u32),
             }
         }
         moved
+    }
+
+    /// Logical networks know of frames that are no longer underway.
+    fn note_ended(&mut self, now: Instant, ended: &[Released<Slot>]) {
+        let Some(logical) = &mut self.logical else { return };
+        for Released { port, frame, refused } in ended {
+            logical.ended(now, *port, frame.0, refused.is_some());
+        }
     }
 
     /// The sender of a frame that a far host has rejected is told.

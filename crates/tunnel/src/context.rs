@@ -52,6 +52,9 @@ impl ContextFlags {
     pub const NETWORKS: Self = Self(1 << 0);
     /// It is a copy of a frame for many: nothing is told of it to its sender.
     pub const COPY: Self = Self(1 << 1);
+    /// It opens a connection at its sender's host, which has to know if its receiver's rules refuse
+    /// it: it is given back then.
+    pub const OPENS: Self = Self(1 << 8);
 
     /// Whether all of these are set.
     pub const fn contains(self, others: Self) -> bool {

@@ -19,6 +19,7 @@ Examples:
   zovn get logical                           a line for each port of logical networks
   zovn get rules                             which rules admit and refuse how much
   zovn get rules --port shop/db-1 --json | jq -r '.[] | select(.refused.frames > 0).rule'
+  zovn get connections --port shop/web-1     which connections are followed, and how far they are
   zovn get refusals                          what was refused last, and by which rule";
 
 /// Show what an agent has been told.
@@ -41,6 +42,9 @@ enum What {
     /// The rules of logical networks: what each has admitted and refused on this host, the busiest
     /// first.
     Rules(RulesArgs),
+    /// The connections of logical ports of this host: their ends, how far they are, which rule
+    /// admitted them, and for how long they are remembered.
+    Connections(ConnectionsArgs),
     /// The last frames that logical networks have refused: when, why, by which rule of which
     /// generation; the last one first.
     Refusals(AnswerArgs),
@@ -50,6 +54,16 @@ enum What {
 #[derive(clap::Args)]
 struct RulesArgs {
     /// Only those that hold for this port: the host's, or the logical one, as `shop/web-1`.
+    #[arg(long, value_name = "NAME")]
+    port: Option<String>,
+    #[command(flatten)]
+    answer: AnswerArgs,
+}
+
+/// Which connections.
+#[derive(clap::Args)]
+struct ConnectionsArgs {
+    /// Only those of this port: the host's, or the logical one, as `shop/web-1`.
     #[arg(long, value_name = "NAME")]
     port: Option<String>,
     #[command(flatten)]
@@ -75,6 +89,11 @@ pub fn run(args: Args) -> Outcome {
             let mut rules = answer.client()?.rules(port.map(PortName).as_ref())?;
             rules.sort_by_key(|it| Reverse(it.admitted.frames + it.refused.frames));
             answer.show(&rules, || seen::rules(&rules))?;
+        }
+        What::Connections(ConnectionsArgs { port, answer }) => {
+            let client = answer.client()?;
+            let all = seen::connections(&client, port.map(PortName))?;
+            answer.show(&all, || seen::connections_table(&all))?;
         }
         What::Refusals(answer) => {
             let all = seen::refusals(answer.client()?.ports()?);

@@ -1,6 +1,13 @@
-//! What logical networks have decided, as tables: rules' hits, and the last refusals.
+//! What logical networks have decided, as tables: rules' hits, connections, and the last refusals.
 
-use model::{FrameCount, LastRefusal, PortName, PortStatus, RuleHits};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use api::{Client, ClientError};
+use model::{
+    Connection, ConnectionEnds, ConnectionState, FrameCount, LastRefusal, MOST_CONNECTIONS,
+    PortName, PortStatus, RuleHits,
+};
 use serde::Serialize;
 
 use crate::table::{headed, text};
@@ -60,4 +67,83 @@ pub fn refusals_table(all: &[Refusal]) -> String {
         ]);
     }
     text(table)
+}
+
+/// The connections of a port, or of all logical ports of the host.
+pub fn connections(
+    client: &Client,
+    port: Option<PortName>,
+) -> Result<Vec<Connection>, ClientError> {
+    let ports = match port {
+        Some(port) => vec![port],
+        None => {
+            let all = client.ports()?.into_iter();
+            let realized = |it: &PortStatus| {
+                it.logical_state.as_ref().is_some_and(|state| state.realized.is_some())
+            };
+            all.filter(realized).map(|it| it.name).collect()
+        }
+    };
+    let mut all = Vec::new();
+    for port in ports {
+        all.extend(connections_of(client, &port)?);
+    }
+    Ok(all)
+}
+
+/// All pages. One begins anew if the last connection of the one before is no more: then those that
+/// were told are told again.
+pub fn connections_of(client: &Client, port: &PortName) -> Result<Vec<Connection>, ClientError> {
+    let (mut all, mut known, mut after) = (Vec::new(), BTreeSet::new(), None::<String>);
+    loop {
+        let page = client.connections(port, MOST_CONNECTIONS, after.as_deref())?;
+        let fresh = page.connections.into_iter().filter(|it| known.insert(it.id.clone()));
+        all.extend(fresh);
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// A line for each.
+pub fn connections_table(all: &[Connection]) -> String {
+    let titles =
+        ["port", "protocol", "from", "to", "translated to", "direction", "state", "left", "by"];
+    let mut table = headed(titles);
+    for it in all {
+        let ends = |it: &ConnectionEnds| {
+            let end = |address, port| SocketAddr::new(address, port).to_string();
+            [end(it.source, it.source_port), end(it.destination, it.destination_port)]
+        };
+        let [from, to] = ends(&it.ends);
+        let or_dash = |word: Option<String>| word.unwrap_or_else(|| "–".into());
+        let port = it.zone.split_once('/').map_or(it.zone.as_str(), |(_, name)| name);
+        table.add_row([
+            port.to_owned(),
+            it.protocol.clone(),
+            from,
+            to,
+            or_dash(it.translated.as_ref().map(|it| ends(it)[1].clone())),
+            it.direction.clone(),
+            word(it.state).to_owned(),
+            it.left.to_string(),
+            or_dash(it.by.clone()),
+        ]);
+    }
+    text(table)
+}
+
+const fn word(state: ConnectionState) -> &'static str {
+    match state {
+        ConnectionState::Opening => "opening",
+        ConnectionState::Crossing => "crossing",
+        ConnectionState::Accepting => "accepting",
+        ConnectionState::Established => "established",
+        ConnectionState::Closing => "closing",
+        ConnectionState::TimeWait => "time wait",
+        ConnectionState::Closed => "closed",
+        ConnectionState::Asked => "asked",
+        ConnectionState::Answered => "answered",
+    }
 }

@@ -168,7 +168,10 @@ impl Host {
     }
 
     /// The logical port that a port of the host is, or that a word names.
-    fn logical_name(&self, port: &PortName) -> Result<LogicalPortName, PacketTraceError> {
+    pub(super) fn logical_name(
+        &self,
+        port: &PortName,
+    ) -> Result<LogicalPortName, PacketTraceError> {
         if let Ok(name) = port.0.parse() {
             return Ok(name);
         }

@@ -85,7 +85,12 @@ impl Elsewhere {
         places
     }
 
-    /// What tunnels have to carry for a host with these tunnel addresses that executes these
+    /// Whether a port of a domain is bound to the host with these tunnel addresses.
+    pub fn is_any_at(&self, own: &VtepList, domain: &Domain) -> bool {
+        domain.ports.keys().any(|port| self.hosts.get(port) == Some(own))
+    }
+
+    /// What tunnels have to carry for a host with these tunnel addresses, of these
     /// domains: the network of each tenant that has ports there, to all hosts that have any.
     pub fn labelled<'a>(
         &self,

@@ -142,7 +142,7 @@ fn a_router_that_translates_is_at_one_host_which_all_know() {
         (logical.realization(Some(&own), |_| None).has_routers, hosts.len())
     };
     // The first that has one of its ports.
-    assert_eq!([1, 2, 3].map(|host| at(HIDDEN, host)), [(false, 0), (true, 1), (false, 0)]);
+    assert_eq!([1, 2, 3].map(|host| at(HIDDEN, host)), [(false, 0), (true, 1), (false, 1)]);
     // Its gateway, which tunnels lead to.
     let gateway = HIDDEN
         .replace("[10.0.1.254/24]", "[10.0.1.254/24], gateway: {nodes: [{node: h1, priority: 1}]}");

@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, PacketTrace, PacketTraceSpec, PortChange, PortName,
-    PortSpec, PortStatus, RuleHits, TraceReport, TraceSpec,
+    AddressStatus, AgentStatus, CaptureSpec, ConnectionsPage, PacketTrace, PacketTraceSpec,
+    PortChange, PortName, PortSpec, PortStatus, RuleHits, TraceReport, TraceSpec,
 };
 use plane::taps::Reader;
 use seal::Keys;
@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 use super::order::{Order, Shared};
 use crate::addresses;
 use crate::host::{
-    AttachError, CaptureError, ChangeError, DetachError, Ending, PacketTraceError, Proof,
-    TraceError,
+    AttachError, CaptureError, ChangeError, ConnectionsAsked, DetachError, Ending,
+    PacketTraceError, Proof, TraceError,
 };
 
 /// How often it is looked whether this host has its address in the underlay, while it does not.
@@ -82,6 +82,18 @@ impl Handle {
     ) -> Result<Result<Vec<RuleHits>, PacketTraceError>, Stopped> {
         let rules = self.order(|reply| Order::Rules(port, reply)).await?;
         Ok(rules.map(|rules| rules.told()))
+    }
+
+    /// Connections of a logical port.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]; or, inside, why there is no answer.
+    pub(crate) async fn connections(
+        &self,
+        asked: ConnectionsAsked,
+    ) -> Result<Result<ConnectionsPage, PacketTraceError>, Stopped> {
+        self.order(|reply| Order::Connections(asked, reply)).await
     }
 
     /// How many turns the thread has taken. A thread that sleeps takes the next one when it is

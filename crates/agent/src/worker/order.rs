@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use binding::Networks as LogicalNetworks;
 use datapath::{CannotReach, Directory};
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, Generation, InvalidConfig, LogicalPortName,
-    PacketTrace, PacketTraceSpec, PortChange, PortName, PortSpec, PortStatus, TraceReport,
-    TraceSpec, VtepList,
+    AddressStatus, AgentStatus, CaptureSpec, ConnectionsPage, Generation, InvalidConfig,
+    LogicalPortName, PacketTrace, PacketTraceSpec, PortChange, PortName, PortSpec, PortStatus,
+    TraceReport, TraceSpec, VtepList,
 };
 use overlay::{Delta, Topology};
 use plane::taps::Reader;
@@ -18,8 +18,8 @@ use tokio::sync::{Mutex, oneshot};
 
 use crate::bell::Bell;
 use crate::host::{
-    AttachError, CaptureError, ChangeError, DetachError, Ending, PacketTraceError, Proof, Room,
-    RulesNow, TraceError, UplinkError,
+    AttachError, CaptureError, ChangeError, ConnectionsAsked, DetachError, Ending,
+    PacketTraceError, Proof, Room, RulesNow, TraceError, UplinkError,
 };
 use crate::journal::Journal;
 use crate::logical::{Kept, Logical, Realization};
@@ -95,6 +95,7 @@ pub enum Order {
     Capture(CaptureSpec, oneshot::Sender<Result<Reader, CaptureError>>),
     Trace(TraceSpec, oneshot::Sender<Result<TraceReport, TraceError>>),
     Rules(Option<PortName>, oneshot::Sender<Result<RulesNow, PacketTraceError>>),
+    Connections(ConnectionsAsked, oneshot::Sender<Result<ConnectionsPage, PacketTraceError>>),
     TracePacket(PacketTraceSpec, oneshot::Sender<Result<PacketTrace, PacketTraceError>>),
     Check(Arc<Networks>, oneshot::Sender<Result<(), InvalidConfig>>),
     Replace(

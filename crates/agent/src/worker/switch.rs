@@ -356,6 +356,9 @@ impl Switch {
             Order::Rules(port, reply) => {
                 let _ = reply.send(self.host.rules(port.as_ref()));
             }
+            Order::Connections(asked, reply) => {
+                let _ = reply.send(self.host.connections(&asked));
+            }
             Order::TracePacket(spec, reply) => {
                 let _ = reply.send(self.host.trace_packet(&spec));
             }

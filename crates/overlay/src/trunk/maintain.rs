@@ -7,7 +7,7 @@ use lossless::{Flow, PortId, Reason, Refusal};
 use model::CONTROL;
 use plane::{Event, Leaving, Senders, Sent};
 use port::Slot;
-use tunnel::{Answer, Lane, Session, Stream};
+use tunnel::{Answer, ContextFlags, Lane, Session, Stream};
 use underlay::{Turn, Underlay};
 use units::{Instant, Span};
 use wire::geneve::Draft;
@@ -32,9 +32,16 @@ impl Trunk {
     /// Frees the slot of a frame that was polled: its last receiver has it, or it was refused for
     /// this reason.
     pub fn release(&mut self, slots: &mut Slots, slot: Slot, refused: Option<Reason>) {
-        if refused == Some(Reason::Rejected) && slots.context(slot).is_some() {
-            let answer = Answer::Refused(receive::REJECTED);
-            return self.give_back(slots, slot, Reason::Rejected, answer);
+        if let Some((reason, context)) = refused.zip(slots.context(slot)) {
+            let opens = context.flags.contains(ContextFlags::OPENS);
+            let code = match reason {
+                Reason::Rejected => Some(receive::REJECTED),
+                Reason::LogicalNetwork if opens => Some(receive::DROPPED),
+                _ => None,
+            };
+            if let Some(code) = code {
+                return self.give_back(slots, slot, reason, Answer::Refused(code));
+            }
         }
         let Self { assembly, session, has_left, ledger, .. } = self;
         ledger.end(refused);

@@ -28,6 +28,8 @@ pub(super) const LEAST_PART: usize = 256;
 
 /// The code of a frame that a rule rejects: its sender is to be told.
 pub(super) const REJECTED: u16 = 1;
+/// That of one that a rule drops: its sender is told nothing, its sender's host has to know.
+pub(super) const DROPPED: u16 = 2;
 
 impl Trunk {
     /// Handles a datagram from the far host. Returns whether that host has restarted: then its

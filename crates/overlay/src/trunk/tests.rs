@@ -133,7 +133,8 @@ proptest! {
     fn frames_of_logical_networks_come_with_their_origin_and_go_back_when_they_are_rejected(
         how in how(),
         offers in offers(),
-        (label, generation, is_networks) in (any::<u32>(), 2..1000_u32, any::<bool>()),
+        (label, generation, is_networks, opens) in
+            (any::<u32>(), 2..1000_u32, any::<bool>(), any::<bool>()),
         rejects in 0..5_usize,
         is_behind: bool,
     ) {
@@ -141,7 +142,7 @@ proptest! {
             return Ok(());
         }
         let mut world = World::new(31, how.0, how.1, how.2, how.3, ENOUGH);
-        world.logical = Some(Origin { label, is_networks, generation, routers: 3 });
+        world.logical = Some(Origin { label, is_networks, opens, generation, routers: 3 });
         world.rejects = rejects;
         world.know(1, !is_behind);
         offers.iter().for_each(|(flow, port, offer)| world.offer(*flow, *port, *offer));

@@ -466,6 +466,47 @@ fn a_port_of_which_no_generation_knows_sends_and_gets_nothing() {
     }
 }
 
+/// `a` may speak to all and be spoken to by none, and nobody may speak to `b`.
+const CLOSED: &str = "
+- {kind: Policy, metadata: {name: p, tenant: t}, spec: {appliesTo: {ports: [a]}, rules: [{name: out, direction: fromPort, action: allow}, {name: in, direction: toPort, action: drop}]}}
+- {kind: Policy, metadata: {name: q, tenant: t}, spec: {appliesTo: {ports: [b]}, rules: [{name: in, direction: toPort, action: drop}]}}
+";
+
+#[test]
+fn a_frame_that_a_far_host_drops_opens_nothing() {
+    let now = Instant::from_nanos(1_000_000_000);
+    let closed = logical::load(&[TWO, CLOSED].concat()).unwrap();
+    let open = logical::load(&[TWO, &CLOSED.lines().take(2).collect::<String>()].concat()).unwrap();
+    let mut hosts = Hosts::new(&closed, 2, MEMORY);
+    let [a, b]: [Identity; 2] = hosts.ends.keys().cloned().collect::<Vec<_>>().try_into().unwrap();
+    let answer = {
+        let ip = wire::ipv4::Header::new([10, 0, 0, 2].into(), [10, 0, 0, 1].into(), 17, 8);
+        let mac = |last| Mac([2, 0, 0, 0, 0, last]);
+        let ethernet = ethernet::Header::new(mac(1), mac(2), ethernet::ethertype::IPV4);
+        [ethernet.as_bytes(), ip.unwrap().as_bytes(), &[0, 9, 0, 9, 0, 8, 0, 0]].concat()
+    };
+    for _ in 0..3 {
+        hosts.offer(&a, &datagram());
+        assert_eq!(hosts.turn(now), []);
+        assert_eq!(hosts.planes[0].logical().unwrap().connections(), 0);
+        hosts.offer(&b, &answer);
+        assert_eq!(hosts.turn(now), []);
+    }
+    hosts.realize(&open);
+    hosts.offer(&a, &datagram());
+    assert_eq!(hosts.turn(now), [(b.clone(), datagram())]);
+    hosts.offer(&b, &answer);
+    assert_eq!(hosts.turn(now), [(a.clone(), answer.clone())]);
+    // It is not taken back if only a later one is refused.
+    hosts.realize(&closed);
+    hosts.offer(&a, &datagram());
+    assert_eq!(hosts.turn(now), []);
+    hosts.realize(&open);
+    hosts.offer(&b, &answer);
+    assert_eq!(hosts.turn(now), [(a, answer)]);
+    hosts.assert_balanced();
+}
+
 /// Two switches and a router between them, whose port at the second carries 1500 bytes, and names.
 const ROUTED: &str = "
 - {kind: Tenant, metadata: {name: t}, spec: {}}

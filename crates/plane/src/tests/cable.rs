@@ -80,9 +80,15 @@ impl Peers for Cables {
     }
 
     fn release(&mut self, slot: Slot, refused: Option<Reason>) {
-        let (host, flow) = self.held.remove(&slot.0).expect("it is held").sender;
-        let is_rejected = refused == Some(Reason::Rejected);
-        let completed = (flow, is_rejected.then_some(Refusal::REJECTED));
+        let Cabled { sender: (host, flow), origin, .. } =
+            self.held.remove(&slot.0).expect("it is held");
+        let opens = origin.is_some_and(|origin| origin.opens);
+        let missed = match refused {
+            Some(Reason::Rejected) => Some(Refusal::REJECTED),
+            Some(Reason::LogicalNetwork) if opens => Some(Refusal::LOGICAL_NETWORK),
+            _ => None,
+        };
+        let completed = (flow, missed);
         self.inboxes[host].borrow_mut().completed.push_back(completed);
     }
 

@@ -18,14 +18,19 @@ use std::time::{Duration, Instant};
 
 use api::{Client, ClientError, Condition};
 use cases::{Execution, Known, OnPipeline, Op, Seen, Wanted};
+use interpreter::Tuple;
 use lab::{Home, LabError, Rack, Wire};
 use logical::objects::{Identity, Kind, Object};
 use logical::topology::Attachment as Attached;
 use model::{
-    AgentStatus, Attachment, Limits, LogicalPortName, PortName, PortSpec, PortState, PortStatus,
+    AgentStatus, Attachment, Connection, ConnectionEnds, ConnectionState, Limits, LogicalPortName,
+    PortName, PortSpec, PortState, PortStatus,
 };
 use units::{Class, Mac, Span};
 use wire::ethernet::{self, Tag, ethertype};
+use wire::ip::protocol;
+
+use crate::seen::connections_of;
 
 /// The longest time that a case may let go by.
 const LONGEST_WAIT: Span = Span::from_secs(2);
@@ -33,9 +38,9 @@ const LONGEST_WAIT: Span = Span::from_secs(2);
 /// How long agents may take to be still, or a port to be up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What hosts cannot be asked yet: they do not tell connections, ports do not move with theirs, and
-/// measures fill up while many frames go one after the other.
-const CANNOT: [&str; 3] = ["inspect", "move", "limits"];
+/// What hosts cannot be asked yet: ports do not move with their connections, and measures fill up
+/// while many frames go one after the other.
+const CANNOT: [&str; 2] = ["move", "limits"];
 
 /// The largest packet of machines' interfaces.
 const MTU: u32 = 9216;
@@ -51,6 +56,8 @@ pub struct OnLab {
     ports: BTreeMap<String, Placed>,
     /// Machines behind others' tags, by those and by the tag.
     children: BTreeMap<(String, u16), String>,
+    /// The logical port of each machine.
+    logical: BTreeMap<String, Identity>,
     /// Ports that are taken away.
     away: BTreeSet<String>,
     arrived: Vec<Seen>,
@@ -82,6 +89,7 @@ impl OnLab {
             interrupted,
             ports: BTreeMap::new(),
             children: BTreeMap::new(),
+            logical: BTreeMap::new(),
             away: BTreeSet::new(),
             arrived: Vec::new(),
         })
@@ -156,11 +164,14 @@ impl OnLab {
         let Wanted { network, declared, .. } = wanted;
         let mut places = BTreeMap::new();
         self.children.clear();
+        self.logical.clear();
         for (index, port) in declared.topology.ports() {
             let Some(name) = declared.name(index) else { continue };
             let Some(told) = network.ports.get(name) else { continue };
+            self.logical.insert(name.to_owned(), port.id.clone());
             let mut at = |name: String, host: usize| {
                 let logical = port.id.clone();
+                self.logical.insert(name.clone(), logical.clone());
                 places.insert(name, Place { host: host as u8, logical, mac: told.mac });
             };
             match port.attachment {
@@ -282,6 +293,32 @@ fn taken(port: &PortStatus) -> u64 {
     port.ingress.total.accepted + port.logical_state.as_ref().map_or(0, |it| it.taken)
 }
 
+/// A connection as cases know it; `None` of a flow that a load balancer translates, which is another
+/// port's as well.
+fn known(it: &Connection) -> Option<Known> {
+    let protocol = match it.protocol.as_str() {
+        "tcp" => protocol::TCP,
+        "udp" => protocol::UDP,
+        "icmp" => protocol::ICMP,
+        "icmp6" => protocol::ICMPV6,
+        "sctp" => 132,
+        number => number.parse().ok()?,
+    };
+    let ConnectionEnds { source, source_port, destination, destination_port } = it.ends;
+    let (source, destination) = ((source, source_port), (destination, destination_port));
+    let state = match it.state {
+        ConnectionState::Opening | ConnectionState::Crossing => "new",
+        ConnectionState::Closing => "closing",
+        ConnectionState::TimeWait | ConnectionState::Closed => "closed",
+        ConnectionState::Accepting
+        | ConnectionState::Established
+        | ConnectionState::Asked
+        | ConnectionState::Answered => "established",
+    };
+    let tuple = Tuple { protocol, source, destination };
+    it.translated.is_none().then_some(Known { tuple, state })
+}
+
 /// How a port's declaration names a logical port.
 fn logical_name(id: &Identity) -> Option<LogicalPortName> {
     format!("{}/{}", id.tenant.as_ref()?, id.name).parse().ok()
@@ -313,7 +350,7 @@ impl Execution for OnLab {
         "lab"
     }
 
-    /// What compiled rows can, but for what nobody is told of.
+    /// What compiled rows can.
     fn can(&self, need: &str) -> bool {
         !CANNOT.contains(&need) && OnPipeline::new().can(need)
     }
@@ -355,8 +392,16 @@ impl Execution for OnLab {
         thread::sleep(Duration::from_nanos(span.as_nanos()));
     }
 
-    fn connections(&self, _port: &str) -> Result<Vec<Known>, String> {
-        Err("no host tells its connections".into())
+    fn connections(&self, port: &str) -> Result<Vec<Known>, String> {
+        // A machine behind another's tag is at its parent's host.
+        let parent = self.children.iter().find(|(_, name)| *name == port).map(|((it, _), _)| it);
+        let placed = self.ports.get(parent.map_or(port, String::as_str));
+        let Some(Placed { place, .. }) = placed else { return Ok(Vec::new()) };
+        let logical = self.logical.get(port).and_then(logical_name);
+        let Some(name) = logical else { return Err(format!("no port is called `{port}`")) };
+        let client = &self.rack.hosts()[usize::from(place.host)];
+        let all = connections_of(client, &PortName(name.to_string()));
+        Ok(all.map_err(|error| error.to_string())?.iter().filter_map(known).collect())
     }
 
     fn end(&mut self) -> Result<(), String> {
