@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kernel::netns::Namespace;
@@ -11,60 +11,46 @@ use serde_json::Value;
 
 use crate::common::until;
 
-/// A frame that is dropped at a far host has begun a connection at its sender's: nobody tells that.
-const KNOWN: &str = "a-syn-that-is-refused-opens-nothing-however-often-it-comes";
+/// How many cases need what hosts cannot do yet, or more time than a test has.
+const SKIPPED: usize = 18;
 
-fn test(files: &[&str]) -> Command {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases");
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases")
+}
+
+fn test(files: impl IntoIterator<Item = PathBuf>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-    command.args(["net", "test", "--on", "lab", "--json"]);
-    command.args(files.iter().map(|file| folder.join(format!("{file}.yaml"))));
+    command.args(["net", "test", "--on", "lab", "--json"]).args(files);
     command
 }
 
 #[test]
 fn hosts_do_what_cases_say() {
-    // What others of a category show once more is left to the interpreter and the pipeline.
-    let files = [
-        "acl-keep",
-        "acl-reject",
-        "acl-stateful",
-        "acl-tiers",
-        "arp-nd",
-        "chains",
-        "child",
-        "dhcp",
-        "dns",
-        "fragments",
-        "groups",
-        "ipv6",
-        "l2",
-        "lb",
-        "mtu",
-        "nat",
-        "netpol",
-        "related",
-        "reroute",
-        "routing",
-        "security",
-        "tenants",
-    ];
-    let output = test(&files).output().unwrap();
+    let files = fs::read_dir(folder()).unwrap().map(|file| file.unwrap().path());
+    let mut files: Vec<_> =
+        files.filter(|it| it.extension().is_some_and(|it| it == "yaml")).collect();
+    files.sort();
+    let output = test(files).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     let reports: Vec<Value> = serde_json::from_slice(&output.stdout).expect(&told);
-    let is_failure = |it: &&Value| it["outcome"] == "failed" && it["case"] != KNOWN;
-    let failed: Vec<_> = reports.iter().filter(is_failure).collect();
+    let count = |outcome| {
+        let mut all = BTreeMap::<&str, usize>::new();
+        for report in reports.iter().filter(|it| it["outcome"] == outcome) {
+            *all.entry(report["category"].as_str().unwrap()).or_default() += 1;
+        }
+        all
+    };
+    let failed: Vec<_> = reports.iter().filter(|it| it["outcome"] == "failed").collect();
     assert!(failed.is_empty(), "{failed:#?}");
-    let mut passed = BTreeMap::<&str, usize>::new();
-    for report in reports.iter().filter(|it| it["outcome"] == "passed") {
-        *passed.entry(report["category"].as_str().unwrap()).or_default() += 1;
-    }
-    assert_eq!(passed.len(), files.len(), "a category of which nothing ran: {passed:?}");
+    let skipped = count("skipped");
+    assert!(skipped.values().sum::<usize>() <= SKIPPED, "{skipped:?}");
 }
 
 #[test]
 fn who_interrupts_them_finds_nothing_left() {
-    let mut child = test(&["acl-stateful", "l2", "routing", "netpol"]).spawn().unwrap();
+    let all = ["acl-stateful", "l2", "routing", "netpol"];
+    let all = all.map(|file| folder().join(file).with_extension("yaml"));
+    let mut child = test(all).spawn().unwrap();
     // The lab's directory is called as its namespaces, and says whose it is.
     let mut id = None;
     until(|| {

@@ -19,5 +19,6 @@ mod repeated;
 mod sharing;
 mod silence;
 mod stt;
+mod translated;
 mod uplinks;
 mod world;

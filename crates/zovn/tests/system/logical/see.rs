@@ -95,6 +95,28 @@ fn rules_hits_and_refusals_are_shown_and_written_down_by_rules_that_log() {
     for word in ["db-1", "rejected", "LogicalPort/shop/db-1", "Policy/shop/db-in/", " 1"] {
         assert!(line.contains(word), "{word}: {shown}");
     }
+    let connections = json(&world.run(&["get", "connections", "--port", "shop/db-1", "--json"]));
+    let one = &connections.as_array().unwrap()[0];
+    let of = |field: &str| one[field].as_str().unwrap();
+    assert_eq!([of("source"), of("destination")], ["10.0.1.1", "10.0.2.1"]);
+    assert_eq!([of("protocol"), of("direction")], ["tcp", "toPort"]);
+    assert_eq!(of("origin"), "LogicalPort/shop/web-1");
+    assert_eq!([of("zone"), of("by")], ["LogicalPort/shop/db-1", "Policy/shop/db-in/from-web"]);
+    let shown = said(world.run(&["get", "connections"]));
+    for word in ["shop/web-1", "shop/db-1", "10.0.2.1:5432", "Policy/shop/db-in/from-web"] {
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
+    let absent = world.run(&["get", "connections", "--port", "shop/web-2"]);
+    let told = String::from_utf8(absent.stderr).unwrap();
+    assert!(told.contains("logical port shop/web-2 is not on this host"), "{told}");
+    // Page by page there are the same.
+    let (client, port) = (world.client(), PortName("db-1".into()));
+    world.talk(WEB, DB, 5432, 1);
+    let page = client.connections(&port, 1, None).unwrap();
+    let next = client.connections(&port, 1, page.next.as_deref()).unwrap();
+    assert_eq!([page.connections.len(), next.connections.len()], [1, 1]);
+    assert_ne!(page.connections[0].id, next.connections[0].id);
+    assert_eq!(client.connections(&port, 10, None).unwrap().next, None);
     let metrics = world.client().metrics().unwrap();
     let sample = "zovn_logical_rule_frames_total{tenant=\"shop\",verdict=\"refused\"} ";
     assert!(metrics.contains(sample), "{metrics}");
