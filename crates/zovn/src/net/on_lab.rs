@@ -32,8 +32,8 @@ use wire::ip::protocol;
 
 use crate::seen::connections_of;
 
-/// The longest time that a case may let go by.
-const LONGEST_WAIT: Span = Span::from_secs(2);
+/// How often who waits looks whether that is wanted still.
+const A_LOOK: Duration = Duration::from_millis(100);
 
 /// How long agents may take to be still, or a port to be up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -51,6 +51,8 @@ const FRAMES: u32 = 512;
 /// Hosts that execute a topology's objects, and what their machines have got.
 pub struct OnLab {
     rack: Rack,
+    /// The longest time that a case may let go by at once.
+    longest_wait: Span,
     interrupted: Arc<AtomicBool>,
     /// The machines' ports, as the case calls them.
     ports: BTreeMap<String, Placed>,
@@ -82,9 +84,11 @@ struct Place {
 }
 
 impl OnLab {
-    /// Without hosts yet. `interrupted`: whoever waits for them wants no more.
-    pub fn new(interrupted: Arc<AtomicBool>) -> Result<Self, LabError> {
+    /// Without hosts yet, for cases that let no more than this go by at once. `interrupted`: whoever
+    /// waits for them wants no more.
+    pub fn new(interrupted: Arc<AtomicBool>, longest_wait: Span) -> Result<Self, LabError> {
         Ok(Self {
+            longest_wait,
             rack: Rack::up(&Home::system(), interrupted.clone())?,
             interrupted,
             ports: BTreeMap::new(),
@@ -356,7 +360,7 @@ impl Execution for OnLab {
     }
 
     fn can_wait(&self, span: Span) -> bool {
-        span <= LONGEST_WAIT
+        span <= self.longest_wait
     }
 
     fn realize(&mut self, wanted: Wanted<'_>) -> Result<(), String> {
@@ -389,7 +393,13 @@ impl Execution for OnLab {
     }
 
     fn wait(&mut self, span: Span) {
-        thread::sleep(Duration::from_nanos(span.as_nanos()));
+        let end = Instant::now() + Duration::from_nanos(span.as_nanos());
+        while !self.interrupted.load(Ordering::Relaxed)
+            && let left = end.saturating_duration_since(Instant::now())
+            && !left.is_zero()
+        {
+            thread::sleep(left.min(A_LOOK));
+        }
     }
 
     fn connections(&self, port: &str) -> Result<Vec<Known>, String> {

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use cases::{File, OnInterpreter, OnPipeline, Outcome as Ended, Report, run as run_case};
 use clap::ValueEnum;
+use units::Span;
 
 use super::files::read;
 use super::on_lab::OnLab;
@@ -43,6 +44,10 @@ pub struct Args {
     /// Only cases with this name.
     #[arg(long, value_name = "NAME")]
     case: Option<String>,
+    /// On the lab, how much time cases may let go by at once; who needs more is skipped. `5m` is
+    /// enough for all, and takes 23 minutes.
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    wait: Span,
     /// Tell it as JSON: a list, with an entry for each case and execution.
     #[arg(long)]
     json: bool,
@@ -68,7 +73,7 @@ pub fn run(args: &Args) -> Outcome {
                     On::Lab => {
                         let lab = match &mut lab {
                             Some(lab) => lab,
-                            None => lab.insert(OnLab::new(interrupted.clone())?),
+                            None => lab.insert(OnLab::new(interrupted.clone(), args.wait)?),
                         };
                         run_case(&file, case, lab)
                     }
