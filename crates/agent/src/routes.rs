@@ -273,9 +273,9 @@ struct Page {
     after: Option<String>,
 }
 
-/// The connections that are followed of a logical port of this host, some at a time. Each that stays
-/// is in one of the pages at least. If the last of a page is no more when the next is asked for, that
-/// begins anew.
+/// The connections that are followed of a logical port of this host, some at a time. Each that
+/// stays is in one of the pages at least. If the last of a page is no more when the next is asked
+/// for, that begins anew.
 #[utoipa::path(get, path = api::CONNECTIONS, params(
     ("name" = PortName, Path, description = "The host's port, or the logical one: `shop%2Fweb-1`."),
     ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "The most; 100 if it is not said."),

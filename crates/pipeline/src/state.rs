@@ -209,9 +209,9 @@ impl State {
         })
     }
 
-    /// The connections of a port, and flows that load balancers of its switch translate for it, from
-    /// the one behind `after` on: `None`, or one that is no more, is from the first. Who goes on
-    /// later meets each that stays at least once.
+    /// The connections of a port, and flows that load balancers of its switch translate for it,
+    /// from the one behind `after` on: `None`, or one that is no more, is from the first. Who goes
+    /// on later meets each that stays at least once.
     pub fn followed(
         &self,
         port: &Identity,

@@ -84,8 +84,8 @@ struct Place {
 }
 
 impl OnLab {
-    /// Without hosts yet, for cases that let no more than this go by at once. `interrupted`: whoever
-    /// waits for them wants no more.
+    /// Without hosts yet, for cases that let no more than this go by at once. `interrupted`:
+    /// whoever waits for them wants no more.
     pub fn new(interrupted: Arc<AtomicBool>, longest_wait: Span) -> Result<Self, LabError> {
         Ok(Self {
             longest_wait,
@@ -297,8 +297,8 @@ fn taken(port: &PortStatus) -> u64 {
     port.ingress.total.accepted + port.logical_state.as_ref().map_or(0, |it| it.taken)
 }
 
-/// A connection as cases know it; `None` of a flow that a load balancer translates, which is another
-/// port's as well.
+/// A connection as cases know it; `None` of a flow that a load balancer translates, which is
+/// another port's as well.
 fn known(it: &Connection) -> Option<Known> {
     let protocol = match it.protocol.as_str() {
         "tcp" => protocol::TCP,
