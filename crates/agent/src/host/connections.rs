@@ -4,6 +4,7 @@ use conntrack::{Id, Phase, Tuple};
 use logical::objects::{Direction, Identity};
 use model::{Connection, ConnectionEnds, ConnectionState, ConnectionsPage, PortName};
 use pipeline::Followed;
+use units::Span;
 use wire::ip::protocol;
 
 use super::Host;
@@ -82,7 +83,7 @@ fn told(zone: &Identity, it: Followed<'_>) -> Connection {
         state: state(connection.phase, connection.flags.is_answered()),
         origin: origin.map(ToString::to_string),
         by: rule.map(ToString::to_string),
-        left: connection.left,
+        left: Span::from_secs(connection.left.as_nanos() / 1_000_000_000),
         loose: connection.flags.is_loose(),
     }
 }
