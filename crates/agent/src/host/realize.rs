@@ -57,6 +57,10 @@ impl Host {
 
     /// Has the plane decide by the generation that is there.
     fn execute(&mut self) {
+        if self.logical.has_routers && self.plane.logical().is_none() {
+            // At the start, before frames flow: later there is room before it is asked for.
+            self.plane.set_logical(memory(self.room, self.now()));
+        }
         self.turn_around();
         let Realization { generation, nets, places, .. } = &self.logical;
         if let Some(networks) = self.plane.logical_mut() {

@@ -87,6 +87,10 @@ impl Handle {
             Err(error) => return Ok(Err(error)),
         };
         let realization = next.realization(vtep, |host| advanced.peer(host));
+        // A router that translates for other hosts needs it as ports do.
+        if realization.has_routers {
+            self.make_room().await?;
+        }
         let realization = Box::new((realization, tunnels));
         let before = self.order(|reply| Order::Realize(realization, reply)).await?;
         let old = std::mem::replace(place, next);
@@ -99,10 +103,18 @@ impl Handle {
     /// Before a port is attached: if it is a logical network's and the host has no memory for such
     /// yet, it has from now on.
     pub(super) async fn make_room_for(&self, port: &PortSpec) -> Result<(), Stopped> {
-        if port.logical.is_none() || self.order(Order::HasLogical).await? {
+        if port.logical.is_none() {
             return Ok(());
         }
         let _one_at_a_time = self.shared.logical.lock().await;
+        self.make_room().await
+    }
+
+    /// Memory for logical networks, if the host has none yet. One asks at a time.
+    async fn make_room(&self) -> Result<(), Stopped> {
+        if self.order(Order::HasLogical).await? {
+            return Ok(());
+        }
         let room = self.shared.room;
         let networks = aside(move || host::memory(room, kernel::clock::now())).await?;
         self.order(|reply| Order::SetLogical(Box::new(networks), reply)).await

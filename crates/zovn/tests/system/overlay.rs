@@ -19,6 +19,5 @@ mod repeated;
 mod sharing;
 mod silence;
 mod stt;
-mod translated;
 mod uplinks;
 mod world;
