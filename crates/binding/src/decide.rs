@@ -67,8 +67,9 @@ impl Networks {
         }
     }
 
-    /// Decides where a whole frame of a class goes that a machine has sent. Of a frame that goes nowhere,
-    /// whatever it changes is changed at once; of others nothing is, until [`left`](Self::left).
+    /// Decides where a whole frame of a class goes that a machine has sent. Of a frame that goes
+    /// nowhere, whatever it changes is changed at once; of others nothing is, until
+    /// [`left`](Self::left).
     pub fn send(&mut self, now: Instant, class: Class, frame: &MachineFrame<'_>) -> Verdict<'_> {
         match self.known_destination(now, class, frame) {
             Some(to) => Verdict::Forward(to),

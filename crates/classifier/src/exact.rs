@@ -53,8 +53,8 @@ impl<const N: usize, V> Exact<N, V> {
         cells.hold(&entry.depends).then_some(&entry.value)
     }
 
-    /// Where something is that was decided of a key, and whether it is [fresh](Self::fresh): if not,
-    /// it may not be true.
+    /// Where something is that was decided of a key, and whether it is [fresh](Self::fresh): if
+    /// not, it may not be true.
     #[inline(always)]
     pub fn seek(&self, cells: &Cells, key: &[u64; N]) -> Option<(Found, bool)> {
         let hash = self.hash_key.hash(key);
