@@ -168,17 +168,18 @@ impl Networks {
         if self.flows.site(its) != Site::Here(to) {
             return None;
         }
-        self.decided.known += 1;
         if follows.passes {
             self.leaving.simply(follows, frame.len());
-            return Some(Known::AsItIs);
+        } else {
+            self.leaving.begin(follows, frame.len());
+            let advances = &mut self.leaving.advances;
+            match self.state.again(gate.as_ref()?, frame.into(), now, advances) {
+                Passes::Unknown => return None,
+                Passes::Yes => {}
+                receiver => note(&mut self.flows, at, Passes::Yes, receiver),
+            }
         }
-        self.leaving.begin(follows, frame.len());
-        match self.state.again(gate.as_ref()?, frame.into(), now, &mut self.leaving.advances) {
-            Passes::Unknown => return None,
-            Passes::Yes => {}
-            receiver => note(&mut self.flows, at, Passes::Yes, receiver),
-        }
+        self.decided.known += 1;
         Some(Known::AsItIs)
     }
 
