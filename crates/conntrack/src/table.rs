@@ -324,23 +324,11 @@ impl Table {
         }
     }
 
-    /// As [`lookup`](Self::lookup), for who remembers whose a flow's packets are: of a packet that
-    /// goes this way of a connection, by its zone and tuple. Finding it is spared. `None` if the
-    /// connection is no more; then `lookup` tells.
+    /// As [`lookup`](Self::lookup), for who remembers whose a flow's packets are: of a datagram or
+    /// a segment that goes this way of a connection, by its zone and tuple. Finding it is spared.
+    /// `None` if the connection is no more, or does not take it; then `lookup` tells.
     #[inline]
-    pub fn recall(&self, id: Id, way: Way, packet: &Packet, now: Instant) -> Option<Verdict> {
-        let entry = self.entries.get(id.place as usize)?;
-        let is_it =
-            entry.life == id.life && entry.zone != 0 && entry.deadline > self.clock.tick(now);
-        debug_assert!(!is_it || entry.tuple(way) == packet.tuple, "another flow's connection");
-        is_it.then(|| Self::verdict(id.place, way, entry, packet))
-    }
-
-    /// The same of whoever knows what the packet is, as all of a flow's are: of a datagram or a
-    /// segment that goes this way of a connection. `None` if the connection is no more, or does not
-    /// take it; then `lookup` tells.
-    #[inline]
-    pub fn follow(&self, id: Id, way: Way, kind: &Kind, now: Instant) -> Option<Hit> {
+    pub fn recall(&self, id: Id, way: Way, kind: &Kind, now: Instant) -> Option<Hit> {
         let entry = self.entries.get(id.place as usize)?;
         let is_it =
             entry.life == id.life && entry.zone != 0 && entry.deadline > self.clock.tick(now);

@@ -254,7 +254,7 @@ impl Gated {
     ) -> Option<Passes> {
         if let Some((id, way)) = self.connection
             && let Some(kind) = Head::kind(frame)
-            && let Some(hit) = table.follow(id, way, &kind, now)
+            && let Some(hit) = table.recall(id, way, &kind, now)
         {
             self.is_of(&hit, kind, advances)?;
             return Some(Passes::Yes);

@@ -118,7 +118,7 @@ impl World {
     pub fn recall(&self, number: u32, (id, way): (Id, Way), now: Instant) -> bool {
         let (_, tuple) = self.flow(number);
         let packet = Packet { tuple, kind: Kind::Tcp(segment(Flags::ACK, 1, 1, 1000)) };
-        matches!(self.table.recall(id, way, &packet, now), Some(Verdict::Request(_)))
+        self.table.recall(id, way, &packet.kind, now).is_some()
     }
 
     /// What the benchmark itself does for a packet.

@@ -1,8 +1,8 @@
 //! The table against a list that is searched from its beginning each time.
 
 use conntrack::{
-    Begin, Change, Denied, Flags, Full, Id, Kind, Packet, Stamp, Table, Tenant, Timeouts, Tuple,
-    Verdict, Way, Why, Zone,
+    Begin, Change, Denied, Flags, Full, Hit, Id, Kind, Packet, Stamp, Table, Tenant, Timeouts,
+    Tuple, Verdict, Way, Why, Zone,
 };
 use proptest::prelude::*;
 use units::{Instant, Span};
@@ -299,6 +299,13 @@ impl Both {
         Instant::from_nanos(self.now)
     }
 
+    /// Whoever remembers a datagram's or a segment's connection is told the same.
+    fn recall(&self, hit: Hit, packet: &Packet, is_taken: bool) {
+        let again = self.table.recall(hit.id, hit.way, &packet.kind, self.now());
+        let is_of_flow = matches!(packet.kind, Kind::Tcp(_) | Kind::Datagram);
+        assert_eq!(again, (is_taken && is_of_flow).then_some(hit), "{packet:?}");
+    }
+
     /// What the table decides, which must be what the model does.
     fn decide(&self, zone: usize, packet: &Packet, translated: Option<u16>) -> Option<Change> {
         let said = self.model.say(zone, packet, self.now);
@@ -318,19 +325,18 @@ impl Both {
                 let Said::Known(at, Way::Original) = said else { panic!("{said:?}: {packet:?}") };
                 assert_eq!((Some(hit.id), hit.way), (self.model.conns[at].id, Way::Original));
                 assert_eq!(hit.stamp, self.model.conns[at].stamp);
-                let again = self.table.recall(hit.id, hit.way, packet, self.now());
-                assert_eq!(again, Some(Verdict::Request(hit)));
+                self.recall(hit, packet, true);
                 Some(hit.change(packet))
             }
             Verdict::Reply(hit) => {
                 let Said::Known(at, Way::Reply) = said else { panic!("{said:?}: {packet:?}") };
                 assert_eq!((Some(hit.id), hit.way), (self.model.conns[at].id, Way::Reply));
-                let again = self.table.recall(hit.id, hit.way, packet, self.now());
-                assert_eq!(again, Some(Verdict::Reply(hit)));
+                self.recall(hit, packet, true);
                 Some(hit.change(packet))
             }
-            Verdict::Invalid { .. } => {
+            Verdict::Invalid { hit, .. } => {
                 assert_eq!(said, Said::Invalid, "{packet:?}");
+                hit.into_iter().for_each(|hit| self.recall(hit, packet, false));
                 None
             }
             verdict => panic!("{verdict:?} of {packet:?}"),
@@ -405,8 +411,8 @@ impl Both {
                     let id = self.model.conns.remove(at).id.unwrap();
                     assert!(self.table.remove(id) && !self.table.remove(id));
                     assert_eq!(self.table.get(id, self.now()), None);
-                    let packet = udp((1, 1), (2, 2));
-                    assert_eq!(self.table.recall(id, Way::Reply, &packet, self.now()), None);
+                    let again = self.table.recall(id, Way::Reply, &Kind::Datagram, self.now());
+                    assert_eq!(again, None);
                 }
             }
             Do::Restamp(which, rule) => {
