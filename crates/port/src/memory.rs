@@ -34,28 +34,33 @@ pub struct MemoryConfig {
 
 /// A port and the end that the application holds.
 pub fn pair(config: MemoryConfig) -> (MemoryPort, MemoryEnd) {
-    let slot_size = config.slot_size as usize;
-    let buffers = || -> VecDeque<_> {
-        let buffer =
-            |slot| Buffer { slot, len: 0, offload: None, bytes: vec![0; slot_size].into() };
-        (0..config.slots).map(|slot| Box::new(buffer(slot))).collect()
-    };
     let [mut tx, ingress] = Side::pair();
     let [mut egress, rx] = Side::pair();
-    (tx.here, egress.here) = (buffers(), buffers());
-    let held = (0..config.slots).map(|_| None).collect();
-    (MemoryPort { ingress, egress, held, slot_size }, MemoryEnd { tx, rx, slot_size })
+    (tx.here, egress.here) = (config.buffers(), config.buffers());
+    let slot_size = config.slot_size as usize;
+    let port = MemoryPort { ingress, egress, held: config.held(), slot_size, is_turned: false };
+    (port, MemoryEnd { tx, rx, slot_size })
 }
 
 /// A port that is its own other end: what is transmitted by it is received by it, in order, as far
 /// as there is room.
 pub fn turned(config: MemoryConfig) -> MemoryPort {
-    let slot_size = config.slot_size as usize;
-    let buffer = |slot| Buffer { slot, len: 0, offload: None, bytes: vec![0; slot_size].into() };
     let [ingress, mut egress] = Side::pair();
-    egress.here = (0..config.slots).map(|slot| Box::new(buffer(slot))).collect();
-    let held = (0..config.slots).map(|_| None).collect();
-    MemoryPort { ingress, egress, held, slot_size }
+    egress.here = config.buffers();
+    let slot_size = config.slot_size as usize;
+    MemoryPort { ingress, egress, held: config.held(), slot_size, is_turned: true }
+}
+
+impl MemoryConfig {
+    fn buffers(&self) -> Queue {
+        let bytes = || vec![0; self.slot_size as usize].into();
+        let buffer = |slot| Buffer { slot, len: 0, offload: None, bytes: bytes() };
+        (0..self.slots).map(|slot| Box::new(buffer(slot))).collect()
+    }
+
+    fn held(&self) -> Box<[Option<Box<Buffer>>]> {
+        (0..self.slots).map(|_| None).collect()
+    }
 }
 
 /// A frame, or room for one.
@@ -156,9 +161,19 @@ pub struct MemoryPort {
     /// The buffers of frames that were received and not released, by their slots.
     held: Box<[Option<Box<Buffer>>]>,
     slot_size: usize,
+    /// Whether it is its own other end. What is left to do with a frame is then what the switch
+    /// has said, and true of the frame that lies behind whatever the switch has put before it.
+    is_turned: bool,
 }
 
 impl MemoryPort {
+    /// Whether what is left to do with a frame can be true.
+    #[inline]
+    fn can_be(&self, frame: &Buffer) -> bool {
+        let is_true = |offload| can_be(offload, &frame.bytes[..frame.len]);
+        self.is_turned || frame.offload.is_none_or(is_true)
+    }
+
     /// Hands over a frame that lies in pieces.
     // Apart from the others, whose slice and buffer the compiler knows to be of one length.
     #[cold]
@@ -184,7 +199,7 @@ impl Port for MemoryPort {
     ) -> Result<Left, PortError> {
         for _ in 0..most {
             let Some(mut buffer) = self.ingress.oldest() else { return Ok(Left::Nothing) };
-            if buffer.offload.is_some_and(|offload| !can_be(offload, &buffer.bytes[..buffer.len])) {
+            if !self.can_be(&buffer) {
                 (buffer.len, buffer.offload) = (0, None);
             }
             let slot = buffer.slot;

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::thread;
 
-use port::memory::{MemoryConfig, MemoryEnd, MemoryPort, SendError, pair};
+use port::memory::{MemoryConfig, MemoryEnd, MemoryPort, SendError, pair, turned};
 use port::{FrameView, Left, Port, Slot, Taken};
 use proptest::prelude::*;
-use wire::{Offload, PartialChecksum};
+use wire::{Offload, PartialChecksum, Segment, SegmentKind};
 
 const CONFIG: MemoryConfig = MemoryConfig { slots: 8, slot_size: 1600 };
 
@@ -184,6 +184,21 @@ fn what_is_left_to_do_travels_with_the_frame() {
     let mut seen = Vec::new();
     receiver.receive(9, |view| seen.push((view.bytes[0], view.offload())));
     assert_eq!(seen, [(1, offload), (2, Offload::NONE)]);
+}
+
+#[test]
+fn what_goes_around_comes_back_as_it_was_put() {
+    // What a switch puts before a frame hides the headers that this is true of.
+    let kind = SegmentKind::Tcp4;
+    let segment = Some(Segment { kind, ecn: false, header_len: 70, size: 1460 });
+    let checksum = Some(PartialChecksum { start: 50, offset: 16 });
+    let offload = Offload { checksum, segment, data_valid: false };
+    let mut port = turned(CONFIG);
+    assert_eq!(port.transmit(&FrameView::noted(&[1; 1600], &offload)).unwrap(), Taken::Yes);
+    port.flush().unwrap();
+    let mut seen = Vec::new();
+    port.receive(9, |_, view| seen.push((view.bytes.len(), view.offload()))).unwrap();
+    assert_eq!(seen, [(1600, offload)]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use lossless::{PortConfig, PortId, Settings};
 use pipeline::Net;
 use port::memory::{MemoryConfig, MemoryEnd, MemoryPort, pair, turned};
 use units::{Instant, Mac, Rng, Span};
-use wire::ethernet;
+use wire::{Offload, ethernet};
 use worlds::{Options, World};
 use zerocopy::IntoBytes;
 
@@ -530,6 +530,20 @@ fn to_router(protocol: u8, to: [u8; 4], body: &[u8]) -> Vec<u8> {
     [ethernet.as_bytes(), ip.unwrap().as_bytes(), body].concat()
 }
 
+/// 3900 bytes of TCP from `a`'s port 9 to `b`'s, the first, and what is left to do with them: to be
+/// cut into segments with so many bytes, and their checksums.
+fn large(size: u16) -> (Vec<u8>, Offload) {
+    // With five words of header.
+    let header = [0, 9, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x02, 0xff, 0xff, 0, 0, 0, 0];
+    let mut frame = to_router(6, [10, 0, 1, 2], &[&header[..], &[7; 3900]].concat());
+    let sum = wire::checksum::pseudo_header(&frame[26..34], 6, 3920);
+    frame[50..52].copy_from_slice(&(!sum.checksum()).to_be_bytes());
+    let checksum = Some(wire::PartialChecksum { start: 34, offset: 16 });
+    let kind = wire::SegmentKind::Tcp4;
+    let segment = Some(wire::Segment { kind, ecn: false, header_len: 54, size });
+    (frame, Offload { checksum, segment, data_valid: false })
+}
+
 #[test]
 fn a_large_frame_fits_where_its_segments_do() {
     let now = Instant::from_nanos(1_000_000_000);
@@ -537,14 +551,8 @@ fn a_large_frame_fits_where_its_segments_do() {
     let mut host = Hosts::new(&topology, 1, MEMORY);
     let [a, b] = ["a", "b"]
         .map(|name| host.ends.keys().find(|port| port.name.as_str() == name).unwrap().clone());
-    // From port 9 to port 9, the first, with five words of header.
-    let header = [0, 9, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x02, 0xff, 0xff, 0, 0, 0, 0];
-    let frame = to_router(6, [10, 0, 1, 2], &[&header[..], &[7; 3900]].concat());
-    let checksum = Some(wire::PartialChecksum { start: 34, offset: 16 });
     let mut send = |size| {
-        let kind = wire::SegmentKind::Tcp4;
-        let segment = Some(wire::Segment { kind, ecn: false, header_len: 54, size });
-        let note = wire::Offload { checksum, segment, data_valid: false };
+        let (frame, note) = large(size);
         let end = &mut host.ends.get_mut(&a).unwrap().machine;
         end.send_frame(port::FrameView::noted(&frame, &note)).unwrap();
         host.planes[0].mark_all_rx_ready();
@@ -555,6 +563,37 @@ fn a_large_frame_fits_where_its_segments_do() {
     let refused: Vec<_> = host.planes[0].logical().unwrap().refused(host.ends[&a].port).collect();
     assert_eq!(refused, [(pipeline::Reason::TooLong, 1)]);
     host.assert_balanced();
+}
+
+#[test]
+fn a_large_frame_is_translated_at_another_host() {
+    let now = Instant::from_nanos(1_000_000_000);
+    let translated = "
+- {kind: ExternalPool, metadata: {name: p}, spec: {prefixes: [10.0.1.0/24], tenants: [t]}}
+- {kind: Nat, metadata: {name: n, tenant: t}, spec: {kind: snat, router: r, external: 10.0.1.100, logical: 10.0.0.0/24}}
+- {kind: LogicalPort, metadata: {name: '0', tenant: t}, spec: {switch: s, vif: {}, mac: '02:00:00:00:00:05', addresses: [10.0.0.5]}}
+";
+    // A port that does nothing is the first, so that `a` is not where the router is.
+    let topology = logical::load(&[ROUTED, translated].concat()).unwrap();
+    let mut hosts = Hosts::new(&topology, 2, MEMORY);
+    let [a, b] = ["a", "b"]
+        .map(|name| hosts.ends.keys().find(|port| port.name.as_str() == name).unwrap().clone());
+    assert_eq!((hosts.ends[&a].host, hosts.ends[&b].host), (1, 0), "`b` and the router at one");
+    for _ in 0..2 {
+        let (frame, note) = large(1460);
+        let end = &mut hosts.ends.get_mut(&a).unwrap().machine;
+        end.send_frame(port::FrameView::noted(&frame, &note)).unwrap();
+        hosts.settle(now);
+        let mut got = Vec::new();
+        let end = &mut hosts.ends.get_mut(&b).unwrap().machine;
+        end.receive(9, |view| got.push((view.bytes.to_vec(), view.offload())));
+        let [(frame, left)] = &got[..] else { panic!("{} frames", got.len()) };
+        assert_eq!(*left, note);
+        assert_eq!(frame[26..34], [10, 0, 1, 100, 10, 0, 1, 2]);
+        let sum = wire::checksum::pseudo_header(&frame[26..34], 6, 3920);
+        assert_eq!(frame[50..52], (!sum.checksum()).to_be_bytes(), "left to who cuts it");
+    }
+    hosts.assert_balanced();
 }
 
 #[test]
@@ -569,7 +608,7 @@ fn a_question_whose_checksum_is_left_to_its_receiver_is_answered() {
     let sum = wire::checksum::pseudo_header(&frame[26..34], 17, len.into());
     frame[40..42].copy_from_slice(&(!sum.checksum()).to_be_bytes());
     let checksum = Some(wire::PartialChecksum { start: 34, offset: 6 });
-    let note = wire::Offload { checksum, segment: None, data_valid: false };
+    let note = Offload { checksum, segment: None, data_valid: false };
     let end = &mut host.ends.get_mut(&a).unwrap().machine;
     end.send_frame(port::FrameView::noted(&frame, &note)).unwrap();
     host.planes[0].mark_all_rx_ready();

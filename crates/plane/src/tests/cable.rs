@@ -8,6 +8,7 @@ use datapath::{Origin, Remote};
 use lossless::{Flow, PortId, Reason, Refusal};
 use port::{FrameView, Slot};
 use units::{Class, Instant};
+use wire::Offload;
 
 use crate::{Arrival, Event, Leaving, Peers, Senders, Sent};
 
@@ -17,6 +18,8 @@ struct Cabled {
     class: Class,
     origin: Option<Origin>,
     frame: Vec<u8>,
+    /// What is left to do with it.
+    note: Option<Offload>,
     /// Who is told what becomes of it, and of which flow it is there.
     sender: (usize, Flow),
 }
@@ -71,7 +74,8 @@ impl Peers for Cables {
     }
 
     fn frame(&self, slot: Slot) -> FrameView<'_> {
-        FrameView::plain(&self.held[&slot.0].frame)
+        let Cabled { frame, note, .. } = &self.held[&slot.0];
+        FrameView { note: note.as_ref(), ..FrameView::plain(frame) }
     }
 
     fn logical(&self, slot: Slot) -> Option<(u32, Origin)> {
@@ -100,9 +104,9 @@ impl Peers for Cables {
         }
         self.patience -= 1;
         let (Remote { peer, label }, class) = Remote::of_flow(flow);
-        let frame = leaving.view.bytes.to_vec();
+        let (frame, note) = (leaving.view.bytes.to_vec(), leaving.view.note.copied());
         let sender = (self.own, flow);
-        let cabled = Cabled { label, class, origin: leaving.origin, frame, sender };
+        let cabled = Cabled { label, class, origin: leaving.origin, frame, note, sender };
         self.inboxes[peer.index()].borrow_mut().frames.push_back(cabled);
         Sent::Underway
     }

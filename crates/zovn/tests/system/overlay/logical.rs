@@ -2,7 +2,7 @@
 //! between them.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -28,6 +28,14 @@ const MORE: &str = "
 - {kind: Binding, metadata: {name: db-1}, spec: {port: shop/db-1, node: h1}}
 ";
 
+/// What is beside these if the router has a host of its own, where it gives web servers another
+/// address.
+const EDGE: &str = "
+- {kind: TransportNode, metadata: {name: h2}, spec: {vteps: [VTEP2]}}
+- {kind: ExternalPool, metadata: {name: outside}, spec: {prefixes: [10.0.2.0/24], tenants: [shop]}}
+- {kind: Nat, metadata: {name: out, tenant: shop}, spec: {kind: snat, router: edge, external: 10.0.2.100, logical: 10.0.1.0/24}}
+";
+
 /// A container: its host, its address, and its router's.
 struct Container {
     name: &'static str,
@@ -45,7 +53,7 @@ const WEB: usize = 0;
 const OTHER: usize = 1;
 const DB: usize = 2;
 
-/// Two hosts with the tenant's containers; all of it goes with the test.
+/// Hosts, the first two with the tenant's containers; all of it goes with the test.
 struct Shop {
     world: World,
     names: Vec<String>,
@@ -53,10 +61,11 @@ struct Shop {
 }
 
 impl Shop {
-    fn new() -> Self {
+    /// On the hosts that these machines of a network of the older kind are on.
+    fn beside(plain: &[Machine]) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let world = World::new(Plan::new(&PLAIN));
+        let world = World::new(Plan::new(plain));
         let mut shop = Self { world, names: Vec::new(), containers: Vec::new() };
         for container in &CONTAINERS {
             let name = format!("zovn-t-two-{}-{number}-{}", std::process::id(), container.name);
@@ -71,12 +80,12 @@ impl Shop {
         SHOP.trim_end().to_owned() + &more.replace("VTEP1", &self.world.vtep(1).to_string())
     }
 
-    /// Both hosts are told this.
+    /// All hosts are told this.
     fn apply(&self, text: &str) {
         let source = logical::read(text);
         assert!(source.faults.is_empty(), "{:?}", source.faults);
         let objects: Vec<Object> = source.objects;
-        for host in 0..2 {
+        for host in 0..self.world.hosts() {
             self.world.client(host).apply_if(Condition::default(), &objects).unwrap();
         }
     }
@@ -157,7 +166,7 @@ const PLAIN: [Machine; 2] = [Machine::new(0, "blue", 1), Machine::new(1, "blue",
 
 #[test]
 fn what_one_file_says_holds_between_two_hosts() {
-    let shop = Shop::new();
+    let shop = Shop::beside(&PLAIN);
     shop.apply(&shop.text());
     shop.attach();
     assert!(shop.pings(WEB, CONTAINERS[OTHER].address), "in one switch, on another host");
@@ -174,7 +183,7 @@ fn what_one_file_says_holds_between_two_hosts() {
 
 #[test]
 fn a_rule_that_is_taken_away_stops_a_flow_between_hosts() {
-    let shop = Shop::new();
+    let shop = Shop::beside(&PLAIN);
     shop.apply(&shop.text());
     shop.attach();
     let listener = shop.listen(DB, 5432);
@@ -192,5 +201,26 @@ fn a_rule_that_is_taken_away_stops_a_flow_between_hosts() {
     let refused =
         |host| shop.world.refused(host, "rejected") + shop.world.refused(host, "logical_network");
     assert!(refused(1) > 0);
+    shop.world.assert_balanced();
+}
+
+#[test]
+fn what_a_router_translates_at_a_third_host_arrives_at_full_speed() {
+    let shop = Shop::beside(&[PLAIN[0], PLAIN[1], Machine::new(2, "blue", 3)]);
+    let edge = EDGE.replace("VTEP2", &shop.world.vtep(2).to_string());
+    let router = "mac: \"02:00:00:00:02:fe\", addresses: [10.0.2.254/24]";
+    let at = router.to_owned() + ", gateway: {nodes: [{node: h2}]}";
+    let text = shop
+        .text()
+        .replace(router, &at)
+        .replace("groups: [web-servers]", "prefixes: [10.0.2.100/32]");
+    shop.apply(&(text.trim_end().to_owned() + &edge));
+    shop.attach();
+    until(|| shop.pings(WEB, CONTAINERS[DB].address));
+    shop.talk(WEB, DB, 5432, 3 << 20);
+    assert_eq!(shop.world.refused(2, "malformed"), 0, "large segments go around whole");
+    let listener = shop.listen(DB, 5432);
+    let _stream = shop.connect(WEB, DB, 5432).unwrap();
+    assert_eq!(listener.accept().unwrap().1.ip(), IpAddr::from([10, 0, 2, 100]));
     shop.world.assert_balanced();
 }

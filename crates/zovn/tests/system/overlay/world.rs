@@ -255,6 +255,11 @@ impl World {
         self.directory.path().join(format!("h{host}"))
     }
 
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
     /// A host's address in the underlay: the first, if it has several.
     pub fn vtep(&self, host: usize) -> IpAddr {
         self.vteps(host).first()
