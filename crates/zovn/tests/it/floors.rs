@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("tree", 1),
     ("logical", 2),
     ("nlog", 2),
+    ("replica", 2),
     ("admission", 2),
     ("conntrack", 2),
     ("lossless", 2),
