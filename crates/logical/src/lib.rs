@@ -32,7 +32,7 @@ pub mod topology;
 pub use fault::Fault;
 pub use objects::{Kind, Object};
 pub use read::{Source, load, read};
-pub use resolve::resolve;
+pub use resolve::{allowed, resolve, zone};
 #[cfg(any(test, feature = "schema"))]
 pub use schema::schema;
 pub use topology::Topology;

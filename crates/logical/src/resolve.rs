@@ -26,6 +26,8 @@ use crate::objects::{Identity, Kind, Object};
 use crate::report::Report;
 use crate::topology::{NamedMeter, Node, Profile, Qos, Set, Topology};
 use names::Names;
+pub use network::allowed;
+pub use services::zone;
 
 /// Checks objects together: the topology that they declare, or all that is wrong.
 pub fn resolve(objects: &[Object]) -> Result<Topology, Vec<Fault>> {

@@ -160,7 +160,7 @@ fn port(
 /// What a port's machine may name as its own: its addresses unless that is said otherwise, and what
 /// is allowed besides. Entries without an Ethernet address of their own have the port's, which may
 /// still have to be given.
-fn allowed(it: &LogicalPort, mac: Mac) -> Vec<Allowed> {
+pub fn allowed(it: &LogicalPort, mac: Mac) -> Vec<Allowed> {
     if it.security.mode == SecurityMode::Off || it.router.is_some() {
         return Vec::new();
     }

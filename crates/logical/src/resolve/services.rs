@@ -13,6 +13,7 @@ use crate::topology::{
     Backend, Balancer, NodeIndex, PortIndex, Record, RouterIndex, SwitchIndex, Topology, Zone,
 };
 
+/// The names of a zone.
 pub fn zone(id: Identity, it: &DnsZone) -> Zone {
     let name = |name: &str| name.trim_end_matches('.').to_ascii_lowercase();
     let record = |value: &str| match value.parse() {

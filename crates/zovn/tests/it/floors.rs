@@ -42,6 +42,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("pipeline", 4),
     ("binding", 5),
     ("cases", 5),
+    ("hypervisor", 5),
     ("reach", 5),
     ("kernel", 6),
     ("port", 6),

@@ -1,0 +1,246 @@
+//! The rules make what the compiler makes, and tell what changes.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use compiler::compile;
+use image::{Change, Domain, Group};
+use logical::objects::Identity;
+use logical::{Object, load, read};
+use proptest::prelude::*;
+use units::{Rng, hash};
+use worlds::World;
+
+use crate::{Changes, Edit, Hypervisor};
+
+/// A hypervisor, what it was told, and how often.
+struct Followed {
+    hypervisor: Hypervisor,
+    objects: BTreeMap<Identity, Arc<Object>>,
+    revision: u64,
+}
+
+impl Followed {
+    fn new() -> Self {
+        Self { hypervisor: Hypervisor::new(1), objects: BTreeMap::new(), revision: 0 }
+    }
+
+    /// Has a text be what is declared. Whatever was before, the image is what the compiler makes of
+    /// the text, and what is told is how the one image differs from the other.
+    fn follow(&mut self, text: &str) -> Changes {
+        let topology = load(text).unwrap_or_else(|faults| panic!("{text}\n{faults:#?}"));
+        let objects = read(text).objects.into_iter();
+        let next: BTreeMap<_, _> = objects.map(|it| (it.identity(), Arc::new(it))).collect();
+        let gone = self.objects.keys().filter(|id| !next.contains_key(*id));
+        let gone: Vec<_> = gone.cloned().map(Edit::remove).collect();
+        let put = next.iter().filter(|(id, it)| self.objects.get(*id) != Some(*it));
+        let put: Vec<_> = put.map(|(_, it)| Edit::put(it.clone())).collect();
+        self.objects = next;
+        self.revision += 1;
+        let before = self.hypervisor.image().clone();
+        let changes = self.hypervisor.commit(self.revision, gone.into_iter().chain(put));
+        let after = compile(&topology);
+        assert_eq!(*self.hypervisor.image(), after, "{text}");
+        assert_eq!(changes, differences(&before, &after), "{text}");
+        changes
+    }
+}
+
+fn differences(before: &BTreeMap<Identity, Domain>, after: &BTreeMap<Identity, Domain>) -> Changes {
+    let none = Domain::default();
+    let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let each = names.into_iter().map(|name| {
+        let [before, after] = [before, after].map(|it| it.get(name).unwrap_or(&none));
+        (name.clone(), before.diff(after))
+    });
+    each.filter(|(_, changes)| !changes.is_empty()).collect()
+}
+
+/// What random worlds say nothing of: names that two owners have, addresses that are made of names,
+/// routers behind routers, groups in groups, quotas, and objects of two tenants in one switch.
+const MORE: &str = "\
+- {kind: Tenant, metadata: {name: t}, spec: {sharedWith: [u], quota: {connectionsPerPort: 7}, allowProvider: [net]}}
+- {kind: Tenant, metadata: {name: u}, spec: {}}
+- {kind: ProviderNetwork, metadata: {name: net}, spec: {}}
+- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}
+- {kind: TransportNode, metadata: {name: h2}, spec: {vteps: [192.0.2.2]}}
+- {kind: Gateway, metadata: {name: rack}, spec: {nodes: [{node: h1}]}}
+- {kind: Meter, metadata: {name: slow}, spec: {unit: pps, rate: 10, burst: 10}}
+- {kind: QosProfile, metadata: {name: gold}, spec: {}}
+- {kind: QosProfile, metadata: {name: gold, tenant: t}, spec: {}}
+- {kind: QosProfile, metadata: {name: lead, tenant: t}, spec: {}}
+- {kind: AddressSet, metadata: {name: s}, spec: {addresses: [10.8.0.0/16, 10.8.0.0/16, 10.7.0.1-10.7.0.3]}}
+- {kind: AddressSet, metadata: {name: s, tenant: t}, spec: {addresses: [10.9.0.0/16]}}
+- {kind: Service, metadata: {name: web, tenant: t}, spec: {protocol: tcp, ports: [80]}}
+- {kind: DnsZone, metadata: {name: z, tenant: t}, spec: {records: {a.b: [10.1.0.1]}}}
+- {kind: DhcpProfile, metadata: {name: d, tenant: t}, spec: {v6: {serverDuidMac: '02:00:00:00:00:fe'}}}
+- {kind: LogicalSwitch, metadata: {name: b, tenant: t}, spec: {qos: gold, dns: [z], mtu: 1400, provider: {network: net, vlan: 7}}}
+- {kind: LogicalSwitch, metadata: {name: c, tenant: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: d, tenant: u}, spec: {qos: gold}}
+- {kind: LogicalRouter, metadata: {name: r, tenant: t}, spec: {copp: slow, routes: [{prefix: 10.9.0.0/16, nextHop: 10.1.0.9}, {prefix: 10.9.0.0/16, nextHop: 10.1.0.9, symmetric: true}, {prefix: 10.8.0.0/16, nextHop: 10.9.9.9, via: r-x, onlink: true, monitor: {bfd: true}}], policies: [{name: a, priority: 1, match: {services: [web], source: {sets: [s], groups: [g]}}, action: {reroute: {nextHops: [{nextHop: 10.1.0.7}, {nextHop: 10.5.0.2, via: r-x}]}}}, {name: b, priority: 1, action: drop}, {name: c, priority: 2, action: allow}]}}
+- {kind: LogicalRouter, metadata: {name: q, tenant: t}, spec: {gateway: rack}}
+- {kind: LogicalRouter, metadata: {name: a, tenant: u}, spec: {}}
+- {kind: RouterPort, metadata: {name: r-b, tenant: t}, spec: {router: r, mac: '02:00:00:00:00:fe', addresses: [10.1.0.254/24], mtu: 1500}}
+- {kind: RouterPort, metadata: {name: r-x, tenant: t}, spec: {router: r, mac: '02:00:00:00:00:fd', addresses: [10.5.0.1/24, 10.6.0.1/32], peer: q-x}}
+- {kind: RouterPort, metadata: {name: q-x, tenant: t}, spec: {router: q, mac: '02:00:00:00:00:fc', addresses: [10.5.0.2/24], peer: r-x, gateway: {nodes: [{node: h1, priority: 1}, {node: h2, priority: 2}]}}}
+- {kind: RouterPort, metadata: {name: q-c, tenant: t}, spec: {router: q, mac: '02:00:00:00:00:fb', addresses: [10.2.0.254/24], enabled: false}}
+- {kind: RouterPort, metadata: {name: a-c, tenant: u}, spec: {router: a, mac: '02:00:00:00:00:fa', addresses: [10.2.0.253/24]}}
+- {kind: LogicalPort, metadata: {name: b-r, tenant: t}, spec: {switch: b, router: {routerPort: r-b}}}
+- {kind: LogicalPort, metadata: {name: c-q, tenant: t}, spec: {switch: c, router: {routerPort: q-c}}}
+- {kind: LogicalPort, metadata: {name: c-a, tenant: u}, spec: {switch: t/c, router: {routerPort: a-c}}}
+- {kind: LogicalPort, metadata: {name: up, tenant: t}, spec: {switch: b, provider: {}}}
+- {kind: LogicalPort, metadata: {name: l2, tenant: t}, spec: {switch: c, l2gateway: {gateway: rack, vlan: 9}}}
+- {kind: LogicalPort, metadata: {name: v1, tenant: t, labels: {app: web, tier: one}}, spec: {switch: b, vif: {}, addresses: [10.1.0.1, 'fd00::1'], qos: lead, dhcp6: d, security: {allowed: [{prefixes: [10.3.0.0/24]}]}}}
+- {kind: LogicalPort, metadata: {name: v2, tenant: t, labels: {app: web}}, spec: {switch: c, vif: {}, addresses: [10.2.0.2]}}
+- {kind: LogicalPort, metadata: {name: v3, tenant: t, labels: {tier: two}}, spec: {switch: c, child: {parent: v2, vlan: 3}, mac: '02:00:00:00:09:09'}}
+- {kind: LogicalPort, metadata: {name: v1, tenant: u, labels: {app: web}}, spec: {switch: d, vif: {}, qos: gold}}
+- {kind: PortGroup, metadata: {name: g, tenant: t}, spec: {ports: [v1, b-r], include: [h]}}
+- {kind: PortGroup, metadata: {name: h, tenant: t}, spec: {selector: {matchLabels: {app: web}, matchExpressions: [{key: tier, operator: Exists}]}, include: [i]}}
+- {kind: PortGroup, metadata: {name: i, tenant: t}, spec: {ports: [v3, v3]}}
+- {kind: Policy, metadata: {name: p1, tenant: t}, spec: {appliesTo: {groups: [g], ports: [v2]}, rules: [{name: a, direction: toPort, action: allow, peer: {sets: [s], ports: [v3], selector: {matchExpressions: [{key: app, operator: NotIn, values: [db]}]}}, services: [web, {protocol: udp}], log: {meter: slow}}, {name: b, direction: fromPort, action: allow, peer: {groups: [i]}, ethertype: arp}]}}
+- {kind: Policy, metadata: {name: p2, tenant: t}, spec: {appliesTo: {switches: [c]}, defaultAction: drop, rules: [{name: a, direction: toPort, action: drop, match: {destination: {sets: [s]}}}]}}
+- {kind: Policy, metadata: {name: p3}, spec: {tier: operatorFirst, appliesTo: {selector: {matchLabels: {app: web}}}, rules: [{name: a, direction: toPort, action: drop, peer: {sets: [s], selector: {}}}]}}
+- {kind: ExternalPool, metadata: {name: world}, spec: {prefixes: [198.51.100.0/24], tenants: [t]}}
+- {kind: Nat, metadata: {name: n, tenant: t}, spec: {router: r, kind: snat, external: 198.51.100.1, logical: 10.1.0.0/24, exempt: [s], match: {source: {groups: [h]}, services: [web]}}}
+- {kind: LoadBalancer, metadata: {name: lb, tenant: t}, spec: {vip: 10.6.6.6, protocol: tcp, backends: [{logicalPort: v1, port: 80}, {ip: 10.2.0.9}, {logicalPort: v2, weight: 3}], attach: [{switch: b}, {router: q}, {switch: c}]}}
+";
+
+/// A text without some of its lines, and without those that cannot be without them.
+fn without(lines: &[&str], gone: &mut BTreeSet<usize>) -> String {
+    loop {
+        let left: Vec<_> = (0..lines.len()).filter(|at| !gone.contains(at)).collect();
+        let text: String = left.iter().map(|at| format!("{}\n", lines[*at])).collect();
+        let text = if text.is_empty() { "[]".to_string() } else { text };
+        match load(&text) {
+            Ok(_) => return text,
+            Err(faults) => gone.extend(faults.iter().filter_map(|it| Some(left[it.index?]))),
+        }
+    }
+}
+
+#[test]
+fn what_is_declared_and_taken_away_again_leaves_nothing() {
+    let mut followed = Followed::new();
+    followed.follow(MORE);
+    let full = followed.hypervisor.size().0;
+    assert!(full > 300, "{full}");
+    followed.follow("[]");
+    assert_eq!(followed.hypervisor.size().0, 0);
+    followed.follow(MORE);
+    assert_eq!(followed.hypervisor.size().0, full);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    /// After any edits of a random world, and after a leap to another one, the image is the
+    /// compiler's.
+    #[test]
+    fn the_image_is_the_compilers_after_any_edits(seed: u64) {
+        let mut rng = Rng::new(seed);
+        let mut followed = Followed::new();
+        for _ in 0..2 {
+            let mut world = World::new(rng.next_u64());
+            followed.follow(&world.text);
+            for _ in 0..4 {
+                world = world.edited(&mut rng);
+                followed.follow(&world.text);
+            }
+        }
+    }
+
+    /// The same of what worlds say nothing of: objects come and go, some at a time.
+    #[test]
+    fn the_image_is_the_compilers_whatever_is_there(seed: u64) {
+        let lines: Vec<_> = MORE.lines().collect();
+        let mut rng = Rng::new(seed);
+        let mut below = |end: usize| usize::try_from(rng.below(end as u64)).unwrap();
+        let mut followed = Followed::new();
+        let mut gone: BTreeSet<usize> = BTreeSet::new();
+        for _ in 0..12 {
+            gone.retain(|_| below(2) == 0);
+            gone.extend((0..1 + below(3)).map(|_| below(lines.len())));
+            followed.follow(&without(&lines, &mut gone));
+        }
+    }
+
+    /// Names that make one Ethernet address, and a declared address that is in their way.
+    #[test]
+    fn addresses_that_names_make_are_given_in_order(present in proptest::collection::vec(0..64u8, 1..6)) {
+        let [one, other] = ALIKE;
+        let [number, same] = ALIKE.map(|it| hash::fnv1a_32(format!("LogicalPort/t/{it}").as_bytes()));
+        prop_assert_eq!(number, same);
+        let after = units::Mac::local(number.wrapping_add(1));
+        let head = "\
+- {kind: Tenant, metadata: {name: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: a, tenant: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: b, tenant: t}, spec: {}}
+";
+        let ports = [
+            format!("{{name: {one}, tenant: t}}, spec: {{switch: a, vif: {{}}, addresses: [10.0.0.1]}}"),
+            format!("{{name: {other}, tenant: t}}, spec: {{switch: a, vif: {{}}}}"),
+            format!("{{name: f, tenant: t}}, spec: {{switch: a, vif: {{}}, mac: '{after}'}}"),
+            format!("{{name: g, tenant: t}}, spec: {{switch: b, vif: {{}}, mac: '{after}'}}"),
+            format!("{{name: {other}, tenant: t}}, spec: {{switch: b, vif: {{}}}}"),
+            "{name: h, tenant: t}, spec: {switch: a, vif: {}}".to_string(),
+        ];
+        let mut followed = Followed::new();
+        for present in present {
+            let is_there = |at: &usize| present >> at & 1 == 1 && (*at != 4 || present & 2 == 0);
+            let text: Vec<_> = (0..ports.len()).filter(is_there).map(|at| format!("- {{kind: LogicalPort, metadata: {}}}\n", ports[at])).collect();
+            followed.follow(&format!("{head}{}", text.concat()));
+        }
+    }
+}
+
+/// Two ports whose names make one Ethernet address.
+const ALIKE: [&str; 2] = ["p278357", "p1092240"];
+
+/// A switch of so many ports, all in a group, and policies that speak of the group.
+fn many(ports: usize, policies: usize) -> String {
+    let mut text = String::from(
+        "- {kind: Tenant, metadata: {name: t}, spec: {}}\n\
+         - {kind: LogicalSwitch, metadata: {name: s, tenant: t}, spec: {}}\n",
+    );
+    for n in 0..=ports {
+        text += &format!(
+            "- {{kind: LogicalPort, metadata: {{name: p{n}, tenant: t}}, spec: {{switch: s, vif: {{}}}}}}\n"
+        );
+    }
+    let names: Vec<_> = (0..ports).map(|n| format!("p{n}")).collect();
+    let names = names.join(", ");
+    text += &format!(
+        "- {{kind: PortGroup, metadata: {{name: g, tenant: t}}, spec: {{ports: [{names}]}}}}\n"
+    );
+    for n in 0..policies {
+        text += &format!(
+            "- {{kind: Policy, metadata: {{name: q{n}, tenant: t}}, spec: {{appliesTo: {{ports: [p0]}}, \
+             rules: [{{name: a, direction: toPort, action: allow, peer: {{groups: [g]}}}}]}}}}\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn a_member_is_one_row_and_few_tuples_however_many_rules_speak_of_it() {
+    let mut followed = Followed::new();
+    let text = many(50, 20);
+    followed.follow(&text);
+    let changes = followed.follow(&text.replace("ports: [p0, p1,", "ports: [p0, p50, p1,"));
+    let all: Vec<_> = changes.values().flatten().collect();
+    assert!(matches!(all[..], [Change::Member((Group::Named(_), _), Some(_))]), "{all:?}");
+    let counters = followed.hypervisor.counters();
+    assert_eq!(counters.flips, 3, "the input, that it is in the group, and the row");
+}
+
+#[test]
+fn what_makes_no_other_row_tells_nothing() {
+    let mut followed = Followed::new();
+    followed.follow(MORE);
+    let noted = MORE.replace("name: v1, tenant: t,", "name: v1, tenant: t, displayName: one,");
+    assert_eq!(followed.follow(&noted), Changes::new());
+    assert!(followed.hypervisor.counters().flips > 0, "it was looked at");
+}
