@@ -143,6 +143,22 @@ fn a_machine_that_moves_changes_no_row() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
+    /// Each row of a world, written and read.
+    #[test]
+    fn rows_are_read_as_they_are_written(seed: u64) {
+        let mut keys = BTreeSet::new();
+        for (_, domain) in compile(&World::new(seed).topology) {
+            keys.clear();
+            for change in Domain::default().diff(&domain) {
+                let (key, row) = change.encode();
+                prop_assert_eq!(Change::decode(&key, row.as_deref()), Ok(change.clone()));
+                let gone = Change::decode(&key, None).unwrap();
+                prop_assert!(gone.is_removal() && gone.table() == change.table());
+                prop_assert!(keys.insert(key), "two rows have one key");
+            }
+        }
+    }
+
     #[test]
     fn the_order_of_declarations_does_not_matter(seed: u64) {
         let world = World::new(seed);
@@ -200,5 +216,21 @@ proptest! {
         for (_, port) in domains.values().flat_map(|it| it.stations.keys()) {
             prop_assert!(seen.insert(port.clone()));
         }
+    }
+}
+
+#[test]
+fn a_row_that_says_more_than_is_known_is_refused() {
+    let domain = compiled(SHOP).into_values().next().unwrap();
+    let change = Domain::default().diff(&domain).remove(0);
+    let (key, row) = change.encode();
+    let row = String::from_utf8(row.unwrap()).unwrap();
+    let more = row.replacen('{', "{\"encrypted\":true,", 1);
+    let unknown = Change::decode(&key, Some(more.as_bytes())).unwrap_err();
+    assert!(format!("{unknown}").contains("unknown field `encrypted`"), "{unknown}");
+    let other = Change::decode(b"[\"tunnels\",1]", Some(b"1")).unwrap_err();
+    assert!(format!("{other}").contains("the table \"tunnels\""), "{other}");
+    for wrong in [&b""[..], b"[", b"[\"", b"{}", b"[\"switches\",", b"[\"switches\",7]", b"\xff"] {
+        assert!(Change::decode(wrong, None).is_err());
     }
 }

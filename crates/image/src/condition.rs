@@ -5,10 +5,12 @@ use alloc::vec::Vec;
 
 use logical::objects::{AddressRange, Ethertype, Identity, Name, Selector};
 use logical::topology::Service;
+use serde::{Deserialize, Serialize};
 use units::Mac;
 
 /// Ports that conditions speak of together. Who they are is in rows of their own.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Group {
     /// One port.
     Port(Identity),
@@ -24,7 +26,8 @@ pub enum Group {
 }
 
 /// Whoever is at the other end of packets.
-#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Peer {
     /// The ports of these groups.
     pub groups: BTreeSet<Group>,
@@ -37,7 +40,8 @@ pub struct Peer {
 }
 
 /// Which packets: all that is said has to hold.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Condition {
     /// What the frame carries.
     pub ethertype: Option<Ethertype>,

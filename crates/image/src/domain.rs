@@ -1,11 +1,14 @@
 //! Tables of rows, and how one generation becomes the next.
 
 use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use logical::objects::{AddressRange, Identity, Meter, QosProfile};
 use logical::topology::{Profile, Zone};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::condition::Group;
 use crate::rows::{
@@ -46,6 +49,32 @@ macro_rules! tables {
         }
 
         impl Change {
+            /// The row's key, and the row if it is not taken away, as JSON. Equal rows are equal
+            /// bytes, whoever writes them.
+            pub fn encode(&self) -> (Vec<u8>, Option<Vec<u8>>) {
+                match self {
+                    $(Self::$Table(key, row) => {
+                        (json(&($word, key)), row.as_ref().map(|row| json(row)))
+                    })*
+                }
+            }
+
+            /// Reads a row that was written so.
+            ///
+            /// # Errors
+            ///
+            /// [`Unknown`]: this host would not execute what it says.
+            pub fn decode(key: &[u8], row: Option<&[u8]>) -> Result<Self, Unknown> {
+                let (table, rest) = table(key)?;
+                match table {
+                    $($word => {
+                        let row = row.map(|row| read($word, row)).transpose()?;
+                        Ok(Self::$Table(read($word, rest)?, row))
+                    })*
+                    _ => Err(Unknown::Table(table.into())),
+                }
+            }
+
             /// Whether a row is taken away.
             pub const fn is_removal(&self) -> bool {
                 match self { $(Self::$Table(_, row) => row.is_none(),)* }
@@ -119,6 +148,42 @@ tables! {
     qos Qos "QoS profiles": Identity => QosProfile,
     /// How many there may be in a second.
     meters Meter "meters": Identity => Meter,
+}
+
+/// Why a row cannot be read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unknown {
+    /// It is of a table that this version does not have.
+    #[error("cannot execute rows of the table {0:?}: this version has none; update it")]
+    Table(String),
+    /// It says what this version does not know.
+    #[error("cannot execute a row of {table}: {why}; update the older of host and controller")]
+    Row {
+        /// The table.
+        table: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+/// A row, or a key, as JSON.
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("rows have texts for keys")
+}
+
+/// The table of a key, and the key in it.
+fn table(key: &[u8]) -> Result<(&str, &[u8]), Unknown> {
+    let parts = key.strip_prefix(b"[\"").and_then(|rest| rest.strip_suffix(b"]"));
+    let at = parts.and_then(|rest| rest.windows(2).position(|it| it == b"\","));
+    let split = parts.zip(at).map(|(rest, at)| (str::from_utf8(&rest[..at]), &rest[at + 2..]));
+    match split {
+        Some((Ok(table), rest)) => Ok((table, rest)),
+        _ => Err(Unknown::Table(String::from_utf8_lossy(key).into())),
+    }
+}
+
+fn read<T: DeserializeOwned>(table: &'static str, bytes: &[u8]) -> Result<T, Unknown> {
+    serde_json::from_slice(bytes).map_err(|why| Unknown::Row { table, why: why.to_string() })
 }
 
 impl Domain {

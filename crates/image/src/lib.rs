@@ -29,7 +29,7 @@ mod part;
 mod rows;
 
 pub use condition::{Condition, Group, Peer};
-pub use domain::{Change, Domain};
+pub use domain::{Change, Domain, Unknown};
 pub use rows::{
     Backend, Balancer, Link, Nat, Policy, Port, RouteDecision, RouteKey, RoutePolicy,
     RoutePolicyKey, Router, RouterPort, RoutesAs, Rule, Rules, Station, StationRole, Switch,

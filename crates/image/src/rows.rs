@@ -12,12 +12,14 @@ use logical::objects::{
     SecurityMode, Start, Tier, UnknownUnicast,
 };
 use logical::topology::{Allowed, Verdict};
+use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Prefix};
 
 use crate::condition::Condition;
 
 /// A broadcast domain.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Switch {
     /// Whether it forwards anything.
     pub enabled: bool,
@@ -42,7 +44,8 @@ pub struct Switch {
 }
 
 /// Who is at a port.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum StationRole {
     /// A machine.
     Machine,
@@ -62,7 +65,8 @@ pub enum StationRole {
 }
 
 /// What everybody in a switch has to know of a port.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Station {
     /// Who is there.
     pub role: StationRole,
@@ -77,7 +81,8 @@ pub struct Station {
 }
 
 /// What only the host of a port has to know of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Port {
     /// Its switch.
     pub switch: Identity,
@@ -104,7 +109,8 @@ pub struct Port {
 }
 
 /// Decides about packets of a direction.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Its name in the policy.
     pub name: Name,
@@ -126,7 +132,8 @@ pub struct Rule {
 pub type Rules = Arc<[Rule]>;
 
 /// Rules, and when they decide.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Policy {
     /// Who decides before whom.
     pub tier: Tier,
@@ -143,7 +150,8 @@ pub struct Policy {
 }
 
 /// What joins switches by IP.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Router {
     /// Whether it forwards anything.
     pub enabled: bool,
@@ -156,7 +164,8 @@ pub struct Router {
 }
 
 /// What a router's port leads to.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Link {
     /// A switch, by a port of it.
     Switch {
@@ -172,7 +181,8 @@ pub enum Link {
 }
 
 /// A router's interface.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RouterPort {
     /// Its router.
     pub router: Identity,
@@ -196,7 +206,8 @@ pub struct RouterPort {
 
 /// What becomes of packets that take a route. Of equal routes, one that discards comes before those
 /// that lead somewhere.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Target {
     /// They are refused.
     Discard {
@@ -218,7 +229,8 @@ pub enum Target {
 }
 
 /// A route, or one of the neighbours of a route.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RouteKey {
     /// The router.
     pub router: Identity,
@@ -233,7 +245,8 @@ pub struct RouteKey {
 }
 
 /// How a route is used.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RoutesAs {
     /// Whether replies leave by the neighbour that the first packet came from.
     pub symmetric: bool,
@@ -242,7 +255,8 @@ pub struct RoutesAs {
 }
 
 /// A route policy's place in its router: the least decides first.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RoutePolicyKey {
     /// The router.
     pub router: Identity,
@@ -255,7 +269,8 @@ pub struct RoutePolicyKey {
 }
 
 /// Decides before routes do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RoutePolicy {
     /// Which packets.
     pub condition: Condition,
@@ -264,7 +279,8 @@ pub struct RoutePolicy {
 }
 
 /// What a route policy decides.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum RouteDecision {
     /// Routes decide.
     Allow,
@@ -275,7 +291,8 @@ pub enum RouteDecision {
 }
 
 /// An address that a router translates.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Nat {
     /// The router.
     pub router: Identity,
@@ -308,7 +325,8 @@ pub struct Nat {
 }
 
 /// Who serves behind an address.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Backend {
     /// The port, if it is known.
     pub logical_port: Option<Identity>,
@@ -321,7 +339,8 @@ pub struct Backend {
 }
 
 /// An address behind which several serve.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Balancer {
     /// The address.
     pub vip: IpAddr,

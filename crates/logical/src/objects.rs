@@ -18,7 +18,7 @@ mod router;
 mod services;
 mod words;
 
-pub use envelope::{Declared, Identity, Kind, Metadata, Object, Owner};
+pub use envelope::{Declared, Identity, Kind, Metadata, NoIdentity, Object, Owner};
 pub use network::{
     AllowDrop, AllowedSource, Broadcast, Child, DefaultAction, DynamicAddresses, L2Gateway,
     LogicalPort, LogicalSwitch, Multicast, Nothing, PortSecurity, ProviderVlan, RouterAttachment,

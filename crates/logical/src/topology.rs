@@ -13,6 +13,7 @@ use core::cmp::Reverse;
 use core::net::{IpAddr, Ipv4Addr};
 use core::ops::Index;
 
+use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Prefix};
 
 use crate::objects::{
@@ -179,7 +180,8 @@ pub enum Attachment {
 }
 
 /// IP addresses that a port's machine may name as its own with an Ethernet address.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Allowed {
     /// The Ethernet address.
     pub mac: Mac,
@@ -418,7 +420,8 @@ impl Nat {
 }
 
 /// What becomes of packets that a rule matches.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Verdict {
     /// They go on.
     Allow {
@@ -482,7 +485,8 @@ pub struct Peer {
 }
 
 /// A protocol and its ports.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Service {
     /// The protocol.
     pub protocol: Protocol,
@@ -554,7 +558,8 @@ pub struct Policy {
 }
 
 /// What machines are told by DHCP.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Who it is.
     pub id: Identity,
@@ -565,7 +570,8 @@ pub struct Profile {
 }
 
 /// What a name stands for.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Record {
     /// An address: A or AAAA.
     Address(IpAddr),
@@ -574,7 +580,8 @@ pub enum Record {
 }
 
 /// Names that the switch itself answers for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Zone {
     /// Who it is.
     pub id: Identity,

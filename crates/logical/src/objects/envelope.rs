@@ -4,8 +4,9 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
+use core::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{
     AddressSet, Binding, DhcpProfile, DnsZone, ExternalPool, Gateway, LoadBalancer, LogicalPort,
@@ -95,6 +96,41 @@ impl fmt::Display for Identity {
             Some(tenant) => write!(f, "{}/{tenant}/{}", self.kind, self.name),
             None => write!(f, "{}/{}", self.kind, self.name),
         }
+    }
+}
+
+/// Why a text is no identity.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "cannot read {0:?} as an object: write its kind, its tenant and its name, as LogicalPort/shop/web"
+)]
+pub struct NoIdentity(String);
+
+impl FromStr for Identity {
+    type Err = NoIdentity;
+
+    fn from_str(text: &str) -> Result<Self, NoIdentity> {
+        let none = || NoIdentity(text.into());
+        let (kind, rest) = text.split_once('/').ok_or_else(none)?;
+        let (tenant, name) = match rest.split_once('/') {
+            Some((tenant, name)) => (Some(tenant), name),
+            None => (None, rest),
+        };
+        let kind = Kind::ALL.iter().find(|it| it.name() == kind).ok_or_else(none)?;
+        let tenant = tenant.map(str::parse).transpose().map_err(|_| none())?;
+        Ok(Self { kind: *kind, tenant, name: name.parse().map_err(|_| none())? })
+    }
+}
+
+impl Serialize for Identity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Identity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -206,5 +242,23 @@ impl core::str::FromStr for Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn an_identity_is_read_as_it_is_written() {
+        for text in ["LogicalPort/shop/web-1", "ExternalPool/outside", "Tenant/shop"] {
+            assert_eq!(text.parse::<Identity>().unwrap().to_string(), text);
+        }
+        for text in ["", "shop", "Server/shop/a", "LogicalPort//a", "LogicalPort/shop/a/b"] {
+            let error = text.parse::<Identity>().unwrap_err().to_string();
+            assert!(error.contains("as LogicalPort/shop/web"), "{error}");
+        }
     }
 }
