@@ -49,6 +49,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("api", 6),
     ("figures", 6),
     ("seal", 6),
+    ("southbound", 6),
     ("tap", 7),
     ("vhost", 7),
     ("underlay", 7),

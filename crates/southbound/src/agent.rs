@@ -1,0 +1,155 @@
+//! The agent's end of a stream.
+
+use replica::{Changed, Fence, Follower, Name, Received, Rejected};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use crate::VERSIONS;
+use crate::convert::{self, Malformed};
+use crate::proto::southbound_client::SouthboundClient;
+use crate::proto::{self, FromAgent, FromController, from_agent, from_controller};
+
+/// How many answers wait for the connection.
+const WAITING: usize = 16;
+
+/// Who executes what an agent is told.
+pub trait Execute {
+    /// Executes a new generation of a domain, or says in a sentence why that cannot be.
+    fn execute(&mut self, changed: &Changed<'_>)
+    -> impl Future<Output = Result<(), String>> + Send;
+
+    /// A domain has no ports here any more.
+    fn dropped(&mut self, domain: &Name);
+
+    /// The controller does not know these ports on this node: they stay closed.
+    fn unknown(&mut self, ports: Vec<String>);
+}
+
+/// Who an agent is.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The TransportNode that its host is.
+    pub name: String,
+    /// Which start of it this is: a higher one takes the place of a lower one.
+    pub incarnation: u64,
+    /// How many bytes of updates it takes before it has answered.
+    pub window_bytes: u64,
+}
+
+/// Logical ports that came to the host, or left it, as tenant/name.
+#[derive(Clone, Debug, Default)]
+pub struct Ports {
+    /// Those that came.
+    pub attached: Vec<String>,
+    /// Those that left.
+    pub detached: Vec<String>,
+}
+
+/// Why an agent follows no more. What it executes goes on; it is to connect again.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// The connection broke, or the controller has ended it.
+    #[error("cannot follow the controller: {}", .0.message())]
+    Ended(#[from] Status),
+    /// The controller speaks another protocol.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// The controller is none to follow.
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+}
+
+/// Follows a controller until one of both ends it. `ports` has all ports that the host has at first
+/// and then, one after another, what changes in them.
+///
+/// # Errors
+///
+/// [`FollowError`]: always, in the end.
+pub async fn follow(
+    channel: Channel,
+    node: &Node,
+    follower: &mut Follower,
+    ports: &mut mpsc::Receiver<Ports>,
+    mut all: Ports,
+    execute: &mut impl Execute,
+) -> Result<std::convert::Infallible, FollowError> {
+    let (answers, outgoing) = mpsc::channel(WAITING);
+    let say = |message| FromAgent { message: Some(message) };
+    let known = follower.known().map(proto::Known::from).collect();
+    let hello = proto::Hello {
+        node: node.name.clone(),
+        incarnation: node.incarnation,
+        oldest_version: *VERSIONS.start(),
+        newest_version: *VERSIONS.end(),
+        store: follower.store().map_or(Vec::new(), |store| store.0.to_be_bytes().to_vec()),
+        known,
+        window_bytes: node.window_bytes,
+    };
+    let gone = || FollowError::Ended(Status::new(Code::Unavailable, "the connection has ended"));
+    let send = async |message| answers.send(say(message)).await.map_err(|_| gone());
+    send(from_agent::Message::Hello(hello)).await?;
+    let mut client = SouthboundClient::new(channel);
+    let mut stream = client.follow(ReceiverStream::new(outgoing)).await?.into_inner();
+    let first = stream.message().await?.and_then(|it| it.message);
+    let Some(from_controller::Message::Welcome(welcome)) = first else {
+        return Err(Malformed("welcome is said first").into());
+    };
+    if !VERSIONS.contains(&welcome.version) {
+        return Err(Malformed("the controller has chosen a version that it was not offered").into());
+    }
+    follower.begin(convert::store(&welcome.store)?, Fence(welcome.fence))?;
+    let (attached, detached) = (std::mem::take(&mut all.attached), Vec::new());
+    send(from_agent::Message::Ports(proto::Ports { attached, detached, complete: true })).await?;
+    loop {
+        tokio::select! {
+            message = stream.message() => {
+                let message = message?.ok_or_else(gone)?;
+                if let Some(reply) = take(message, follower, execute).await? {
+                    send(reply.into()).await?;
+                }
+            }
+            Some(Ports { attached, detached }) = ports.recv() => {
+                let ports = proto::Ports { attached, detached, complete: false };
+                send(from_agent::Message::Ports(ports)).await?;
+            }
+        }
+    }
+}
+
+/// Does what a message says. The answer, if it asks for one.
+async fn take(
+    message: FromController,
+    follower: &mut Follower,
+    execute: &mut impl Execute,
+) -> Result<Option<replica::Reply>, FollowError> {
+    match message.message {
+        Some(from_controller::Message::Part(part)) => {
+            let domain = part.domain.as_str().into();
+            return Ok(match follower.receive(&convert::chunk(&part, &domain)?)? {
+                Received::Part => None,
+                Received::Refused(reply) => Some(reply),
+                Received::Changed(changed) => Some(match execute.execute(&changed).await {
+                    Ok(()) => changed.realized(),
+                    Err(why) => changed.refused(why),
+                }),
+            });
+        }
+        Some(from_controller::Message::Drop(proto::Drop { domain }))
+            if follower.drop(&domain).is_some() =>
+        {
+            execute.dropped(&domain.into());
+        }
+        Some(from_controller::Message::Mark(mark)) => {
+            follower.mark(model::Generation(mark.revision));
+        }
+        Some(from_controller::Message::Unknown(unknown)) => execute.unknown(unknown.ports),
+        Some(from_controller::Message::Welcome(_)) => {
+            return Err(Malformed("welcome is said once, first").into());
+        }
+        // The second is what a later version says beside what it has to.
+        Some(from_controller::Message::Drop(_)) | None => {}
+    }
+    Ok(None)
+}
