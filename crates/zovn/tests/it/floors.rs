@@ -50,6 +50,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("figures", 6),
     ("seal", 6),
     ("southbound", 6),
+    ("store", 6),
     ("tap", 7),
     ("vhost", 7),
     ("underlay", 7),
