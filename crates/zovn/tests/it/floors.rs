@@ -55,6 +55,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("vhost", 7),
     ("underlay", 7),
     ("plane", 7),
+    ("planner", 7),
     ("overlay", 8),
     ("udp-gate", 8),
     ("agent", 9),

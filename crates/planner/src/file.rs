@@ -1,0 +1,234 @@
+//! What a plan's file says, before its names are looked up.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+use units::{Bytes, Rate, Span};
+
+/// A file. Several make a plan: what each section has is put together.
+#[derive(serde::Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct File {
+    pub goal: Option<Goal>,
+    pub types: Entries<HostType>,
+    pub hosts: Entries<Hosts>,
+    pub models: Entries<Model>,
+    pub vms: Entries<Machines>,
+    pub clusters: Entries<Cluster>,
+    pub placement: Entries<Entries<u32>>,
+}
+
+#[derive(serde::Deserialize, Clone)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Goal {
+    /// The share of time in which a host may be asked for more than it carries.
+    pub epsilon: f64,
+    #[serde(default)]
+    pub least: Least,
+}
+
+/// What a placement has as little of as possible.
+#[derive(serde::Deserialize, Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Least {
+    /// Hosts.
+    #[default]
+    Hosts,
+    /// What hosts cost.
+    Price,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HostType {
+    pub cores: u32,
+    pub memory: Bytes,
+    /// What the card carries in each direction.
+    pub nic: Option<Rate>,
+    /// What each frame takes on the wire beside itself: tunnel headers, preamble, gap, checksum.
+    #[serde(default = "preamble_gap_and_checksum")]
+    pub overhead: Bytes,
+    /// What the switch carries, by how many cores it has.
+    #[serde(default)]
+    pub switch: Vec<Switch>,
+    pub price: Option<u64>,
+    #[serde(default)]
+    pub watts: u64,
+}
+
+/// 8 bytes of preamble, a gap of 12, a checksum of 4 (IEEE 802.3).
+fn preamble_gap_and_checksum() -> Bytes {
+    Bytes(24)
+}
+
+#[derive(serde::Deserialize, Clone, Copy)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Switch {
+    /// Cores that machines do not get.
+    #[serde(default)]
+    pub cores: u32,
+    pub carries: Option<Rate>,
+    /// Frames a second.
+    pub frames: Option<u64>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hosts {
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// So many hosts, whose names are numbered.
+    pub count: Option<u32>,
+    pub rack: Option<String>,
+    /// Which of the type's switches; the first, if nothing is said.
+    pub switch_cores: Option<u32>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Model {
+    /// The same at all times.
+    pub rate: Option<Speed>,
+    /// Equation 1 of the paper.
+    pub on: Option<Speed>,
+    pub on_for: Option<Span>,
+    pub off_for: Option<Span>,
+    /// Equation 2.
+    pub rates: Option<Vec<Speed>>,
+    pub hold: Option<Vec<Span>>,
+    pub jump: Option<Vec<Vec<f64>>>,
+    /// A trace that states are fitted to, beside the file.
+    pub trace: Option<PathBuf>,
+    #[serde(default)]
+    pub columns: Columns,
+    /// The mean size of its frames.
+    #[serde(default = "full_frame")]
+    pub frame: Bytes,
+    /// The share of its traffic that it sends; the rest it receives. A trace says itself.
+    pub sends: Option<f64>,
+    /// The share of its traffic that leaves the host.
+    #[serde(default = "all")]
+    pub remote: f64,
+    /// Machines of models with this word move together.
+    pub together: Option<String>,
+}
+
+fn full_frame() -> Bytes {
+    Bytes(1500)
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+/// The columns of a trace.
+#[derive(serde::Deserialize, Clone, Debug, Default)]
+#[serde(deny_unknown_fields, default)]
+pub struct Columns {
+    /// Seconds; `time` if not said.
+    pub time: Option<String>,
+    /// A counter of bytes that the machine has sent; `sent_bytes` if not said.
+    pub sent: Option<String>,
+    /// A counter of bytes that it has received; `received_bytes` if not said.
+    pub received: Option<String>,
+    /// Bits a second, in place of counters.
+    pub rate: Option<String>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Machines {
+    pub model: String,
+    #[serde(default = "one")]
+    pub count: u32,
+    pub cores: u32,
+    pub memory: Bytes,
+    pub apart: Option<Apart>,
+    pub cluster: Option<String>,
+    /// How fast a machine changes its memory, which a migration has to send again.
+    pub dirty: Option<Rate>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(serde::Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Apart {
+    Host,
+    Rack,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cluster {
+    /// What each machine may send to the others.
+    pub hose: Rate,
+}
+
+/// Named things, in the order in which they are written.
+pub(crate) struct Entries<T>(pub Vec<(String, T)>);
+
+impl<T> Default for Entries<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Named<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Named<T> {
+            type Value = Entries<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("names, each with what it is")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+
+        deserializer.deserialize_map(Named(PhantomData))
+    }
+}
+
+/// A rate that may be 0.
+#[derive(Clone, Copy)]
+pub(crate) struct Speed(pub u64);
+
+impl<'de> Deserialize<'de> for Speed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Word;
+
+        impl Visitor<'_> for Word {
+            type Value = Speed;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a rate as 1gbit, 100mbit or 2.5gbit, or 0")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Speed, E> {
+                if number == 0 {
+                    return Ok(Speed(0));
+                }
+                Err(E::invalid_value(de::Unexpected::Unsigned(number), &self))
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Speed, E> {
+                word.parse::<Rate>().map(|it| Speed(it.bits_per_sec())).map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_any(Word)
+    }
+}

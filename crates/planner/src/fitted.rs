@@ -1,0 +1,218 @@
+//! A trace and the model that was fitted to it, with the reasons not to trust it.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use demand::{Fit, FitSettings, Model, fit};
+use figures::{Unit, si};
+use serde::Serialize;
+use units::{Rate, Span};
+
+use crate::file::Columns;
+use crate::trace::{Trace, TraceError, read};
+
+/// A fit of a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fitted {
+    /// The name of the trace's file without its ending.
+    pub name: String,
+    /// How many samples it has.
+    pub samples: usize,
+    /// The time between them.
+    pub step: Span,
+    /// What was left out of it.
+    pub faults: Vec<String>,
+    /// The share that was sent, if the trace tells directions apart.
+    pub sends: Option<f64>,
+    /// The fit.
+    pub fit: Fit,
+}
+
+/// Reads a trace and fits a model to it.
+///
+/// # Errors
+///
+/// [`TraceError`] says why the file is no trace.
+pub fn fit_trace(
+    path: &Path,
+    columns: &Columns,
+    settings: &FitSettings,
+) -> Result<Fitted, TraceError> {
+    let Trace { series, sends } = read(path, columns)?;
+    let name = path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(Fitted {
+        name,
+        samples: series.samples().len(),
+        step: series.step(),
+        faults: series.faults().iter().map(ToString::to_string).collect(),
+        sends,
+        fit: fit(&series, settings),
+    })
+}
+
+/// What is told of a fit. Rates are bits a second.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Told {
+    /// The trace.
+    pub name: String,
+    /// How many samples it has, and how many independent ones they are worth.
+    pub samples: usize,
+    /// See `samples`.
+    pub effective_samples: f64,
+    /// Seconds between samples.
+    pub step_secs: f64,
+    /// The mean rate: as it is in the trace, and the most it may be.
+    pub mean: f64,
+    /// See `mean`; one plans with this one.
+    pub mean_high: f64,
+    /// The highest rate of the model.
+    pub peak: u64,
+    /// The share that was sent.
+    pub sends: Option<f64>,
+    /// States of the model that one plans with.
+    pub states: Vec<ToldState>,
+    /// Why not to trust it, and what was left out: a sentence each.
+    pub doubts: Vec<String>,
+}
+
+/// What is told of a state.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToldState {
+    /// Bits a second.
+    pub rate: u64,
+    /// The share of time in it.
+    pub share: f64,
+    /// The mean seconds of a stay.
+    pub hold_secs: f64,
+}
+
+impl Fitted {
+    /// Reasons not to trust the fit, and what was left out of the trace.
+    pub fn doubts(&self) -> Vec<String> {
+        let doubts = self.fit.doubts.iter().map(ToString::to_string);
+        self.faults.iter().cloned().chain(doubts).collect()
+    }
+
+    /// What is told of it.
+    pub fn told(&self) -> Told {
+        let model = self.fit.careful();
+        let states = model.states().iter().zip(model.shares()).map(|(state, share)| ToldState {
+            rate: state.rate,
+            share: *share,
+            hold_secs: state.hold.as_secs_f64(),
+        });
+        Told {
+            name: self.name.clone(),
+            samples: self.samples,
+            effective_samples: self.fit.effective_samples,
+            step_secs: self.step.as_secs_f64(),
+            mean: self.fit.mean.value,
+            mean_high: self.fit.mean.high,
+            peak: model.source().peak(),
+            sends: self.sends,
+            states: states.collect(),
+            doubts: self.doubts(),
+        }
+    }
+}
+
+/// Fits as a file of models, which a plan can be given together with its own file. Reasons not to
+/// trust them are comments.
+pub fn models_file(fits: &[Fitted]) -> String {
+    let mut text = "models:\n".to_owned();
+    for it in fits {
+        let mean = |rate| si(rate, Unit::BITS_PER_SEC);
+        let (value, high) = (mean(it.fit.mean.value), mean(it.fit.mean.high));
+        let samples = it.samples;
+        let _ =
+            writeln!(text, "  # {samples} samples of {}; mean {value}, at most {high}", it.step);
+        for doubt in it.doubts() {
+            let _ = writeln!(text, "  # {doubt}");
+        }
+        // JSON's words in quotes are YAML's, whatever the file is called.
+        let _ = writeln!(text, "  {}:", quoted(&it.name));
+        written(&mut text, &it.fit.careful());
+        if let Some(sends) = it.sends {
+            let _ = writeln!(text, "    sends: {sends}");
+        }
+    }
+    text
+}
+
+fn written(text: &mut String, model: &Model) {
+    let word = |rate: u64| Rate::from_bits_per_sec(rate).map_or("0".into(), |it| it.to_string());
+    if let [state] = model.states() {
+        let _ = writeln!(text, "    rate: {}", word(state.rate));
+        return;
+    }
+    let states = 0..model.states().len();
+    let rates: Vec<_> = model.states().iter().map(|it| word(it.rate)).collect();
+    let hold: Vec<_> = model.states().iter().map(|it| it.hold.to_string()).collect();
+    let _ = writeln!(text, "    rates: [{}]\n    hold: [{}]", rates.join(", "), hold.join(", "));
+    let _ = writeln!(text, "    jump:");
+    for from in states.clone() {
+        let row: Vec<_> = states.clone().map(|to| model.jump(from, to).to_string()).collect();
+        let _ = writeln!(text, "      - [{}]", row.join(", "));
+    }
+}
+
+/// A word in double quotes.
+pub(crate) fn quoted(word: &str) -> String {
+    let mut text = String::from('"');
+    for it in word.chars() {
+        match it {
+            '"' | '\\' => text.extend(['\\', it]),
+            it if it.is_control() => {
+                let _ = write!(text, "\\u{:04x}", u32::from(it));
+            }
+            it => text.push(it),
+        }
+    }
+    text.push('"');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Plan;
+    use std::fmt::Write;
+    use std::fs;
+
+    /// A machine that is at 80 Mbit/s for 5 of 20 samples.
+    fn trace(folder: &Path) -> std::path::PathBuf {
+        let mut text = "time,sent_bytes\n".to_owned();
+        let mut bytes = 0u64;
+        for row in 0..2000u64 {
+            let _ = writeln!(text, "{row},{bytes}");
+            bytes += if row % 20 < 5 { 10_000_000 } else { 0 };
+        }
+        let path = folder.join("d\"b.csv");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_fit_is_written_as_a_plan_reads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = trace(folder.path());
+        let settings = FitSettings::default();
+        let fitted = fit_trace(&path, &Columns::default(), &settings).unwrap();
+        let told = fitted.told();
+        assert_eq!((told.samples, told.peak, told.sends), (1999, 80_000_000, Some(1.0)));
+        assert!(told.doubts.iter().any(|it| it.contains("independent samples")), "{told:?}");
+
+        let text = models_file(std::slice::from_ref(&fitted)) + "goal: {epsilon: 0.001}\n";
+        let plan = Plan::of_text(Path::new("m.yaml"), &text).unwrap();
+        assert_eq!((plan.models.len(), plan.models[0].name.as_str()), (1, "d\"b"));
+        let (read, careful) = (&plan.models[0].it.model, fitted.fit.careful());
+        assert_eq!(read.states(), careful.states());
+        let apart = read.shares().iter().zip(careful.shares()).map(|(a, b)| (a - b).abs());
+        assert!(apart.fold(0.0, f64::max) < 1e-12);
+
+        // A plan that names the trace has the same model.
+        let text = "goal: {epsilon: 0.001}\nmodels:\n  db: {trace: 'd\"b.csv'}\n";
+        let plan = Plan::of_text(&folder.path().join("p.yaml"), text).unwrap();
+        assert_eq!(plan.models[0].it.model, careful);
+    }
+}

@@ -1,0 +1,42 @@
+//! Plans of machines on hosts, as people write and read them.
+//!
+//! ```text
+//!   YAML ─▶ Plan ─┬▶ placed     where machines go, and what no placement can cost less than
+//!   traces ─▶─┘   ├▶ risks      what a placement risks, host by host
+//!                 ├▶ reasons    why a machine does not go to a host
+//!                 ├▶ advice     which machines to move
+//!                 ├▶ purchase   what each type of host would cost
+//!                 └▶ proof      the risk once more, by drawing
+//! ```
+//!
+//! What is computed is in crates `demand` and `placement`, which know places in lists. Here they
+//! have names and units, and each result is one that serializes.
+//!
+//! # What it does not know
+//!
+//! How a switch was measured: a plan says what a host's switch carries. How a table looks: that is
+//! the command line's.
+
+#![forbid(unsafe_code)]
+
+mod fault;
+mod file;
+mod misfits;
+mod plan;
+mod resolve;
+mod share;
+mod trace;
+
+pub mod advice;
+pub mod fitted;
+pub mod placed;
+pub mod proof;
+pub mod purchase;
+pub mod reasons;
+pub mod risks;
+
+pub use fault::{Fault, PlanError};
+pub use file::{Columns, Least};
+pub use plan::{Carried, Kind, Plan};
+pub use share::Share;
+pub use trace::TraceError;

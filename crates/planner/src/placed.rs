@@ -1,0 +1,244 @@
+//! Where machines go.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use placement::{
+    BoundSettings, Placement, exact, gather, improve, lower_bound, paper, place, rack_traffic,
+    risks,
+};
+use serde::Serialize;
+
+use crate::fitted::quoted;
+use crate::plan::Plan;
+use crate::share::Share;
+
+/// How to place.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// Figure 1 of the paper as meant: cores and memory alone.
+    SimpleCount,
+    /// Figure 9 as meant: and averages within what is carried.
+    NetworkAware,
+    /// Sums of peaks within what is carried.
+    Peaks,
+    /// By the exact risk of overload.
+    Risk,
+    /// The cheapest there is, for a dozen entries of machines or fewer.
+    Exact,
+}
+
+/// How much work a placement may be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Work {
+    /// Steps of search that improve what was placed, and tries that gather clusters in racks.
+    pub steps: u64,
+    /// What tries are drawn from.
+    pub seed: u64,
+}
+
+/// A placement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Placed {
+    /// How it was found.
+    pub algorithm: Algorithm,
+    /// How many hosts have machines.
+    pub hosts_used: usize,
+    /// How many hosts there are.
+    pub hosts: usize,
+    /// What those with machines cost: their number, or their price.
+    pub cost: u64,
+    /// No placement of all machines costs less.
+    pub least_cost: u64,
+    /// The share of time in which the worst host is asked for too much.
+    pub worst: Share,
+    /// How many hosts are above the goal.
+    pub above_goal: usize,
+    /// Bits a second that clusters send between racks.
+    pub rack_traffic: u64,
+    /// Machines that have no host.
+    pub unplaced: BTreeMap<String, u32>,
+    /// Hosts, those that are alike together.
+    pub groups: Vec<Group>,
+    /// The same as a placement.
+    #[serde(skip)]
+    pub placement: Placement,
+}
+
+/// Hosts that are alike.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    /// Their names.
+    pub hosts: Vec<String>,
+    /// What they are.
+    pub kind: String,
+    /// What each has.
+    pub machines: BTreeMap<String, u32>,
+    /// The share of time in which each is asked for too much.
+    pub overload: Share,
+}
+
+/// Places all machines on the plan's hosts. Where machines are now does not matter.
+pub fn placed(plan: &Plan, algorithm: Algorithm, work: Work) -> Placed {
+    let problem = plan.problem();
+    let empty = Placement::empty(&problem);
+    let list: Vec<usize> = plan
+        .vms
+        .iter()
+        .enumerate()
+        .flat_map(|(class, it)| std::iter::repeat_n(class, it.it.count as usize))
+        .collect();
+    let mut is_optimal = false;
+    let mut placement = match algorithm {
+        Algorithm::SimpleCount => paper::simple_count(&problem, &list),
+        Algorithm::NetworkAware => paper::network_aware(&problem, &list, paper::Tunnels::default()),
+        Algorithm::Peaks => paper::peaks_reserved(&problem, &list),
+        Algorithm::Risk => improve(&problem, &place(&problem, &empty), work.steps),
+        Algorithm::Exact => {
+            let found = exact(&problem, work.steps);
+            is_optimal = found.is_optimal;
+            found.placement
+        }
+    };
+    if matches!(algorithm, Algorithm::Risk | Algorithm::Exact) && !plan.clusters.is_empty() {
+        placement = gather(&problem, &placement, work.steps, work.seed);
+    }
+    let risks = risks(&problem, &placement);
+    let cost = placement.cost(&problem);
+    let least_cost =
+        if is_optimal { cost } else { lower_bound(&problem, BoundSettings::default()).bound };
+    let groups = plan.alike(&placement).into_iter().map(|alike| Group {
+        hosts: plan.names(&alike.hosts),
+        kind: plan.kind_of(alike.hosts[0]).name.clone(),
+        machines: plan.named(&alike.pattern),
+        overload: risks[alike.hosts[0]].overload.into(),
+    });
+    let unplaced = plan.vms.iter().zip(placement.unplaced(&problem));
+    let worst = risks.iter().map(|it| it.overload);
+    Placed {
+        algorithm,
+        hosts_used: placement.hosts_used(),
+        hosts: placement.hosts.len(),
+        cost,
+        least_cost,
+        worst: worst.reduce(|a, b| if b.high > a.high { b } else { a }).map_or(NONE, Share::from),
+        above_goal: risks.iter().filter(|it| it.overload.high > plan.epsilon).count(),
+        rack_traffic: rack_traffic(&problem, &placement),
+        unplaced: unplaced
+            .filter(|(_, left)| *left > 0)
+            .map(|(it, left)| (it.name.clone(), left))
+            .collect(),
+        groups: groups.collect(),
+        placement,
+    }
+}
+
+const NONE: Share = Share { low: 0.0, high: 0.0 };
+
+/// A placement as a file, which a plan can be given together with its own.
+pub fn placement_file(plan: &Plan, placement: &Placement) -> String {
+    let mut text = "placement:\n".to_owned();
+    for (name, pattern) in plan.hosts().zip(&placement.hosts).filter(|(_, it)| !it.is_empty()) {
+        let machines = plan.named(pattern);
+        let machines: Vec<_> =
+            machines.iter().map(|(vm, count)| format!("{}: {count}", quoted(vm))).collect();
+        let _ = writeln!(text, "  {}: {{{}}}", quoted(name), machines.join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proof::by_monte_carlo;
+    use crate::reasons::{everywhere, reasons};
+    use crate::{advice, purchase, risks};
+    use std::path::Path;
+    use units::{Rate, Span};
+
+    const PLAN: &str = "\
+goal: {epsilon: 0.01}
+types:
+  r: {cores: 80, memory: 256gib, price: 10, watts: 1, switch: [{carries: 1gbit}]}
+  s: {cores: 80, memory: 256gib, price: 30, watts: 1, switch: [{carries: 3gbit}]}
+hosts:
+  h: {type: r, count: 6}
+models:
+  web: {on: 100mbit, on_for: 1s, off_for: 9s}
+  backup: {on: 300mbit, on_for: 1s, off_for: 99s, together: night}
+vms:
+  web: {count: 60, model: web, cores: 1, memory: 1gib}
+  backup: {count: 4, model: backup, cores: 1, memory: 1gib, apart: host}
+";
+    const WORK: Work = Work { steps: 2000, seed: 1 };
+
+    fn plan(more: &str) -> Plan {
+        Plan::of_text(Path::new("p.yaml"), &format!("{PLAN}{more}")).unwrap()
+    }
+
+    #[test]
+    fn a_placement_is_within_the_goal_and_is_read_again() {
+        let plan = plan("");
+        let placed = placed(&plan, Algorithm::Risk, WORK);
+        assert!(placed.unplaced.is_empty() && placed.above_goal == 0, "{placed:?}");
+        assert!(placed.least_cost <= placed.cost && placed.hosts_used == placed.cost as usize);
+        let text = placement_file(&plan, &placed.placement);
+        let again = self::plan(&text);
+        assert_eq!(again.placement, placed.placement);
+
+        let risks = risks::risks(&again);
+        assert!(risks.iter().all(|it| it.is_within), "{risks:?}");
+        let drawn = by_monte_carlo(&again, 20_000, 1);
+        assert!(drawn.iter().all(|it| it.agrees), "{drawn:?}");
+    }
+
+    #[test]
+    fn averages_break_the_goal_and_every_figure_says_so() {
+        let plan = plan("");
+        let by_averages = placed(&plan, Algorithm::NetworkAware, WORK);
+        assert!(by_averages.above_goal > 0 && by_averages.hosts_used < 6, "{by_averages:?}");
+        let plan = self::plan(&placement_file(&plan, &by_averages.placement));
+        let (web, full) = (plan.vm("web").unwrap(), plan.host("h-1").unwrap());
+        let told = reasons(&plan, web, full);
+        assert!(!told.fits && told.before.low > 0.01, "{told:?}");
+        assert!(told.refusals[0].starts_with("switch: asked for more than 1 Gbit/s"), "{told:?}");
+        assert!(told.remedies.iter().any(|it| it.starts_with("switch: it fits from ")), "{told:?}");
+        assert!(!everywhere(&plan, web).takes.is_empty());
+
+        let terms = advice::Terms {
+            horizon: Span::from_secs(3600),
+            aim_percent: 50,
+            most: 60,
+            rate: Rate::from_gbit(1),
+        };
+        let moves = advice::moves(&plan, terms);
+        assert!(moves.pays && moves.overloaded.contains(&"h-1".to_owned()), "{moves:?}");
+
+        let drawn = by_monte_carlo(&plan, 20_000, 1);
+        assert!(drawn[0].agrees && drawn[0].drawn > 0.01, "{drawn:?}");
+    }
+
+    #[test]
+    fn a_wrong_figure_is_not_proven() {
+        let plan = plan("placement: {h-1: {web: 15}}");
+        let mut other = plan.clone();
+        // What is drawn is of machines that ask for more than those whose risk was computed.
+        other.vms[0].it.model = 1;
+        let [drawn, wrong] = [&plan, &other].map(|it| by_monte_carlo(it, 20_000, 1));
+        assert!(drawn[0].agrees && wrong[0].agrees);
+        let (computed, drawn) = (drawn[0].computed, wrong[0].interval);
+        assert!(drawn.low > computed.high || computed.low > drawn.high);
+    }
+
+    #[test]
+    fn offers_have_the_cheapest_first() {
+        let offers = purchase::offers(&plan("")).unwrap();
+        assert_eq!(offers.len(), 2);
+        assert!(offers[0].price <= offers[1].price && offers[0].break_even == 0.0, "{offers:?}");
+        // Four machines are to be apart, so four hosts are the least.
+        assert!(offers.iter().all(|it| it.hosts >= 4 && it.unplaced == 0), "{offers:?}");
+        assert_eq!((offers[0].kind.as_str(), offers[0].binds), ("r", "switch"));
+        assert!(offers.iter().all(|it| it.blind_hosts <= it.hosts), "{offers:?}");
+    }
+}

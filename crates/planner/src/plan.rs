@@ -1,0 +1,318 @@
+//! A plan whose names are places in lists, and the problems that it poses.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use demand::{Model, Source};
+use placement::{
+    Apart, Class, Cluster, Domain, Goal, Host, HostType, Limit, Pattern, Periods, Placement,
+    Problem,
+};
+use units::Rate;
+
+use crate::fault::PlanError;
+use crate::file::Least;
+use crate::fitted::Fitted;
+use crate::resolve;
+
+/// What is to be placed, where, and what has to hold.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The share of time in which a host may be asked for too much.
+    pub epsilon: f64,
+    /// What there is to be as little of as possible.
+    pub least: Least,
+    /// Types of hosts, one for each number of cores that the switch may have.
+    pub kinds: Vec<Kind>,
+    /// Hosts: name, place among the kinds, rack.
+    pub(crate) hosts: Vec<(String, usize, usize)>,
+    /// Models of what machines ask for.
+    pub models: Vec<Named<Load>>,
+    /// Machines, those that are alike together.
+    pub vms: Vec<Named<Machines>>,
+    /// Clusters and their hoses, in bits a second.
+    pub(crate) clusters: Vec<(String, u64)>,
+    /// Where machines are, as the files say.
+    pub placement: Placement,
+}
+
+/// Something with a name.
+#[derive(Clone, Debug)]
+pub struct Named<T> {
+    /// The name.
+    pub name: String,
+    /// What it is.
+    pub it: T,
+}
+
+/// A type of host with a number of cores for its switch.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// The type's name, and the switch's cores if it has a choice: `r640 with 2 switch cores`.
+    pub name: String,
+    pub(crate) kind: String,
+    pub(crate) switch_cores: u32,
+    pub(crate) cores: u32,
+    pub(crate) memory: u64,
+    pub(crate) overhead: u64,
+    pub(crate) price: Option<u64>,
+    pub(crate) watts: u64,
+    /// What is carried, and how much of it.
+    pub limits: Vec<(Carried, u64)>,
+}
+
+/// What a limit of a host counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Carried {
+    /// Bits through the switch, a second.
+    Bits,
+    /// Frames through the switch, a second.
+    Frames,
+    /// Bits that leave by the card, a second, as they are on the wire.
+    Out,
+    /// Bits that come by the card.
+    In,
+}
+
+impl Carried {
+    /// What carries it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bits => "switch",
+            Self::Frames => "switch, frames",
+            Self::Out => "card, out",
+            Self::In => "card, in",
+        }
+    }
+
+    /// An amount in its unit.
+    pub fn amount(self, amount: f64) -> String {
+        let unit = match self {
+            Self::Frames => figures::Unit::FRAMES_PER_SEC,
+            Self::Bits | Self::Out | Self::In => figures::Unit::BITS_PER_SEC,
+        };
+        figures::si(amount, unit)
+    }
+}
+
+/// What a machine asks for.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// In bits a second, both directions together.
+    pub model: Model,
+    /// What the model was fitted to.
+    pub fitted: Option<Fitted>,
+    /// The mean size of a frame, in bytes.
+    pub(crate) frame: u64,
+    /// The share that it sends.
+    pub(crate) sends: f64,
+    /// The share that leaves the host.
+    pub(crate) remote: f64,
+    /// The group that moves together.
+    pub(crate) together: Option<usize>,
+}
+
+impl Load {
+    /// What a rate in bits a second is to a limit of a host. Rounded up.
+    pub(crate) fn on(&self, kind: &Kind, carried: Carried, rate: u64) -> u64 {
+        let on_wire = (self.frame + kind.overhead) as f64 / self.frame as f64;
+        let of_rate = match carried {
+            Carried::Bits => return rate,
+            Carried::Frames => 1.0 / (8.0 * self.frame as f64),
+            Carried::Out => self.sends * self.remote * on_wire,
+            Carried::In => (1.0 - self.sends) * self.remote * on_wire,
+        };
+        (rate as f64 * of_rate).ceil() as u64
+    }
+}
+
+/// Machines that are alike.
+#[derive(Clone, Debug)]
+pub struct Machines {
+    /// How many there are.
+    pub count: u32,
+    pub(crate) cores: u32,
+    pub(crate) memory: u64,
+    pub(crate) model: usize,
+    pub(crate) apart: Option<Domain>,
+    pub(crate) cluster: Option<usize>,
+    pub(crate) dirty: Option<Rate>,
+}
+
+impl Plan {
+    /// Reads files as one plan, and the traces that they name.
+    ///
+    /// # Errors
+    ///
+    /// The file that cannot be read, or all that is wrong with what they say.
+    pub fn load(paths: &[PathBuf]) -> Result<Self, PlanError> {
+        let mut texts = Vec::new();
+        for path in paths {
+            let text = fs::read_to_string(path)
+                .map_err(|source| PlanError::Read { path: path.clone(), source })?;
+            texts.push((path.as_path(), text));
+        }
+        resolve::plan(&texts).map_err(PlanError::Faults)
+    }
+
+    /// Reads a text as a plan; traces are found beside the file of this name.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub fn of_text(name: &Path, text: &str) -> Result<Self, PlanError> {
+        resolve::plan(&[(name, text.to_owned())]).map_err(PlanError::Faults)
+    }
+
+    /// The names of hosts.
+    pub fn hosts(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.hosts.iter().map(|(name, ..)| name.as_str())
+    }
+
+    /// The place of a host.
+    ///
+    /// # Errors
+    ///
+    /// What may have been meant, if there is none of this name.
+    pub fn host(&self, name: &str) -> Result<usize, String> {
+        let known: Vec<&str> = self.hosts().collect();
+        find("host", name, &known)
+    }
+
+    /// The place of machines that are alike.
+    ///
+    /// # Errors
+    ///
+    /// What may have been meant, if there are none of this name.
+    pub fn vm(&self, name: &str) -> Result<usize, String> {
+        let known: Vec<&str> = self.vms.iter().map(|it| it.name.as_str()).collect();
+        find("machine", name, &known)
+    }
+
+    /// The kind of a host.
+    pub fn kind_of(&self, host: usize) -> &Kind {
+        &self.kinds[self.hosts[host].1]
+    }
+
+    /// How many machines there are.
+    pub fn machines(&self) -> u64 {
+        self.vms.iter().map(|it| u64::from(it.it.count)).sum()
+    }
+
+    /// Machines on the hosts there are. Only their kinds count: a bound by hosts that nobody has
+    /// would say less.
+    pub fn problem(&self) -> Problem {
+        let mut kinds: Vec<usize> = self.hosts.iter().map(|(_, kind, _)| *kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let hosts = self.hosts.iter().map(|(_, kind, rack)| Host {
+            kind: kinds.binary_search(kind).expect("each host's kind is listed"),
+            rack: *rack,
+        });
+        let least = self.least;
+        let cost = |kind: &Kind| match least {
+            Least::Hosts => 1,
+            Least::Price => kind.price.expect("where prices count, each type has one"),
+        };
+        self.posed(&kinds, hosts.collect(), cost)
+    }
+
+    /// Machines on hosts that could be bought: every kind, at its price.
+    ///
+    /// # Errors
+    ///
+    /// A type without a price.
+    pub fn market(&self) -> Result<Problem, String> {
+        if let Some(kind) = self.kinds.iter().find(|it| it.price.is_none()) {
+            return Err(format!("type {} has no price: add one", kind.kind));
+        }
+        let kinds: Vec<usize> = (0..self.kinds.len()).collect();
+        Ok(self.posed(&kinds, Vec::new(), |kind| kind.price.expect("each kind has a price")))
+    }
+
+    fn posed(&self, kinds: &[usize], hosts: Vec<Host>, cost: impl Fn(&Kind) -> u64) -> Problem {
+        let kinds: Vec<&Kind> = kinds.iter().map(|kind| &self.kinds[*kind]).collect();
+        let types = kinds.iter().map(|kind| HostType {
+            cores: kind.cores - kind.switch_cores,
+            memory: kind.memory,
+            limits: kind
+                .limits
+                .iter()
+                .map(|(_, capacity)| Limit { capacity: *capacity, period: 0 })
+                .collect(),
+            cost: cost(kind),
+        });
+        let sources: Vec<Source> = self.models.iter().map(|it| it.it.model.source()).collect();
+        let classes = self.vms.iter().enumerate().map(|(group, Named { it, .. })| {
+            let load = &self.models[it.model].it;
+            let on =
+                |kind: &Kind, carried| sources[it.model].map(|rate| load.on(kind, carried, rate));
+            Class {
+                count: it.count,
+                cores: it.cores,
+                memory: it.memory,
+                loads: kinds
+                    .iter()
+                    .map(|kind| kind.limits.iter().map(|(it, _)| on(kind, *it)).collect())
+                    .collect(),
+                together: load.together,
+                apart: it.apart.map(|domain| Apart { group, domain }),
+                cluster: it.cluster,
+            }
+        });
+        Problem {
+            goal: Goal { epsilon: self.epsilon, periods: Periods::Worst },
+            types: types.collect(),
+            hosts,
+            classes: classes.collect(),
+            clusters: self.clusters.iter().map(|(_, hose)| Cluster { hose: *hose }).collect(),
+        }
+    }
+
+    /// How many machines have a model.
+    pub fn machines_of(&self, model: usize) -> u64 {
+        let of_it = self.vms.iter().filter(|it| it.it.model == model);
+        of_it.map(|it| u64::from(it.it.count)).sum()
+    }
+
+    /// The machines of a host by their names.
+    pub fn named(&self, pattern: &Pattern) -> BTreeMap<String, u32> {
+        pattern.iter().map(|(class, count)| (self.vms[class].name.clone(), count)).collect()
+    }
+
+    /// Hosts that are alike and have the same machines, those in use, by their first host.
+    pub fn alike(&self, placement: &Placement) -> Vec<Alike> {
+        let mut places: BTreeMap<(usize, &Pattern), usize> = BTreeMap::new();
+        let mut alike: Vec<Alike> = Vec::new();
+        for (host, pattern) in placement.hosts.iter().enumerate().filter(|(_, it)| !it.is_empty()) {
+            let place = *places.entry((self.hosts[host].1, pattern)).or_insert_with(|| {
+                alike.push(Alike { hosts: Vec::new(), pattern: pattern.clone() });
+                alike.len() - 1
+            });
+            alike[place].hosts.push(host);
+        }
+        alike
+    }
+
+    /// The names of hosts.
+    pub fn names(&self, hosts: &[usize]) -> Vec<String> {
+        hosts.iter().map(|host| self.hosts[*host].0.clone()).collect()
+    }
+}
+
+/// Hosts that are alike.
+#[derive(Clone, Debug)]
+pub struct Alike {
+    /// Their places.
+    pub hosts: Vec<usize>,
+    /// What each of them has.
+    pub pattern: Pattern,
+}
+
+pub(crate) fn find(what: &str, name: &str, known: &[&str]) -> Result<usize, String> {
+    known
+        .iter()
+        .position(|it| *it == name)
+        .ok_or_else(|| format!("no {what} has this name: {}", model::mistake::unknown(name, known)))
+}

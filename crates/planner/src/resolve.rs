@@ -1,0 +1,583 @@
+//! From files to a plan: names are looked up, and all faults told at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use demand::{FitSettings, Model, State};
+use placement::{Domain, Pattern, Placement};
+use serde::Deserialize;
+use tree::{Node, NotYaml, Position, Value};
+
+use crate::fault::Fault;
+use crate::file::{self, Apart, Entries, File, Goal, HostType, Least, Speed};
+use crate::fitted::{Fitted, fit_trace};
+use crate::misfits;
+use crate::plan::{Carried, Kind, Load, Machines, Named, Plan};
+
+/// More hosts than this of one entry are a mistake.
+const MOST_HOSTS: u32 = 1_000_000;
+
+/// A file that was read.
+struct Read {
+    name: String,
+    node: Node,
+    file: File,
+}
+
+/// Reads texts as one plan.
+pub(crate) fn plan(texts: &[(&Path, String)]) -> Result<Plan, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let mut files = Vec::new();
+    for (path, text) in texts {
+        let file = read(&path.display().to_string(), text, &mut faults);
+        files.extend(file.map(|it| (*path, it)));
+    }
+    if files.len() < texts.len() {
+        // What a file that is no YAML would have said is not missing.
+        return Err(faults);
+    }
+    let mut resolver = Resolver { files: &files, faults };
+    let plan = resolver.plan();
+    let mut faults = resolver.faults;
+    if faults.is_empty() {
+        return Ok(plan);
+    }
+    let place = |file: &str| files.iter().position(|(_, it)| it.name == file);
+    faults.sort_by_key(|it| (place(&it.file), it.line, it.column));
+    Err(faults)
+}
+
+/// Reads a file, or tells why it is no YAML.
+fn read(name: &str, text: &str, faults: &mut Vec<Fault>) -> Option<Read> {
+    let documents = match tree::documents(text) {
+        Ok(documents) => documents,
+        Err(NotYaml { at, message }) => {
+            faults.push(Fault::new(name, at, "", message));
+            return None;
+        }
+    };
+    if let Some(second) = documents.get(1) {
+        let message = "a plan is one document: leave out what is behind `---`";
+        faults.push(Fault::new(name, second.at, "", message.into()));
+    }
+    let begin = Position { line: 1, column: 1 };
+    let empty = Node { at: begin, value: Value::Map(Vec::new()) };
+    let node = documents.into_iter().next().unwrap_or(empty);
+    let (file, misfits) = misfits::read(&node, |node| File::deserialize(node));
+    for misfit in misfits {
+        let message = model::mistake::plain(&misfit.message);
+        faults.push(Fault::new(name, misfit.at.unwrap_or(node.at), &misfit.path(), message));
+    }
+    Some(Read { name: name.to_owned(), node, file: file.unwrap_or_default() })
+}
+
+struct Resolver<'a> {
+    files: &'a [(&'a Path, Read)],
+    faults: Vec<Fault>,
+}
+
+/// An entry of a section: its file, its path in it, its name, and what it is.
+struct Entry<'a, T> {
+    file: usize,
+    path: String,
+    name: &'a str,
+    it: &'a T,
+}
+
+/// Names of a section and their places. A name whose entry is wrong itself has none.
+struct Places<'a> {
+    what: &'static str,
+    places: BTreeMap<&'a str, usize>,
+    written: BTreeSet<&'a str>,
+}
+
+impl<'a> Resolver<'a> {
+    fn complain(&mut self, file: usize, path: &str, message: impl Into<String>) {
+        let (_, read) = &self.files[file];
+        self.faults.push(Fault::new(&read.name, read.node.locate(path), path, message.into()));
+    }
+
+    /// A section of all files, and its names.
+    fn section<T>(
+        &mut self,
+        key: &'static str,
+        what: &'static str,
+        of: impl Fn(&'a File) -> &'a Entries<T>,
+    ) -> (Vec<Entry<'a, T>>, Places<'a>) {
+        let files = self.files;
+        let mut entries: Vec<Entry<'a, T>> = Vec::new();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut written = BTreeSet::new();
+        for (file, (_, read)) in files.iter().enumerate() {
+            if let Some(Value::Map(nodes)) = read.node.get(key).map(|it| &it.value) {
+                written.extend(nodes.iter().map(|(key, _)| key.text.as_str()));
+            }
+            for (name, it) in &of(&read.file).0 {
+                let path = format!("/{key}/{}", tree::escape(name));
+                if let Some(first) = places.get(name.as_str()) {
+                    let other = &files[entries[*first].file].1.name;
+                    self.complain(file, &path, format!("{other} has `{name}`, too: keep one"));
+                    continue;
+                }
+                places.insert(name.as_str(), entries.len());
+                entries.push(Entry { file, path, name, it });
+            }
+        }
+        (entries, Places { what, places, written })
+    }
+
+    /// The place of a name, which is told of if there is none.
+    fn look_up(
+        &mut self,
+        places: &Places<'_>,
+        name: &str,
+        file: usize,
+        path: &str,
+    ) -> Option<usize> {
+        let found = places.places.get(name).copied();
+        if found.is_none() && !places.written.contains(name) {
+            let known: Vec<&str> = places.written.iter().copied().collect();
+            let what = places.what;
+            let message = match known[..] {
+                [] => format!("there is no {what} `{name}`, nor any other: declare it"),
+                _ => format!("no {what} has this name: {}", model::mistake::unknown(name, &known)),
+            };
+            self.complain(file, path, message);
+        }
+        found
+    }
+
+    fn plan(&mut self) -> Plan {
+        let Goal { epsilon, least } = self.goal();
+        let (types, type_places) = self.section("types", "type", |it| &it.types);
+        let (hosts, _) = self.section("hosts", "host", |it| &it.hosts);
+        let (models, model_places) = self.section("models", "model", |it| &it.models);
+        let (vms, vm_places) = self.section("vms", "machine", |it| &it.vms);
+        let (clusters, cluster_places) = self.section("clusters", "cluster", |it| &it.clusters);
+
+        let mut kinds = Vec::new();
+        // Where each type's kinds begin.
+        let mut first_kinds = Vec::new();
+        for entry in &types {
+            first_kinds.push(kinds.len());
+            kinds.extend(self.kinds(entry, least));
+        }
+        first_kinds.push(kinds.len());
+        let hosts = self.hosts(&hosts, &type_places, &first_kinds, &kinds);
+        let mut groups = BTreeMap::new();
+        let models: Vec<_> = models.iter().map(|it| self.model(it, epsilon, &mut groups)).collect();
+        let vms: Vec<_> =
+            vms.iter().map(|it| self.machines(it, &model_places, &cluster_places)).collect();
+        let placement = self.placement(&hosts, &vms, &vm_places);
+        let clusters =
+            clusters.iter().map(|it| (it.name.to_owned(), it.it.hose.bits_per_sec())).collect();
+        Plan { epsilon, least, kinds, hosts, models, vms, clusters, placement }
+    }
+
+    fn goal(&mut self) -> Goal {
+        let mut goals = self
+            .files
+            .iter()
+            .enumerate()
+            .filter_map(|(file, (_, read))| read.file.goal.clone().map(|goal| (file, goal)));
+        let first = goals.next();
+        let second = goals.next();
+        if let Some((file, _)) = second {
+            self.complain(file, "/goal", "a plan has one goal: take this out");
+        }
+        match first {
+            Some((file, goal)) => {
+                if !(goal.epsilon > 0.0 && goal.epsilon < 1.0) {
+                    let message = "a share of time lies between 0 and 1: write one as 0.001";
+                    self.complain(file, "/goal/epsilon", message);
+                }
+                goal
+            }
+            None => {
+                if self.files.iter().all(|(_, it)| it.node.get("goal").is_none()) {
+                    let message = "`goal` is missing: add `goal: {epsilon: 0.001}`";
+                    self.complain(0, "", message);
+                }
+                Goal { epsilon: 0.001, least: Least::Hosts }
+            }
+        }
+    }
+
+    /// A type with each number of cores that its switch may have.
+    fn kinds(&mut self, entry: &Entry<'_, HostType>, least: Least) -> Vec<Kind> {
+        let Entry { file, path, name, it } = entry;
+        match it.price {
+            None if least == Least::Price => {
+                self.complain(*file, path, "`price` is missing: the goal is the least price");
+            }
+            Some(0) => self.complain(*file, &format!("{path}/price"), "a price is above zero"),
+            _ => {}
+        }
+        let mut kinds: Vec<Kind> = Vec::new();
+        let card = it.nic.into_iter().flat_map(|nic| {
+            [Carried::Out, Carried::In].map(|carried| (carried, nic.bits_per_sec()))
+        });
+        let kind = |name: String, switch_cores, limits| Kind {
+            name,
+            kind: entry.name.to_owned(),
+            switch_cores,
+            cores: it.cores,
+            memory: it.memory.0,
+            overhead: it.overhead.0,
+            price: it.price,
+            watts: it.watts,
+            limits,
+        };
+        for (place, switch) in it.switch.iter().enumerate() {
+            let path = format!("{path}/switch/{place}");
+            let bits = switch.carries.map(|it| (Carried::Bits, it.bits_per_sec()));
+            let frames = switch.frames.map(|it| (Carried::Frames, it));
+            let limits: Vec<_> = bits.into_iter().chain(frames).chain(card.clone()).collect();
+            if switch.carries.is_none() && switch.frames.is_none() {
+                let message = "say what this switch carries: `carries: 10gbit`, `frames: 1000000`";
+                self.complain(*file, &path, message);
+            }
+            if switch.cores > it.cores {
+                let message = format!("the host has {} cores: write fewer", it.cores);
+                self.complain(*file, &format!("{path}/cores"), message);
+                continue;
+            }
+            if kinds.iter().any(|it| it.switch_cores == switch.cores) {
+                let message = "a switch of as many cores is above: keep one";
+                self.complain(*file, &path, message);
+                continue;
+            }
+            let name = match it.switch.len() {
+                1 => (*name).to_owned(),
+                _ => format!("{name} with {} switch cores", switch.cores),
+            };
+            kinds.push(kind(name, switch.cores, limits));
+        }
+        if it.switch.is_empty() {
+            if it.nic.is_none() {
+                let message = "nothing limits this host's network: add `switch` or `nic`";
+                self.complain(*file, path, message);
+            }
+            kinds.push(kind((*name).to_owned(), 0, card.collect()));
+        }
+        kinds
+    }
+
+    fn hosts(
+        &mut self,
+        entries: &[Entry<'_, file::Hosts>],
+        types: &Places<'_>,
+        first_kinds: &[usize],
+        kinds: &[Kind],
+    ) -> Vec<(String, usize, usize)> {
+        let mut hosts: Vec<(String, usize, usize)> = Vec::new();
+        let mut racks: BTreeMap<&str, usize> = BTreeMap::new();
+        for Entry { file, path, name, it } in entries {
+            let Some(place) = self.look_up(types, &it.kind, *file, &format!("{path}/type")) else {
+                continue;
+            };
+            let choices = first_kinds[place]..first_kinds[place + 1];
+            let kind = match it.switch_cores {
+                None => Some(choices.start),
+                Some(cores) => choices.clone().find(|kind| kinds[*kind].switch_cores == cores),
+            };
+            let Some(kind) = kind.filter(|kind| choices.contains(kind)) else {
+                if !choices.is_empty() {
+                    let known: Vec<_> =
+                        choices.map(|kind| kinds[kind].switch_cores.to_string()).collect();
+                    let message = format!("the type's switch has {} cores", known.join(" or "));
+                    self.complain(*file, &format!("{path}/switch_cores"), message);
+                }
+                continue;
+            };
+            if it.count.is_some_and(|count| !(1..=MOST_HOSTS).contains(&count)) {
+                let message = format!("write a number from 1 to {MOST_HOSTS}");
+                self.complain(*file, &format!("{path}/count"), message);
+                continue;
+            }
+            let next = racks.len();
+            let rack = *racks.entry(it.rack.as_deref().unwrap_or_default()).or_insert(next);
+            match it.count {
+                None => hosts.push(((*name).to_owned(), kind, rack)),
+                Some(count) => {
+                    hosts
+                        .extend((1..=count).map(|number| (format!("{name}-{number}"), kind, rack)));
+                }
+            }
+        }
+        let mut seen = BTreeSet::new();
+        if let Some((twice, ..)) = hosts.iter().find(|(name, ..)| !seen.insert(name.as_str())) {
+            let entry = entries.last().expect("there are hosts");
+            let message = format!("two hosts are called `{twice}`: change a name");
+            self.complain(entry.file, "/hosts", message);
+        }
+        hosts
+    }
+
+    fn model(
+        &mut self,
+        entry: &Entry<'_, file::Model>,
+        epsilon: f64,
+        groups: &mut BTreeMap<String, usize>,
+    ) -> Named<Load> {
+        let Entry { file, path, name, it } = entry;
+        for (field, share) in [("sends", it.sends), ("remote", Some(it.remote))] {
+            if share.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
+                self.complain(*file, &format!("{path}/{field}"), "a share lies from 0 to 1");
+            }
+        }
+        if it.frame.0 == 0 {
+            self.complain(*file, &format!("{path}/frame"), "a frame is larger than that");
+        }
+        let fitted = match (&it.trace, self.faults.is_empty()) {
+            // A plan with faults is not worth the time that fits take.
+            (Some(trace), true) => self.fit(entry, trace, epsilon),
+            _ => None,
+        };
+        let model = match (&fitted, &it.trace) {
+            (Some(fitted), _) => fitted.fit.careful(),
+            (None, Some(_)) => Model::constant(0),
+            (None, None) => self.stated(entry).unwrap_or_else(|| Model::constant(0)),
+        };
+        let next = groups.len();
+        let together = it.together.clone().map(|group| *groups.entry(group).or_insert(next));
+        let sends = it.sends.or(fitted.as_ref().and_then(|it| it.sends)).unwrap_or(0.5);
+        Named {
+            name: (*name).to_owned(),
+            it: Load { model, fitted, frame: it.frame.0, sends, remote: it.remote, together },
+        }
+    }
+
+    fn fit(
+        &mut self,
+        entry: &Entry<'_, file::Model>,
+        trace: &Path,
+        epsilon: f64,
+    ) -> Option<Fitted> {
+        let Entry { file, path, it, .. } = entry;
+        if it.rate.is_some() || it.on.is_some() || it.rates.is_some() {
+            let message = "a trace says the rates: take one of both out";
+            self.complain(*file, &format!("{path}/trace"), message);
+            return None;
+        }
+        let beside = self.files[*file].0.parent().unwrap_or(Path::new(""));
+        let settings = FitSettings { epsilon, ..FitSettings::default() };
+        match fit_trace(&beside.join(trace), &it.columns, &settings) {
+            Ok(fitted) => Some(fitted),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(|it| format!(": {it}"));
+                let message = format!("{error}{}", cause.unwrap_or_default());
+                self.complain(*file, &format!("{path}/trace"), message);
+                None
+            }
+        }
+    }
+
+    /// A model that is written out.
+    fn stated(&mut self, entry: &Entry<'_, file::Model>) -> Option<Model> {
+        let Entry { file, path, it, .. } = entry;
+        let model = match it {
+            file::Model { rate: Some(Speed(rate)), on: None, rates: None, .. } => {
+                return Some(Model::constant(*rate));
+            }
+            file::Model {
+                rate: None,
+                on: Some(Speed(on)),
+                on_for: Some(on_for),
+                off_for: Some(off_for),
+                rates: None,
+                ..
+            } => Model::on_off(*on, *on_for, *off_for),
+            file::Model {
+                rate: None,
+                on: None,
+                rates: Some(rates),
+                hold: Some(hold),
+                jump: Some(jump),
+                ..
+            } => {
+                if hold.len() != rates.len() {
+                    let message = format!("{} rates need as many times", rates.len());
+                    self.complain(*file, &format!("{path}/hold"), message);
+                    return None;
+                }
+                let states = rates.iter().zip(hold);
+                let states = states.map(|(rate, hold)| State { rate: rate.0, hold: *hold });
+                Model::new(states.collect(), jump)
+            }
+            _ => {
+                let message = "a model is one of: `rate`; `on`, `on_for` and `off_for`; `rates`, \
+                               `hold` and `jump`; `trace`";
+                self.complain(*file, path, message);
+                return None;
+            }
+        };
+        model.map_err(|error| self.complain(*file, path, error.to_string())).ok()
+    }
+
+    fn machines(
+        &mut self,
+        entry: &Entry<'_, file::Machines>,
+        models: &Places<'_>,
+        clusters: &Places<'_>,
+    ) -> Named<Machines> {
+        let Entry { file, path, name, it } = entry;
+        let model = self.look_up(models, &it.model, *file, &format!("{path}/model"));
+        let cluster = it
+            .cluster
+            .as_ref()
+            .and_then(|cluster| self.look_up(clusters, cluster, *file, &format!("{path}/cluster")));
+        let apart = it.apart.map(|apart| match apart {
+            Apart::Host => Domain::Host,
+            Apart::Rack => Domain::Rack,
+        });
+        let machines = Machines {
+            count: it.count,
+            cores: it.cores,
+            memory: it.memory.0,
+            model: model.unwrap_or(0),
+            apart,
+            cluster,
+            dirty: it.dirty,
+        };
+        Named { name: (*name).to_owned(), it: machines }
+    }
+
+    fn placement(
+        &mut self,
+        hosts: &[(String, usize, usize)],
+        vms: &[Named<Machines>],
+        places: &Places<'_>,
+    ) -> Placement {
+        let mut placement = Placement { hosts: vec![Pattern::default(); hosts.len()] };
+        let mut left: Vec<u32> = vms.iter().map(|it| it.it.count).collect();
+        let known: Vec<&str> = hosts.iter().map(|(name, ..)| name.as_str()).collect();
+        let by_name: BTreeMap<&str, usize> =
+            known.iter().enumerate().map(|(place, name)| (*name, place)).collect();
+        let (entries, _) = self.section("placement", "host", |it| &it.placement);
+        for Entry { file, path, name, it } in entries {
+            let host = by_name.get(name).copied();
+            if host.is_none() {
+                let message = model::mistake::unknown(name, &known);
+                self.complain(file, &path, format!("no host has this name: {message}"));
+            }
+            for (vm, count) in &it.0 {
+                let path = format!("{path}/{}", tree::escape(vm));
+                let Some(class) = self.look_up(places, vm, file, &path) else { continue };
+                match left[class].checked_sub(*count) {
+                    Some(rest) => left[class] = rest,
+                    None => {
+                        let all = vms[class].it.count;
+                        let message = format!("there are {all} of `{vm}`, and more are placed");
+                        self.complain(file, &path, message);
+                    }
+                }
+                if let Some(host) = host {
+                    placement.hosts[host].add(class, *count);
+                }
+            }
+        }
+        placement
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(texts: &[(&str, &str)]) -> Vec<String> {
+        let texts: Vec<_> =
+            texts.iter().map(|(name, text)| (Path::new(*name), (*text).to_owned())).collect();
+        plan(&texts).unwrap_err().iter().map(ToString::to_string).collect()
+    }
+
+    const RIGHT: &str = "\
+goal: {epsilon: 0.001}
+types:
+  r: {cores: 8, memory: 32gib, nic: 10gbit, switch: [{carries: 2gbit}, {cores: 2, carries: 4gbit}]}
+hosts:
+  h: {type: r, count: 2, switch_cores: 2}
+models:
+  web: {on: 100mbit, on_for: 1s, off_for: 9s, frame: 1000b, sends: 0.25}
+vms:
+  web: {count: 3, model: web, cores: 2, memory: 4gib}
+";
+
+    #[test]
+    fn names_become_places_and_words_amounts() {
+        let plan = plan(&[(Path::new("p.yaml"), RIGHT.into())]).unwrap();
+        let problem = plan.problem();
+        assert_eq!(plan.hosts().collect::<Vec<_>>(), ["h-1", "h-2"]);
+        // Of the type's two switches only the one that hosts have is a type of the problem.
+        assert_eq!((problem.types.len(), problem.types[0].cores), (1, 6));
+        let peaks: Vec<u64> = problem.classes[0].loads[0].iter().map(|it| it.peak()).collect();
+        // A frame of 1000 bytes takes 24 more on the wire; a quarter is sent.
+        assert_eq!(peaks, [100_000_000, 25_600_000, 76_800_000]);
+        assert!((problem.classes[0].loads[0][0].mean() - 1e7).abs() < 1.0);
+        assert_eq!(plan.market().unwrap_err(), "type r has no price: add one");
+    }
+
+    #[test]
+    fn every_fault_is_told_at_once_with_its_place() {
+        let text = "\
+goal: {epsilon: 2}
+types:
+  r: {cores: 8, memory: 32gib, nic: 10, switch: [{cores: 9, carries: 2gbit}, {cores: 1}]}
+  s: {cores: 8, memory: 1gib}
+hosts:
+  h: {type: t}
+  i: {type: s, count: 0}
+models:
+  web: {on: 100mbit, on_for: 1s}
+  db: {rates: [1mbit, 0], hold: [1s, 1s], jump: [[0, 1], [1, 1]]}
+  far: {trace: none.csv}
+vms:
+  web: {count: 3, model: wbe, cores: 2, memory: 4gib, cluster: shop}
+  db: {model: db, cores: 1, memory: 1gib, apart: room}
+placement:
+  h: {web: 4, db: 1, cache: 1}
+";
+        let told = told(&[("p.yaml", text)]);
+        let expected = [
+            "p.yaml:1:17: /goal/epsilon: a share of time lies between 0 and 1",
+            "p.yaml:3:37: /types/r/nic: `10` is not a rate",
+            "p.yaml:3:58: /types/r/switch/0/cores: the host has 8 cores",
+            "p.yaml:3:78: /types/r/switch/1: say what this switch carries",
+            "p.yaml:4:6: /types/s: nothing limits this host's network",
+            "p.yaml:6:13: /hosts/h/type: no type has this name: `t` is not known here",
+            "p.yaml:7:23: /hosts/i/count: write a number from 1",
+            "p.yaml:9:8: /models/web: a model is one of",
+            "p.yaml:10:7: /models/db: state 1 jumps to itself",
+            "p.yaml:13:26: /vms/web/model: no model has this name",
+            "p.yaml:13:64: /vms/web/cluster: there is no cluster `shop`, nor any other",
+            "p.yaml:14:50: /vms/db/apart: `room` is not known here",
+            "p.yaml:16:6: /placement/h: no host has this name",
+            "p.yaml:16:12: /placement/h/web: there are 3 of `web`, and more are placed",
+            "p.yaml:16:29: /placement/h/cache: no machine has this name",
+        ];
+        for (told, expected) in told.iter().zip(expected) {
+            assert!(told.starts_with(expected), "{told}\nis not\n{expected}");
+        }
+        assert_eq!(told.len(), expected.len(), "{told:#?}");
+    }
+
+    #[test]
+    fn files_are_one_plan_and_a_name_is_in_one_of_them() {
+        let more = "models:\n  web: {rate: 1mbit}\n  db: {rate: 1mbit}\n";
+        let told = told(&[("p.yaml", RIGHT), ("m.yaml", more)]);
+        assert_eq!(told, ["m.yaml:2:8: /models/web: p.yaml has `web`, too: keep one"]);
+        assert_eq!(
+            self::told(&[("p.yaml", "")]),
+            ["p.yaml:1:1: `goal` is missing: add `goal: {epsilon: 0.001}`"]
+        );
+        assert_eq!(self::told(&[("p.yaml", "goal: [")]).len(), 1);
+    }
+
+    #[test]
+    fn a_trace_that_cannot_be_read_has_its_place() {
+        let text = RIGHT.replace("on: 100mbit, on_for: 1s, off_for: 9s", "trace: none.csv");
+        let told = told(&[("/nowhere/p.yaml", &text)]);
+        let expected = "/nowhere/p.yaml:7:16: /models/web/trace: cannot read /nowhere/none.csv: ";
+        assert!(told.len() == 1 && told[0].starts_with(expected), "{told:?}");
+    }
+}

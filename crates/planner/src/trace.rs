@@ -1,0 +1,351 @@
+//! Traces of machines: CSV and Parquet.
+
+use std::fs::File;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use demand::{Series, SeriesError};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use units::Instant;
+
+use crate::file::Columns;
+
+/// What a machine has sent and received over time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Trace {
+    /// Bits a second, both directions together.
+    pub series: Series,
+    /// The share of it that was sent, if the trace tells directions apart.
+    pub sends: Option<f64>,
+}
+
+/// Why a file is no trace.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// It cannot be opened.
+    #[error("cannot read {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It is no CSV.
+    #[error("{} is no CSV", path.display())]
+    Csv {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: csv::Error,
+    },
+    /// It is no Parquet.
+    #[error("{} is no Parquet", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: ParquetError,
+    },
+    /// A column is not there.
+    #[error("{} has no column `{column}`: it has {}", path.display(), known.join(", "))]
+    Column {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// Those that are there.
+        known: Vec<String>,
+    },
+    /// A value is no number of 0 or more.
+    #[error("{}: row {row}: `{column}` is no number of 0 or more", path.display())]
+    Number {
+        /// The file.
+        path: PathBuf,
+        /// The row, from 1, without the header.
+        row: usize,
+        /// The column.
+        column: String,
+    },
+    /// What was read is no trace.
+    #[error("{} is no trace", path.display())]
+    Series {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: SeriesError,
+    },
+}
+
+/// Reads a trace: Parquet if its name ends so, and CSV with a header otherwise. Rows in which a
+/// value is missing are left out, as if nobody had looked then.
+pub(crate) fn read(path: &Path, columns: &Columns) -> Result<Trace, TraceError> {
+    let is_parquet = path.extension().is_some_and(|it| it == "parquet");
+    let table = if is_parquet { of_parquet(path) } else { of_csv(path) }?;
+    let wanted = Wanted::of(path, columns, &table)?;
+    wanted.trace(path, &table)
+}
+
+/// Rows of a file; a value that is no number is `None`, one that is missing `Some(None)`.
+struct Table {
+    names: Vec<String>,
+    rows: Vec<Vec<Option<Option<f64>>>>,
+}
+
+fn of_csv(path: &Path) -> Result<Table, TraceError> {
+    let wrong = |source| TraceError::Csv { path: path.into(), source };
+    let file = open(path)?;
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(file);
+    let names = reader.headers().map_err(wrong)?.iter().map(str::to_owned).collect();
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let value = |cell: &str| match cell {
+            "" => Some(None),
+            cell => cell.parse().ok().map(Some),
+        };
+        rows.push(record.map_err(wrong)?.iter().map(value).collect());
+    }
+    Ok(Table { names, rows })
+}
+
+fn of_parquet(path: &Path) -> Result<Table, TraceError> {
+    let wrong = |source| TraceError::Parquet { path: path.into(), source };
+    let file = open(path)?;
+    // Some of what a damaged file says the library takes for granted, and panics.
+    let read = catch_unwind(AssertUnwindSafe(|| rows_of(file)));
+    read.unwrap_or_else(|_| Err(ParquetError::General("it contradicts itself".into())))
+        .map_err(wrong)
+}
+
+fn rows_of(file: File) -> Result<Table, ParquetError> {
+    let reader = SerializedFileReader::new(file)?;
+    let fields = reader.metadata().file_metadata().schema_descr().root_schema().get_fields();
+    let names = fields.iter().map(|it| it.name().to_owned()).collect();
+    let mut rows = Vec::new();
+    for row in reader.get_row_iter(None)? {
+        rows.push(row?.get_column_iter().map(|(_, field)| number(field)).collect());
+    }
+    Ok(Table { names, rows })
+}
+
+/// A field as a number; times are seconds.
+fn number(field: &Field) -> Option<Option<f64>> {
+    Some(Some(match field {
+        Field::Null => return Some(None),
+        Field::Byte(it) => (*it).into(),
+        Field::Short(it) => (*it).into(),
+        Field::Int(it) => (*it).into(),
+        Field::Long(it) => *it as f64,
+        Field::UByte(it) => (*it).into(),
+        Field::UShort(it) => (*it).into(),
+        Field::UInt(it) => (*it).into(),
+        Field::ULong(it) => *it as f64,
+        Field::Float(it) => (*it).into(),
+        Field::Double(it) => *it,
+        Field::TimestampMillis(it) => *it as f64 / 1e3,
+        Field::TimestampMicros(it) => *it as f64 / 1e6,
+        _ => return None,
+    }))
+}
+
+fn open(path: &Path) -> Result<File, TraceError> {
+    File::open(path).map_err(|source| TraceError::Open { path: path.into(), source })
+}
+
+/// Which columns are read.
+struct Wanted {
+    time: usize,
+    values: Values,
+}
+
+enum Values {
+    Rate(usize),
+    Counters { sent: Option<usize>, received: Option<usize> },
+}
+
+impl Wanted {
+    fn of(path: &Path, columns: &Columns, table: &Table) -> Result<Self, TraceError> {
+        let find = |name: &str| table.names.iter().position(|it| it == name);
+        let need = |name: &str| {
+            find(name).ok_or_else(|| TraceError::Column {
+                path: path.into(),
+                column: name.into(),
+                known: table.names.clone(),
+            })
+        };
+        // A column that is named has to be there, a usual one may be.
+        let look = |named: &Option<String>, usual| match named {
+            Some(name) => need(name).map(Some),
+            None => Ok(find(usual)),
+        };
+        let time = need(columns.time.as_deref().unwrap_or("time"))?;
+        let values = match &columns.rate {
+            Some(rate) => Values::Rate(need(rate)?),
+            None => {
+                let sent = look(&columns.sent, "sent_bytes")?;
+                let received = look(&columns.received, "received_bytes")?;
+                if sent.or(received).is_none() {
+                    need("sent_bytes")?;
+                }
+                Values::Counters { sent, received }
+            }
+        };
+        Ok(Self { time, values })
+    }
+
+    fn trace(&self, path: &Path, table: &Table) -> Result<Trace, TraceError> {
+        let (first, second) = match self.values {
+            Values::Rate(rate) => (Some(rate), None),
+            Values::Counters { sent, received } => (sent, received),
+        };
+        let mut times = Vec::with_capacity(table.rows.len());
+        let mut readings = Vec::with_capacity(table.rows.len());
+        'rows: for (row, cells) in table.rows.iter().enumerate() {
+            let mut values = [0.0; 3];
+            let wanted = [Some(self.time), first, second];
+            for (value, column) in values.iter_mut().zip(wanted) {
+                let Some(column) = column else { continue };
+                *value = match cells[column] {
+                    Some(Some(it)) if it >= 0.0 && it.is_finite() => it,
+                    Some(None) => continue 'rows,
+                    _ => {
+                        return Err(TraceError::Number {
+                            path: path.into(),
+                            row: row + 1,
+                            column: table.names[column].clone(),
+                        });
+                    }
+                };
+            }
+            // Seconds since 1970 are exact to a microsecond.
+            times.push(Instant::from_nanos((values[0] * 1e6).round() as u64 * 1000));
+            readings.push([values[1], values[2]]);
+        }
+        let wrong = |source| TraceError::Series { path: path.into(), source };
+        if let Values::Rate(_) = self.values {
+            let series = Series::from_counters(&times, &summed(&times, &readings), 1);
+            return Ok(Trace { series: series.map_err(wrong)?, sends: None });
+        }
+        let both: Vec<u64> = readings.iter().map(|it| (it[0] + it[1]) as u64).collect();
+        let series = Series::from_counters(&times, &both, 8).map_err(wrong)?;
+        Ok(Trace { series, sends: self.sends(&readings) })
+    }
+
+    /// The share that was sent. A counter that goes back has begun anew.
+    fn sends(&self, readings: &[[f64; 2]]) -> Option<f64> {
+        let total = |way: usize| -> f64 {
+            readings.windows(2).map(|pair| (pair[1][way] - pair[0][way]).max(0.0)).sum()
+        };
+        match self.values {
+            Values::Rate(_) | Values::Counters { sent: None, received: None } => None,
+            Values::Counters { received: None, .. } => Some(1.0),
+            Values::Counters { sent: None, .. } => Some(0.0),
+            Values::Counters { .. } => {
+                let (sent, received) = (total(0), total(1));
+                (sent + received > 0.0).then(|| sent / (sent + received))
+            }
+        }
+    }
+}
+
+/// Rates that count from their row to the next, as a counter of bits: gaps are then found as in
+/// counters.
+fn summed(times: &[Instant], rates: &[[f64; 2]]) -> Vec<u64> {
+    let mut sum = 0.0;
+    let mut counter = Vec::with_capacity(times.len());
+    for (place, time) in times.iter().enumerate() {
+        counter.push(sum as u64);
+        if let Some(next) = times.get(place + 1) {
+            sum += rates[place][0] * next.since(*time).as_secs_f64();
+        }
+    }
+    counter
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::sync::Arc;
+
+    use parquet::data_type::{DoubleType, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    use units::Span;
+
+    fn read_csv(text: &str, columns: &Columns) -> Result<Trace, TraceError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.csv");
+        fs::write(&path, text).unwrap();
+        read(&path, columns)
+    }
+
+    #[test]
+    fn counters_of_both_directions_become_rates() {
+        let text = "time, sent_bytes, received_bytes\n0,0,100\n10,30,110\n20,60,120\n30,,9\n";
+        let Trace { series, sends } = read_csv(text, &Columns::default()).unwrap();
+        assert_eq!(series.rates().collect::<Vec<_>>(), [32, 32]);
+        assert_eq!((series.step(), sends), (Span::from_secs(10), Some(0.75)));
+    }
+
+    #[test]
+    fn rates_count_until_the_next_row() {
+        let columns =
+            Columns { time: Some("t".into()), rate: Some("bits".into()), ..Columns::default() };
+        let text = "bits,t\n8,1790000000.5\n16,1790000001.5\n24,1790000002.5\n0,1790000003.5\n";
+        let Trace { series, sends } = read_csv(text, &columns).unwrap();
+        assert_eq!((series.rates().collect::<Vec<_>>(), sends), (vec![8, 16, 24], None));
+    }
+
+    #[test]
+    fn what_is_no_trace_says_where() {
+        let told = |text| read_csv(text, &Columns::default()).unwrap_err().to_string();
+        let column = told("time,bytes\n0,0\n");
+        assert!(column.ends_with("no column `sent_bytes`: it has time, bytes"), "{column}");
+        let number = told("time,sent_bytes\n0,0\n1,many\n");
+        assert!(number.ends_with("row 2: `sent_bytes` is no number of 0 or more"), "{number}");
+        let number = told("time,sent_bytes\n-1,0\n");
+        assert!(number.ends_with("row 1: `time` is no number of 0 or more"), "{number}");
+        assert!(told("time,sent_bytes\n0,0,7\n").ends_with("is no CSV"));
+        assert!(told("time,sent_bytes\n0,0\n").ends_with("is no trace"));
+    }
+
+    #[test]
+    fn parquet_says_the_same_as_csv_and_may_be_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        let schema = "message row { required double time; optional int64 sent_bytes; }";
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let properties = Arc::new(WriterProperties::builder().build());
+        let file = File::create(&path).unwrap();
+        let mut writer = SerializedFileWriter::new(file, schema, properties).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut times = group.next_column().unwrap().unwrap();
+        times.typed::<DoubleType>().write_batch(&[0.0, 0.5, 1.0, 1.5], None, None).unwrap();
+        times.close().unwrap();
+        let mut bytes = group.next_column().unwrap().unwrap();
+        let levels = [1, 1, 1, 0];
+        bytes.typed::<Int64Type>().write_batch(&[5, 6, 8], Some(&levels), None).unwrap();
+        bytes.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        let Trace { series, sends } = read(&path, &Columns::default()).unwrap();
+        assert_eq!((series.rates().collect::<Vec<_>>(), sends), (vec![16, 32], Some(1.0)));
+
+        let whole = fs::read(&path).unwrap();
+        for place in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 0xff;
+            fs::write(&path, &damaged).unwrap();
+            // Whatever comes of it, it is told.
+            let _ = read(&path, &Columns::default());
+        }
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        assert!(
+            read(&path, &Columns::default()).unwrap_err().to_string().ends_with("is no Parquet")
+        );
+    }
+}
