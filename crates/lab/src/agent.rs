@@ -80,6 +80,7 @@ pub(crate) fn host_config<'a>(
             rate: endpoint.rate,
             egress: Limits { frames: egress_frames(endpoint), ..Limits::egress() },
             ingress,
+            logical: endpoint.logical.clone(),
             ..PortSpec::new(PortName(endpoint.name.clone()), attach)
         }
     };
@@ -105,6 +106,17 @@ pub(crate) fn ourselves() -> Result<PathBuf, LabError> {
 mod tests {
     use super::*;
     use crate::EndpointSpec;
+
+    #[test]
+    fn an_endpoint_is_the_logical_port_that_it_says() {
+        let mut spec = LabSpec::new("a", SwitchKind::Zovn);
+        let logical = Some("t/a".parse().unwrap());
+        spec.endpoints = vec![EndpointSpec { logical: logical.clone(), ..EndpointSpec::new("a") }];
+        let endpoints = spec.resolve("zovn-7c1e").unwrap();
+        let config = host_config(&spec, endpoints.iter(), Path::new("/run/a.sock"));
+        config.check().unwrap();
+        assert_eq!(config.ports[0].logical, logical);
+    }
 
     #[test]
     fn a_lossy_lab_is_the_same_agent_without_its_promise() {

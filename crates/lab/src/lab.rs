@@ -1,18 +1,20 @@
 //! A lab that is up.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use api::Client;
+use api::{Client, Condition};
 use kernel::netlink::{LinkChange, Netlink};
 use kernel::netns::Namespace;
 use kernel::spawn;
 
 use crate::home::{GUEST, PROCESSES, Record};
+use crate::installed::nft;
 use crate::process::Process;
 use crate::program::run;
 use crate::site::{Ground, Site, open};
@@ -181,6 +183,21 @@ impl Lab {
         ovs::open_flow(&self.directory(), order, what)
     }
 
+    /// Has the kernel filter where the switch's ports are, by the rules of an nftables file, all of
+    /// them or none: of a lab with one switch.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Missing`] without `nft`, [`LabError::Program`] with what it said if this kernel
+    /// does not take the rules.
+    pub fn filter(&self, rules: &str) -> Result<(), LabError> {
+        let file = self.directory().join("rules.nft");
+        fs::write(&file, rules).map_err(LabError::file(&file))?;
+        let mut command = Command::new(nft()?);
+        spawn::inside(&mut command, open(&self.home.switch_netns(self.id()))?);
+        run(command.arg("-f").arg(&file)).map(drop)
+    }
+
     /// Becomes a command inside an endpoint; it ends when the lab is taken down. Returns only if
     /// that fails.
     pub fn exec(
@@ -233,6 +250,25 @@ impl Lab {
     /// The namespace of the physical switch between hosts.
     pub(crate) fn physical(&self) -> Result<Namespace, LabError> {
         open(&self.home.switch_netns(self.id()))
+    }
+
+    /// Asks and orders the agent of a lab that has one switch, which is zovn.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`] if no agent's socket is there.
+    pub fn agent(&self) -> Result<Client, LabError> {
+        Ok(Client::new(agent::socket(&self.directory()))?)
+    }
+
+    /// Tells that agent the logical networks of its ports.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`], [`LabError::Agent`] if the networks cannot stand.
+    pub fn declare(&self, objects: &[logical::Object]) -> Result<(), LabError> {
+        self.agent()?.apply_if(Condition::default(), &objects)?;
+        Ok(())
     }
 
     /// Asks and orders a host's agent, by the host's number from 0.

@@ -59,6 +59,7 @@ pub use hosts::{
     Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology, check_wireguard,
 };
 pub use hugepages::{HUGEPAGE_BYTES, Hugepages};
+pub use installed::nft;
 pub use lab::Lab;
 pub use program::find;
 pub use rack::{Machine, Rack, Wire};

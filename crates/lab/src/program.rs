@@ -139,7 +139,7 @@ pub(crate) fn run(command: &mut Command) -> Result<String, LabError> {
     if !status.success() {
         return Err(LabError::Program {
             program,
-            said: last_line(&String::from_utf8_lossy(&stderr)),
+            said: error_of(&String::from_utf8_lossy(&stderr)),
         });
     }
     Ok(String::from_utf8_lossy(&stdout).into_owned())
@@ -154,6 +154,28 @@ pub fn find(program: &str) -> Option<PathBuf> {
     places.map(|place| place.join(program)).find(|file| file.is_file())
 }
 
+/// What a program that failed said of it: the last line, but for one that quotes below its error
+/// what it did not understand, as nft does.
+fn error_of(text: &str) -> String {
+    let marked = text.lines().rev().find_map(|line| line.split_once(" Error: "));
+    marked.map_or_else(|| last_line(text), |(_, error)| error.to_owned())
+}
+
 fn last_line(text: &str) -> String {
     text.trim_end().lines().last().unwrap_or("it said nothing").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_quoted_below_an_error_is_not_the_error() {
+        let nft = "rules:4:3-10: Error: Could not process rule: Protocol error\n  ct state new drop\n  ^^^^^^^^\n";
+        assert_eq!(error_of(nft), "Could not process rule: Protocol error");
+        assert_eq!(
+            error_of("one\nRTNETLINK answers: File exists\n"),
+            "RTNETLINK answers: File exists"
+        );
+    }
 }

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::str::FromStr;
 
-use model::{AgentSettings, NetworkName, NetworkShare, Position, mistake};
+use model::{AgentSettings, LogicalPortName, NetworkName, NetworkShare, Position, mistake};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Prefix, Rate};
@@ -112,6 +112,10 @@ pub struct EndpointSpec {
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkName>,
+    /// The port of a logical network that its interface is, where the switch is zovn: nothing
+    /// passes until the agent is told that network's objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logical: Option<LogicalPortName>,
 }
 
 /// The switch under test.
@@ -157,6 +161,9 @@ pub struct Endpoint {
     /// The virtual network that it is in, if it names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkName>,
+    /// The port of a logical network that it is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logical: Option<LogicalPortName>,
 }
 
 impl LabSpec {
@@ -307,7 +314,7 @@ impl LabSpec {
     fn check_networks(&self, endpoints: &[Endpoint]) -> Result<(), LabError> {
         let tunnels = self.hosts.as_ref().is_some_and(|hosts| hosts.tunnels);
         let is_zovn = matches!(self.switch, SwitchKind::Zovn | SwitchKind::ZovnLossy);
-        for Endpoint { name, host, network, .. } in endpoints {
+        for Endpoint { name, host, network, logical, .. } in endpoints {
             if self.hosts.is_none() && host.is_some() {
                 return Err(self.wrong(format!(
                     "endpoint `{name}`: there is one switch for all endpoints: leave out `host`, or \
@@ -318,6 +325,12 @@ impl LabSpec {
                 return Err(self.wrong(format!(
                     "endpoint `{name}`: only zovn's tunnels have networks: leave out `network`, or \
                      add [hosts] and make `switch` zovn or zovn-lossy"
+                )));
+            }
+            if logical.is_some() && !is_zovn {
+                return Err(self.wrong(format!(
+                    "endpoint `{name}`: only zovn has logical networks: leave out `logical`, or make \
+                     `switch` zovn or zovn-lossy"
                 )));
             }
         }
@@ -395,6 +408,7 @@ impl LabSpec {
             initcwnd: spec.initcwnd,
             host: spec.host.map(|number| number - 1),
             network: spec.network.clone(),
+            logical: spec.logical.clone(),
         })
     }
 
@@ -435,6 +449,7 @@ impl EndpointSpec {
             initcwnd: None,
             host: None,
             network: None,
+            logical: None,
         }
     }
 }
@@ -586,6 +601,7 @@ mod tests {
             ("zovn", "", "host = 1", "leave out `host`"),
             ("zovn", "", "network = \"blue\"", "leave out `network`"),
             ("bridge", two, "network = \"blue\"", "leave out `network`"),
+            ("bridge", "", "logical = \"t/a\"", "leave out `logical`"),
         ] {
             let error = parsed(switch, hosts, rest).unwrap_err().to_string();
             assert!(error.contains(named), "{error}");
