@@ -9,18 +9,14 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::ends::{BURST, Ends, PATIENCE, SILENCE};
+use super::ends::{BURST, Ends};
 use super::segments::Segment;
-use crate::vhost::clock::Clock;
 use crate::vhost::delays::Delays;
-use crate::vhost::ends::Broken;
+use crate::vhost::run::{Broken, Run};
 use crate::vhost::sink::Carried;
-
-/// How many connections are open at a time.
-const WINDOW: u64 = 256;
 
 /// How long nothing may come before what is owed counts as lost, and others are opened instead.
 const LOST: Duration = Duration::from_millis(5);
@@ -28,32 +24,31 @@ const LOST: Duration = Duration::from_millis(5);
 /// Segments that a machine is to send.
 type Due = VecDeque<(u32, Segment)>;
 
-/// Opens so many connections and closes them. What is told to have come `in_time` are those that
-/// came to their end.
+/// Opens so many connections and closes them, `window` at a time. What is told to have come
+/// `in_time` are those that came to their end, and delays are how long each took to it.
 ///
 /// # Errors
 ///
 /// [`Broken`]
-pub fn accept(ends: &mut Ends, connections: u64, stop: &AtomicBool) -> Result<Carried, Broken> {
+pub fn accept(
+    ends: &mut Ends,
+    connections: u64,
+    window: u64,
+    stop: &AtomicBool,
+) -> Result<Carried, Broken> {
     let clock = ends.clock();
-    let [lost, silence, patience] = [LOST, SILENCE, PATIENCE].map(|time| clock.ticks(time));
+    let lost = clock.ticks(LOST);
     let writers = ends.of_segments();
     let (first, [client, server]) = ends.parts();
-    let (mut opened, mut done, mut given_up) = (0, 0, 0);
+    let (mut done, mut given_up, mut in_time) = (0, 0, 0);
     let [mut asks, mut answers] = [Due::new(), Due::new()];
     let (mut sent, mut received) = (0, 0);
-    let began = Clock::now();
-    let (mut moved, mut last, mut was_busy, mut busy) = (began, began, false, 0);
-    let mut ended = None;
+    // When each was opened.
+    let mut opened: Vec<u64> = Vec::with_capacity(connections as usize);
+    let mut delays = Delays::default();
+    let mut run = Run::begin(clock, stop);
     loop {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Broken::Interrupted);
-        }
-        let now = Clock::now();
-        if was_busy && ended.is_none() {
-            busy += now - last;
-        }
-        last = now;
+        let now = run.turn()?;
         let taken = server.receive(BURST, |frame, _| match Segment::read(frame, 0) {
             Some((flow, Segment::Syn)) => answers.push_back((flow, Segment::SynAck)),
             Some((flow, Segment::Fin)) => answers.push_back((flow, Segment::FinAck)),
@@ -70,13 +65,16 @@ pub fn accept(ends: &mut Ends, connections: u64, stop: &AtomicBool) -> Result<Ca
             }
             Some((flow, Segment::FinAck)) => {
                 asks.push_back((flow, Segment::Closed));
+                let its = flow.checked_sub(first).and_then(|it| opened.get(it as usize));
+                delays.book(its.map_or(0, |its| now - its));
                 done += 1;
             }
             _ => {}
         });
-        while opened < connections && opened < done + given_up + WINDOW && asks.len() < BURST {
-            asks.push_back((first + opened as u32, Segment::Syn));
-            opened += 1;
+        let most = connections.min(done + given_up + window);
+        while (opened.len() as u64) < most && asks.len() < BURST {
+            asks.push_back((first + opened.len() as u32, Segment::Syn));
+            opened.push(now);
         }
         let asked = client.send(asks.len().min(BURST), |_, frame| {
             let (flow, segment) = asks.pop_front().expect("no more are sent than there are");
@@ -85,24 +83,23 @@ pub fn accept(ends: &mut Ends, connections: u64, stop: &AtomicBool) -> Result<Ca
         client.publish();
         sent += (put + asked) as u64;
         received += (taken + heard) as u64;
-        was_busy = taken + put + heard + asked > 0;
-        if was_busy {
-            moved = now;
+        run.moved(taken + put + heard + asked);
+        if run.silent() > lost && asks.is_empty() && answers.is_empty() {
+            given_up = (opened.len() as u64).saturating_sub(done);
         }
-        let silent = now - moved;
-        if silent > lost && asks.is_empty() && answers.is_empty() {
-            given_up = opened.saturating_sub(done);
+        if !run.is_over() {
+            if done + given_up >= connections {
+                in_time = done;
+                run.end();
+            }
+            continue;
         }
-        if ended.is_none() && done + given_up >= connections {
-            ended = Some((now - began, done));
-        }
-        let is_still = asks.is_empty() && answers.is_empty() && client.on_their_way() == 0;
-        if let Some((elapsed, in_time)) = ended
-            && (sent == received || silent > silence)
+        let is_still = asks.is_empty() && answers.is_empty();
+        if (sent == received || run.is_silent())
             && is_still
-            && server.on_their_way() == 0
+            && client.on_their_way() + server.on_their_way() == 0
         {
-            ends.used(first + opened as u32);
+            ends.used(first + opened.len() as u32);
             return Ok(Carried {
                 sent,
                 to_stalled: 0,
@@ -111,13 +108,10 @@ pub fn accept(ends: &mut Ends, connections: u64, stop: &AtomicBool) -> Result<Ca
                 duplicates: 0,
                 out_of_order: 0,
                 strangers: 0,
-                seconds: clock.seconds(elapsed),
-                busy: busy as f64 / elapsed.max(1) as f64,
-                delays: Delays::default(),
+                seconds: run.seconds(),
+                busy: run.busy(),
+                delays,
             });
-        }
-        if silent > patience {
-            return Err(Broken::Stuck);
         }
     }
 }

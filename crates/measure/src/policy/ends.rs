@@ -7,7 +7,7 @@
 //!
 //! The thread keeps to one core and never sleeps.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use vhost::nic::Nic;
@@ -17,9 +17,9 @@ use super::segments::{SIZE, Writer};
 use crate::vhost::arrivals::Arrivals;
 use crate::vhost::clock::{Bucket, Clock};
 use crate::vhost::delays::Delays;
-use crate::vhost::ends::Broken;
 use crate::vhost::foremost::Foremost;
 use crate::vhost::frames::Kind;
+use crate::vhost::run::{Broken, Run};
 use crate::vhost::sink::Carried;
 
 /// How many frames are put, and how many taken, before the other has its turn.
@@ -27,12 +27,6 @@ pub const BURST: usize = 64;
 
 /// How many frames a paced sender that was held up may send at once.
 const DEBT: f64 = 256.0;
-
-/// How long a switch that owes frames may be silent before they count as lost.
-pub const SILENCE: Duration = Duration::from_millis(200);
-
-/// How long nothing at all may move while something should.
-pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The first flow that is used once: those before are used again and again.
 const FIRST_NEW: u32 = 10_000_000;
@@ -159,7 +153,6 @@ impl Ends {
         let Load { from, flows, offered, until } = load;
         let (clock, size, pair) = (self.clock, self.size, self.pair);
         self.ready_for(Protocol::Udp, size, |from| pair.frame(from, size));
-        let [silence, patience] = [SILENCE, PATIENCE].map(|time| clock.ticks(time));
         let (duration, frames) = match until {
             Until::Time(time) => (clock.ticks(time), u64::MAX),
             Until::Frames(frames) => (u64::MAX, frames),
@@ -172,25 +165,18 @@ impl Ends {
             Flows::Turns(turns) => (0, 0..turns),
             Flows::New => (self.next, FIRST_NEW..MOST_FLOWS),
         };
-        let began = Clock::now();
+        let mut run = Run::begin(clock, stop);
+        let began = run.turn()?;
         let mut pace = offered.map(|rate| Bucket::new(clock, rate, DEBT, began));
-        let (mut moved, mut last, mut was_busy, mut busy) = (began, began, false, 0);
-        let mut ended = None;
+        let mut in_time = 0;
         let carried = loop {
-            if stop.load(Ordering::Relaxed) {
-                return Err(Broken::Interrupted);
-            }
-            let now = Clock::now();
-            if was_busy && ended.is_none() {
-                busy += now - last;
-            }
-            last = now;
+            let now = run.turn()?;
             let taken = taker.nic.receive(BURST, |frame, len| sink.take(frame, len, now));
             taker.nic.publish();
             // What the switch does not know whom to give to, it gives to everybody.
             sender.nic.receive(BURST, |_, _| ());
             let mut sent = 0;
-            if ended.is_none() {
+            if !run.is_over() {
                 let now = Clock::now();
                 let most = pace.as_mut().map_or(BURST, |bucket| bucket.due(now)).min(BURST);
                 let left = frames - (sender.sent - first).min(frames);
@@ -208,27 +194,15 @@ impl Ends {
                 }
             }
             sender.nic.publish();
-            was_busy = taken + sent > 0;
-            if was_busy {
-                moved = now;
-            }
-            let all = sender.sent - first;
-            match ended {
-                None if now - began >= duration || all >= frames => {
-                    ended = Some((now - began, sink.arrivals.received));
+            run.moved(taken + sent);
+            let (all, received) = (sender.sent - first, sink.arrivals.received);
+            if !run.is_over() {
+                if run.lasted() >= duration || all >= frames {
+                    in_time = received;
+                    run.end();
                 }
-                Some((elapsed, in_time)) => {
-                    let is_all = all == sink.arrivals.received;
-                    let is_settled = is_all || now - moved > silence;
-                    if is_settled && sender.nic.on_their_way() == 0 {
-                        let busy = busy as f64 / elapsed.max(1) as f64;
-                        break sink.told(all, in_time, clock.seconds(elapsed), busy);
-                    }
-                }
-                None => {}
-            }
-            if now - moved > patience {
-                return Err(Broken::Stuck);
+            } else if (all == received || run.is_silent()) && sender.nic.on_their_way() == 0 {
+                break sink.told(all, in_time, run.seconds(), run.busy());
             }
         };
         if flows == Flows::New {

@@ -51,6 +51,9 @@ const TRIES: u32 = 3;
 /// At which pace, in frames a second, first packets come: nothing waits for the one before.
 const FIRST: f64 = 20_000.0;
 
+/// How many connections of TCP are open at a time.
+const WINDOW: u64 = 256;
+
 /// How long a switch may take to have a generation at its ports.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -199,7 +202,7 @@ fn one(
     let clock = ends.clock();
     if what == What::Accept {
         let before = switch.account(clock).map_err(unmade)?;
-        let carried = accept::accept(ends, config.connections.into(), bench.stop)?;
+        let carried = accept::accept(ends, config.connections.into(), WINDOW, bench.stop)?;
         let account = switch.account(clock).map_err(unmade)?.since(&before);
         return Ok(Round { carried, account, round_trip_ns: None, latency: None, known: None });
     }
@@ -239,7 +242,7 @@ fn one(
 fn acquaint(
     path: &Path,
     flows: u32,
-    put: &mut impl FnMut(Put) -> Result<crate::vhost::sink::Carried, crate::vhost::ends::Broken>,
+    put: &mut impl FnMut(Put) -> Result<crate::vhost::sink::Carried, crate::vhost::run::Broken>,
 ) -> Result<Flows, MeasureError> {
     let turns = Flows::Turns(flows);
     let answered = path.through == Through::Stateful;

@@ -11,7 +11,7 @@
 //! One thread does both by turns, keeps to one core, and never sleeps: neither waits for the core
 //! while the other has it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use units::Mac;
@@ -20,6 +20,7 @@ use vhost::nic::{Nic, NicConfig};
 use super::clock::{Bucket, Clock};
 use super::foremost::Foremost;
 use super::frames::{Flow, Kind, STRANGER, Stamp};
+use super::run::{Broken, Run, SILENCE};
 use super::sink::{Carried, Sink};
 
 /// Places in each ring: the most that a virtual machine's can have.
@@ -37,12 +38,6 @@ const BURST: usize = 64;
 
 /// How many frames a paced sender that was held up may send at once, and a paced receiver take.
 const DEBT: f64 = 256.0;
-
-/// How long a switch that owes frames may be silent before they count as lost.
-const SILENCE: Duration = Duration::from_millis(200);
-
-/// How long nothing at all may move while something should.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What each card is whose frames are of this kind.
 pub const fn card(kind: Kind) -> NicConfig {
@@ -109,15 +104,6 @@ pub struct Load {
     pub frames: u64,
 }
 
-/// Why a load came to no end.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Broken {
-    /// Whoever asked wants no more.
-    Interrupted,
-    /// The switch neither takes frames nor delivers any.
-    Stuck,
-}
-
 impl Ends {
     /// Ends of these cards, each of them connected: what the first send the second receives.
     pub fn new(senders: Vec<Nic>, receiver: Nic, stalled: Option<Nic>) -> Self {
@@ -177,14 +163,16 @@ impl Ends {
         });
         let mut heard = vec![vec![false; flows.into()]; senders.into()];
         let is_all = |heard: &[Vec<bool>]| heard.iter().all(|flows| !flows.contains(&false));
-        let began = Clock::now();
-        let (silence, patience) = (self.clock.ticks(SILENCE), self.clock.ticks(PATIENCE));
+        let silence = self.clock.ticks(SILENCE);
+        // All of it together takes no longer than a run may stand still.
+        let mut run = Run::begin(self.clock, stop);
         while !is_all(&heard) {
             let mut to_send = usize::from(ring);
-            let mut last = Clock::now();
-            while Clock::now() - last < silence && !is_all(&heard) {
-                if stop.load(Ordering::Relaxed) {
-                    return Err(Broken::Interrupted);
+            let mut last = run.turn()?;
+            while !is_all(&heard) {
+                let now = run.turn()?;
+                if now - last > silence {
+                    break;
                 }
                 to_send -= self.receiver.send(to_send.min(BURST), |_, _| ());
                 self.receiver.publish();
@@ -194,15 +182,12 @@ impl Ends {
                         let of = heard.get_mut(usize::from(sender));
                         if let Some(heard) = of.and_then(|flows| flows.get_mut(usize::from(flow))) {
                             *heard = true;
-                            last = Clock::now();
+                            last = now;
                         }
                     });
                     sender.nic.publish();
                 }
                 self.stalled.as_mut().map(discard);
-            }
-            if last - began > patience {
-                return Err(Broken::Stuck);
             }
         }
         Ok(())
@@ -228,9 +213,9 @@ impl Ends {
         stop: &AtomicBool,
     ) -> Result<Carried, Broken> {
         let clock = self.clock;
-        let [duration, silence, patience] =
-            [load.duration, SILENCE, PATIENCE].map(|time| clock.ticks(time));
-        let began = Clock::now();
+        let duration = clock.ticks(load.duration);
+        let mut run = Run::begin(clock, stop);
+        let began = run.turn()?;
         let bucket = |rate: f64| Bucket::new(clock, rate, DEBT, began);
         let mut take = load.taken.map(bucket);
         let mut put = vec![load.offered.map(bucket); self.senders.len()];
@@ -238,20 +223,11 @@ impl Ends {
         let mut sink = Sink::new(self.traffic.size, self.traffic.flows, senders);
         let (before, mut to_stalled) = (self.sent(), 0);
         let tag = Kind::of(self.traffic.size).tag();
-        let mut moved = began;
-        let mut ended = None;
-        let (mut last, mut was_busy, mut busy) = (began, false, 0);
+        let mut in_time = 0;
         loop {
-            if stop.load(Ordering::Relaxed) {
-                return Err(Broken::Interrupted);
-            }
-            let now = Clock::now();
-            if was_busy && ended.is_none() {
-                busy += now - last;
-            }
-            last = now;
+            let now = run.turn()?;
             let most =
-                take.as_mut().filter(|_| ended.is_none()).map_or(BURST, |bucket| bucket.due(now));
+                take.as_mut().filter(|_| !run.is_over()).map_or(BURST, |bucket| bucket.due(now));
             let taken =
                 self.receiver.receive(most.min(BURST), |frame, len| sink.take(frame, len, now));
             if let Some(bucket) = &mut take {
@@ -262,7 +238,7 @@ impl Ends {
             for (Sender { nic, sent: all }, pace) in self.senders.iter_mut().zip(&mut put) {
                 // What the switch does not know whom to give to, it gives to everybody.
                 nic.receive(BURST, |_, _| ());
-                if ended.is_none() {
+                if !run.is_over() {
                     let now = Clock::now();
                     let most = pace.as_mut().map_or(BURST, |bucket| bucket.due(now));
                     let first = *all;
@@ -281,35 +257,27 @@ impl Ends {
                 }
                 nic.publish();
             }
-            was_busy = taken + sent > 0;
-            let stalled = self.stalled.as_mut().filter(|_| !STALLED || ended.is_some());
-            let recovering = stalled.map_or(0, discard) > 0;
-            if was_busy || recovering {
-                moved = now;
-            }
+            let stalled = self.stalled.as_mut().filter(|_| !STALLED || run.is_over());
+            let recovered = stalled.map_or(0, discard);
+            run.moved(taken + sent + recovered);
             let all = self.sent() - before;
-            match ended {
-                None if now - began >= duration && all >= load.frames => {
-                    ended = Some((now - began, sink.received()));
+            let is_all = all == sink.received();
+            if !run.is_over() {
+                if run.lasted() >= duration && all >= load.frames {
+                    in_time = sink.received();
+                    run.end();
                 }
-                Some((elapsed, in_time))
-                    if !recovering
-                        && self.is_settled(all == sink.received(), now - moved, silence) =>
-                {
-                    let busy = busy as f64 / elapsed as f64;
-                    let told = sink.told(all, in_time, clock.seconds(elapsed), busy);
-                    return Ok(Carried { to_stalled, ..told });
-                }
-                _ if now - moved > patience => return Err(Broken::Stuck),
-                _ => {}
+            } else if recovered == 0 && (is_all || run.is_silent()) && self.is_settled() {
+                let told = sink.told(all, in_time, run.seconds(), run.busy());
+                return Ok(Carried { to_stalled, ..told });
             }
         }
     }
 
-    /// Whether the switch has given every buffer back and nothing more will come.
-    fn is_settled(&self, is_all: bool, silent: u64, silence: u64) -> bool {
+    /// Whether the switch has given every buffer back.
+    fn is_settled(&self) -> bool {
         let mut cards = self.senders.iter().map(|sender| &sender.nic).chain([&self.receiver]);
-        (is_all || silent > silence) && cards.all(|nic| nic.on_their_way() == 0)
+        cards.all(|nic| nic.on_their_way() == 0)
     }
 
     fn sent(&self) -> u64 {

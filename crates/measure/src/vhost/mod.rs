@@ -21,6 +21,7 @@ pub mod frames;
 mod report;
 pub mod round_trip;
 mod rounds;
+pub(crate) mod run;
 pub mod sink;
 pub(crate) mod switch;
 
@@ -39,11 +40,12 @@ use crate::site::unmade;
 use crate::{Bench, Environment, MeasureError, Measurement};
 use cases::{Case, cases, check};
 use disturber::Disturber;
-use ends::{Broken, Ends, Load, Traffic, card};
+use ends::{Ends, Load, Traffic, card};
 use frames::Flow;
 use report::SHARES;
 use round_trip::round_trip_ns;
 use rounds::{Round, Timed};
+use run::Broken;
 use sink::Carried;
 use switch::Switch;
 

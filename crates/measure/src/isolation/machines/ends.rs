@@ -8,7 +8,7 @@
 //! takes is told to some microseconds, however many others there are. Its frames are due at known
 //! moments and tell when: one that waits for room in its own ring waits as long as in any other.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use units::Mac;
@@ -17,18 +17,12 @@ use wire::Offload;
 
 use super::watch::{Seen, Watch};
 use crate::vhost::clock::Clock;
-use crate::vhost::ends::Broken;
 use crate::vhost::foremost::Foremost;
 use crate::vhost::frames::{Flow, Kind, SMALLEST, Stamp};
+use crate::vhost::run::{Broken, Run};
 
 /// How many frames are put, and how many taken, before another ring has its turn.
 const BURST: usize = 64;
-
-/// How long a switch that owes frames may be silent before they count as lost.
-const SILENCE: Duration = Duration::from_millis(200);
-
-/// How long nothing at all may move while something should.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All machines.
 #[derive(Debug)]
@@ -113,50 +107,44 @@ impl Ends {
     /// [`Broken`]
     pub fn run(&mut self, load: &Load, stop: &AtomicBool) -> Result<Told, Broken> {
         let clock = self.clock;
-        let [lasts, silence, patience] =
-            [load.lasts, SILENCE, PATIENCE].map(|time| clock.ticks(time));
-        let (begin, before) = (Clock::now(), self.sent);
+        let lasts = clock.ticks(load.lasts);
+        let mut run = Run::begin(clock, stop);
+        let (begin, before) = (run.turn()?, self.sent);
         let mut victim = Victim {
             period: load.victim.map(|rate| clock.rate / rate),
             begin,
             first: before,
             watch: Watch::new(clock, begin, lasts, before),
         };
-        let (mut others, mut in_time) = (Others::default(), None);
-        let mut moved = begin;
+        let (mut others, mut in_time) = (Others::default(), Others::default());
         loop {
-            if stop.load(Ordering::Relaxed) {
-                return Err(Broken::Interrupted);
-            }
-            let now = Clock::now();
-            let is_over = now - begin >= lasts;
-            let mut any = self.serve(&mut victim, is_over);
+            run.turn()?;
+            let is_over = run.is_over();
+            let mut frames = self.serve(&mut victim, is_over);
             for place in 0..self.senders.len().max(self.receivers.len()) {
-                any |= self.serve_other(place, load.others && !is_over, &mut others);
-                any |= self.serve(&mut victim, is_over);
+                frames += self.serve_other(place, load.others && !is_over, &mut others);
+                frames += self.serve(&mut victim, is_over);
             }
-            if any {
-                moved = now;
-            }
-            if is_over {
-                let (others, ticks) = *in_time.get_or_insert((others, now - begin));
-                let is_all = self.sent - before == victim.watch.received();
-                let silent = now - moved;
-                // A switch that loses frames says so by its silence.
-                if (is_all || silent > silence) && self.is_settled() {
-                    let (sent, seconds) = (self.sent - before, clock.seconds(ticks));
-                    return Ok(Told { sent, seen: victim.watch.seen(), others, seconds });
+            run.moved(frames);
+            if !is_over {
+                if run.lasted() >= lasts {
+                    in_time = others;
+                    run.end();
                 }
+                continue;
             }
-            if now - moved > patience {
-                return Err(Broken::Stuck);
+            let is_all = self.sent - before == victim.watch.received();
+            // A switch that loses frames says so by its silence.
+            if (is_all || run.is_silent()) && self.is_settled() {
+                let (sent, seconds) = (self.sent - before, run.seconds());
+                return Ok(Told { sent, seen: victim.watch.seen(), others: in_time, seconds });
             }
         }
     }
 
-    /// Looks at the victim's rings. Whether something moved.
+    /// Looks at the victim's rings. Returns how many frames moved.
     #[inline]
-    fn serve(&mut self, victim: &mut Victim, is_over: bool) -> bool {
+    fn serve(&mut self, victim: &mut Victim, is_over: bool) -> usize {
         let tag = Kind::Datagram.tag();
         let now = Clock::now();
         let watch = &mut victim.watch;
@@ -178,18 +166,18 @@ impl Ends {
             });
         }
         self.victim.publish();
-        taken + sent > 0
+        taken + sent
     }
 
-    /// Looks at the rings of one sender and of one receiver of the others.
+    /// Looks at the rings of one sender and of one receiver of the others. Returns as above.
     #[inline]
-    fn serve_other(&mut self, place: usize, sends: bool, others: &mut Others) -> bool {
-        let mut any = false;
+    fn serve_other(&mut self, place: usize, sends: bool, others: &mut Others) -> usize {
+        let mut frames = 0;
         if let Some(nic) = self.receivers.get_mut(place) {
             let taken = nic.receive(BURST, |_, len| others.bytes += len as u64);
             others.frames += taken as u64;
             nic.publish();
-            any |= taken > 0;
+            frames += taken;
         }
         if let Some(nic) = self.senders.get_mut(place) {
             nic.receive(BURST, |_, _| ());
@@ -197,11 +185,11 @@ impl Ends {
                 let sent = nic.send(BURST, |_, _| ());
                 others.tries += 1;
                 others.held += u64::from(sent < BURST);
-                any |= sent > 0;
+                frames += sent;
             }
             nic.publish();
         }
-        any
+        frames
     }
 
     /// Whether the switch has given every buffer back.
