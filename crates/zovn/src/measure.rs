@@ -68,12 +68,14 @@ enum Experiment {
     /// them: the one that is used is pulled out at its far end. It fails if a datagram does not
     /// come, or nobody notices.
     Paths(PathsArgs),
-    /// See what policy costs between virtual machines: logical switches, rules, connections,
-    /// routers.
+    /// See what policy costs between virtual machines, or between containers: logical switches,
+    /// rules, connections, routers, translations.
     ///
     /// For instance: zovn measure policy --switch ovs-dpdk,zovn --through plain,l2,acl,stateful
-    /// --rules 10,10000 --flows 1,1000. One core is the switch's, another that of both machines. It
-    /// fails if zovn loses a frame.
+    /// --rules 10,10000 --flows 1,1000. One core is the switch's, another that of both machines.
+    /// Between containers: zovn measure policy --ports container --through l2,acl,stateful,nat
+    /// --rules 10,1000. The kernel's bridge has nftables' rules then. It fails if zovn loses a
+    /// frame.
     Policy(policy::PolicyArgs),
 }
 

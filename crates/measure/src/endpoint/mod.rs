@@ -12,6 +12,7 @@
 
 mod ask;
 mod background;
+mod connections;
 mod control;
 mod error;
 mod frame;
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 pub use ask::{Answer, Answered, Ask, Asked};
 pub use background::{Background, BackgroundReport};
+pub use connections::{TcpAccept, TcpAccepted, TcpConnect, TcpConnected};
 pub use control::{Event, Order};
 pub use error::EndpointError;
 pub use frame::FRAME_HEADERS;
@@ -72,6 +74,10 @@ pub enum Role {
     PaAggregator(Aggregator),
     /// Sends one TCP stream as fast as it goes.
     TcpSend(TcpSend),
+    /// Opens TCP connections and waits for their end.
+    TcpConnect(TcpConnect),
+    /// Accepts TCP connections and closes them.
+    TcpAccept(TcpAccept),
     /// Takes TCP streams.
     TcpReceive(TcpReceive),
     /// Takes one, and tells when how much of it came.
@@ -112,6 +118,8 @@ fn play(role: Role, control: &Control) -> Result<serde_json::Value, EndpointErro
         Role::PaWorker(role) => report(query::work(&role, control)?),
         Role::PaAggregator(role) => report(query::aggregate(&role, control)?),
         Role::TcpSend(role) => report(stream::send(&role, control)?),
+        Role::TcpConnect(role) => report(connections::connect(&role, control)?),
+        Role::TcpAccept(role) => report(connections::accept(&role, control)?),
         Role::TcpReceive(role) => report(stream::receive(&role, control)?),
         Role::TcpWatch(role) => report(stream::watch(&role, control)?),
         Role::Background(role) => report(background::run(&role, control)?),

@@ -1,8 +1,9 @@
 //! UDP frames by a packet socket: tags, code points and addresses are the program's choice, where
 //! its kernel would have filled in the interface's.
 //!
-//! Frames are for one target after the other; when each had one, for the next port of each; and
-//! when each port had one, of the next class. What they carry is what those of
+//! Frames are for one target after the other; when each had one, for the next port of each; when
+//! each port had one, from the next port of the sender's; and when each of those had sent, of the
+//! next class. What they carry is what those of
 //! [`UdpSend`](super::UdpSend) do, so that an ordinary receiver counts them.
 
 use std::net::SocketAddrV4;
@@ -28,12 +29,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Sends frames for a while.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RawSend {
-    /// Who says to have sent them.
+    /// Who says to have sent them, and the first port.
     pub from: Target,
     /// The receivers, and their first ports.
     pub to: Vec<Target>,
     /// How many ports of each are sent to.
     pub ports: u16,
+    /// How many ports are sent from.
+    pub sources: u16,
     /// The classes that frames are tagged with; they have no tag if there is none.
     pub tags: Vec<Class>,
     /// The differentiated services code point of their packets.
@@ -57,30 +60,38 @@ pub struct Target {
     pub address: SocketAddrV4,
 }
 
+impl Target {
+    /// The same with its port of this number.
+    fn port_of(mut self, number: u64) -> Self {
+        self.address.set_port(self.address.port().wrapping_add(number as u16));
+        self
+    }
+}
+
 impl RawSend {
-    /// For whom frame `number` is, by which port, and of which class.
-    fn course(&self, number: u64) -> Option<(Target, Option<Class>)> {
-        let (targets, ports) = (self.to.len() as u64, u64::from(self.ports.max(1)));
-        let mut target = *self.to.get(number.checked_rem(targets)? as usize)?;
+    /// From whom and for whom frame `number` is, by which ports, and of which class.
+    fn course(&self, number: u64) -> Option<([Target; 2], Option<Class>)> {
+        let [ports, sources] = [self.ports, self.sources].map(|ports| u64::from(ports.max(1)));
+        let targets = self.to.len() as u64;
+        let target = self.to.get(number.checked_rem(targets)? as usize)?;
         let turn = number / targets;
-        let port = target.address.port().wrapping_add((turn % ports) as u16);
-        target.address.set_port(port);
-        let tag = (turn / ports).checked_rem(self.tags.len() as u64);
-        Some((target, tag.and_then(|tag| self.tags.get(tag as usize)).copied()))
+        let ends = [self.from.port_of(turn / ports % sources), target.port_of(turn % ports)];
+        let tag = (turn / ports / sources).checked_rem(self.tags.len() as u64);
+        Some((ends, tag.and_then(|tag| self.tags.get(tag as usize)).copied()))
     }
 
     /// Writes a whole frame to `frame`.
     fn write(&self, number: u64, flags: u32, frame: &mut Vec<u8>) {
-        let Some((to, class)) = self.course(number) else { return };
+        let Some(([from, to], class)) = self.course(number) else { return };
         let payload = (self.size - FRAME_HEADERS) as usize;
-        let [from, at] = [self.from.address, to.address];
-        let udp = udp::Header::new(from.port(), at.port(), payload);
+        let udp = udp::Header::new(from.address.port(), to.address.port(), payload);
         let packet = udp::Header::LEN + payload;
-        let ip = ipv4::Header::new(*from.ip(), *at.ip(), ip::protocol::UDP, packet);
+        let [source, destination] = [from, to].map(|end| *end.address.ip());
+        let ip = ipv4::Header::new(source, destination, ip::protocol::UDP, packet);
         let (Some(udp), Some(ip)) = (udp, ip) else { return };
         let outer = if class.is_some() { ethertype::VLAN } else { ethertype::IPV4 };
         frame.clear();
-        frame.extend(ethernet::Header::new(to.mac, self.from.mac, outer).as_bytes());
+        frame.extend(ethernet::Header::new(to.mac, from.mac, outer).as_bytes());
         if let Some(class) = class {
             let tci = Tag { class, vlan: 0 }.tci().into();
             frame.extend(TagHeader { tci, ethertype: ethertype::IPV4.into() }.as_bytes());
@@ -148,6 +159,7 @@ mod tests {
             from: target(1),
             to: vec![target(2), target(3)],
             ports,
+            sources: 1,
             tags: tags.iter().map(|pcp| Class::new(*pcp).unwrap()).collect(),
             dscp: 46,
             sender: 7,
@@ -162,7 +174,7 @@ mod tests {
         let role = role(2, &[0, 5]);
         let courses: Vec<_> = (0..9)
             .map(|number| {
-                let (to, class) = role.course(number).unwrap();
+                let ([_, to], class) = role.course(number).unwrap();
                 let tag = class.map_or(9, |class| class.pcp());
                 (to.address.ip().octets()[3], to.address.port(), tag)
             })
@@ -170,6 +182,15 @@ mod tests {
         let of = |port, tag| [(2, port, tag), (3, port, tag)];
         let turns = [of(5000, 0), of(5001, 0), of(5000, 5), of(5001, 5)].concat();
         assert_eq!(courses, [&turns[..], &[(2, 5000, 0)]].concat());
+    }
+
+    #[test]
+    fn a_senders_ports_take_turns_once_each_receivers_port_had_a_frame() {
+        let role = RawSend { sources: 2, ..role(1, &[]) };
+        let ports = |number| role.course(number).unwrap().0.map(|end| end.address);
+        let [of, to] = [target(1).address.port(), target(2).address.port()];
+        let told = [0, 1, 2, 3, 4].map(|number| ports(number)[0].port() - of);
+        assert_eq!((told, ports(2)[1].port()), ([0, 0, 1, 1, 0], to));
     }
 
     #[test]

@@ -6,18 +6,30 @@ use kernel::cycles;
 use lab::SwitchKind;
 use units::Span;
 
-use super::report::{Config, Load, Through};
+use super::report::{Config, Load, Ports, Through};
 use crate::vhost::frames::{LONGEST_DATAGRAM, SMALLEST};
 use crate::{MeasureError, check_switches};
 
-/// The switches that can be told rules.
-const ABLE: [SwitchKind; 2] = [SwitchKind::OvsDpdk, SwitchKind::Zovn];
+impl Ports {
+    /// The switches that have such ports and can be told rules.
+    pub const fn switches(self) -> [SwitchKind; 2] {
+        match self {
+            Self::VhostUser => [SwitchKind::OvsDpdk, SwitchKind::Zovn],
+            Self::Container => [SwitchKind::Bridge, SwitchKind::Zovn],
+        }
+    }
+
+    /// How many flows take turns at most.
+    const fn most_flows(self) -> u32 {
+        match self {
+            Self::VhostUser => 1_000_000,
+            Self::Container => 100_000,
+        }
+    }
+}
 
 /// How many rules there can be: as many policies as one port is asked of in an order of its own.
 const MOST_RULES: u32 = 100_000;
-
-/// How many flows take turns at most.
-const MOST_FLOWS: u32 = 1_000_000;
 
 /// How many connections are begun in a run at most.
 const MOST_CONNECTIONS: u32 = 4_000_000;
@@ -68,6 +80,7 @@ impl fmt::Display for Path {
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Flows(1) => f.write_str("1 flow"),
             Self::Flows(flows) => write!(f, "{flows} flows"),
             Self::Connect => f.write_str("new connections"),
             Self::Accept => f.write_str("connections of TCP"),
@@ -83,7 +96,7 @@ pub fn paths(config: &Config) -> Vec<Path> {
         let rules = match through {
             Through::Acl => &config.rules[..],
             Through::Stateful => &config.rules[..1],
-            Through::Plain | Through::L2 | Through::Routed => &[0],
+            Through::Plain | Through::L2 | Through::Routed | Through::Nat => &[0],
         };
         for &rules in rules {
             paths.extend(config.switches.iter().map(|&switch| Path { switch, through, rules }));
@@ -94,7 +107,7 @@ pub fn paths(config: &Config) -> Vec<Path> {
 
 /// All that is put on a path.
 pub fn loads(config: &Config, path: &Path) -> Vec<What> {
-    let put = config.loads.iter().filter(|load| load.is_put_on(path.through));
+    let put = config.loads.iter().filter(|load| load.is_put_on(path.through, config.ports));
     put.flat_map(|load| match load {
         Load::Flows => config.flows.iter().copied().map(What::Flows).collect(),
         Load::Connect => vec![What::Connect],
@@ -107,7 +120,7 @@ pub fn loads(config: &Config, path: &Path) -> Vec<What> {
 /// Refuses what cannot be measured, before any switch is up.
 pub fn check(config: &Config) -> Result<(), MeasureError> {
     let wrong = |what: String| Err(MeasureError::Config(what));
-    let Config { through, rules, flows, loads: put, size, connections, .. } = config;
+    let Config { ports, through, rules, flows, loads: put, size, connections, .. } = config;
     if through.is_empty() || rules.is_empty() || flows.is_empty() || config.rounds == 0 {
         return wrong("a measurement of policies needs a path, rules, a flow and a round".into());
     }
@@ -115,36 +128,41 @@ pub fn check(config: &Config) -> Result<(), MeasureError> {
         return wrong("a run lasts some time".into());
     }
     if !(SMALLEST..=LONGEST_DATAGRAM).contains(size) {
-        return wrong(format!(
-            "a datagram between virtual machines has {SMALLEST} to {LONGEST_DATAGRAM} bytes, not {size}"
-        ));
+        return wrong(format!("a datagram has {SMALLEST} to {LONGEST_DATAGRAM} bytes, not {size}"));
     }
     for (what, most, numbers) in [
         ("rules", MOST_RULES, &rules[..]),
-        ("flows", MOST_FLOWS, &flows[..]),
+        ("flows", ports.most_flows(), &flows[..]),
         ("connections", MOST_CONNECTIONS, &[*connections]),
     ] {
         if let Some(number) = numbers.iter().find(|number| !(1..=most).contains(*number)) {
             return wrong(format!("there are 1 to {most} {what}, not {number}"));
         }
     }
-    if let Some(load) = put.iter().find(|load| !through.iter().any(|it| load.is_put_on(*it))) {
-        let needs = if *load == Load::First { Through::Acl } else { Through::Stateful };
-        return wrong(format!(
-            "`{load}` is measured through `{needs}`: add it, or leave {load} out"
-        ));
+    let is_put = |load: &Load| through.iter().any(|it| load.is_put_on(*it, *ports));
+    if let Some(load) = put.iter().find(|load| !is_put(load)) {
+        let needs = match (ports, load) {
+            (Ports::Container, _) => "between virtual machines only",
+            (_, Load::First) => "through `acl`: add it",
+            _ => "through `stateful` and `nat`: add one of them",
+        };
+        return wrong(format!("`{load}` is measured {needs}, or leave {load} out"));
     }
     if put.is_empty() {
         return wrong(
             "name something to put on the switches: flows, connect, accept, first".into(),
         );
     }
-    if cycles::now().is_none() {
+    if *ports == Ports::VhostUser && cycles::now().is_none() {
         return wrong(
             "virtual machines' ports are measured by a time stamp counter, which this processor lacks".into(),
         );
     }
-    check_switches(&config.switches, &ABLE, "machines of which it can be told rules")
+    check_switches(&config.switches, &ports.switches(), "such ends of which it can be told rules")?;
+    if config.switches.contains(&SwitchKind::Bridge) {
+        lab::nft()?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -154,6 +172,7 @@ mod tests {
     fn config() -> Config {
         Config {
             switches: vec![SwitchKind::Zovn],
+            ports: Ports::VhostUser,
             through: Through::ALL.to_vec(),
             rules: vec![10, 1000],
             flows: vec![1, 1000],
@@ -177,6 +196,7 @@ mod tests {
             (Through::Acl, 1000),
             (Through::Stateful, 10),
             (Through::Routed, 0),
+            (Through::Nat, 0),
         ];
         assert_eq!(told, each.into_iter().flat_map(|it| [it, it]).collect::<Vec<_>>());
         assert_ne!(paths[0].switch, paths[1].switch);
@@ -187,9 +207,14 @@ mod tests {
     fn loads_are_put_where_they_have_a_meaning() {
         let of = |through| loads(&config(), &Path { switch: SwitchKind::Zovn, through, rules: 1 });
         let flows = [What::Flows(1), What::Flows(1000)];
-        assert_eq!(of(Through::Plain), flows);
-        assert_eq!(of(Through::Stateful), [&flows[..], &[What::Connect, What::Accept]].concat());
-        assert_eq!(of(Through::Acl), [&flows[..], &[What::First]].concat());
+        let and = |others: &[What]| [&flows[..], others].concat();
+        assert_eq!(of(Through::Plain), and(&[What::Accept]));
+        assert_eq!(of(Through::Stateful), and(&[What::Connect, What::Accept]));
+        assert_eq!(of(Through::Nat), of(Through::Stateful));
+        assert_eq!(of(Through::Acl), and(&[What::Accept, What::First]));
+        let containers = Config { ports: Ports::Container, ..config() };
+        let path = Path { switch: SwitchKind::Zovn, through: Through::Stateful, rules: 1 };
+        assert_eq!(loads(&containers, &path), and(&[What::Accept]));
     }
 
     #[test]
@@ -201,7 +226,7 @@ mod tests {
         };
         assert_eq!(said(&|_| ()), Ok(()));
         type Change = fn(&mut Config);
-        let wrong: [(Change, &str); 10] = [
+        let wrong: [(Change, &str); 13] = [
             (|config| config.switches = vec![SwitchKind::Testpmd], "ovs-dpdk, zovn"),
             (|config| config.switches = vec![SwitchKind::Zovn; 2], "each once"),
             (|config| config.rules = vec![10, 100_001], "1 to 100000 rules"),
@@ -213,6 +238,23 @@ mod tests {
             (
                 |config| config.through = vec![Through::Acl],
                 "`connect` is measured through `stateful`",
+            ),
+            (|config| config.ports = Ports::Container, "between virtual machines only"),
+            (
+                |config| {
+                    config.ports = Ports::Container;
+                    config.loads = vec![Load::Flows];
+                    config.flows = vec![100_001];
+                },
+                "1 to 100000 flows",
+            ),
+            (
+                |config| {
+                    config.ports = Ports::Container;
+                    config.loads = vec![Load::Flows];
+                    config.switches = vec![SwitchKind::OvsDpdk];
+                },
+                "bridge, zovn",
             ),
             (|config| config.loads.clear(), "flows, connect, accept, first"),
         ];

@@ -45,6 +45,8 @@ pub struct Pair {
     pub macs: [Mac; 2],
     /// Their IP addresses.
     pub addresses: [Ipv4Addr; 2],
+    /// Those by which each is known to the other.
+    pub known_by: [Ipv4Addr; 2],
     /// Whom each sends its frames to: the other, or a router.
     pub next: [Mac; 2],
 }
@@ -88,9 +90,8 @@ impl Pair {
     pub fn frame(&self, from: usize, size: u32) -> Vec<u8> {
         let to = 1 - from;
         let len = size as usize - TRANSPORT;
-        let packet =
-            ipv4::Header::new(self.addresses[from], self.addresses[to], protocol::UDP, len)
-                .expect("no packet is longer");
+        let packet = ipv4::Header::new(self.addresses[from], self.known_by[to], protocol::UDP, len)
+            .expect("no packet is longer");
         let ethernet = ethernet::Header::new(self.next[from], self.macs[from], ethertype::IPV4);
         let mut frame = [ethernet.as_bytes(), packet.as_bytes()].concat();
         frame.resize(size as usize, 0);
@@ -146,7 +147,7 @@ mod tests {
     fn pair() -> Pair {
         let macs = [Mac::local(1), Mac::local(2)];
         let addresses = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
-        Pair { macs, addresses, next: [macs[1], macs[0]] }
+        Pair { macs, addresses, known_by: addresses, next: [macs[1], macs[0]] }
     }
 
     #[test]

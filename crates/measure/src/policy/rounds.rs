@@ -22,9 +22,19 @@ pub struct Round {
     pub latency: Option<Delay>,
     /// How long those of a known flow took beside new ones.
     pub known: Option<Delay>,
+    /// Time of all processors, in nanoseconds, where that says something.
+    pub cpu_ns: Option<u64>,
+    /// What to know of it.
+    pub remark: Option<String>,
 }
 
 impl Round {
+    /// What was carried, and nothing else.
+    pub fn new(carried: Carried, account: Account) -> Self {
+        let (round_trip_ns, latency, known, cpu_ns, remark) = (None, None, None, None, None);
+        Self { carried, account, round_trip_ns, latency, known, cpu_ns, remark }
+    }
+
     fn figures(&self) -> RoundFigures {
         let Self { carried, account, round_trip_ns, latency, .. } = self;
         let turns = account.turns;
@@ -37,6 +47,10 @@ impl Round {
             generator_busy: carried.busy,
             p99_us: latency.map(|latency| latency.p99_us),
         }
+    }
+
+    fn cpu_ns_per_frame(&self) -> Option<f64> {
+        ratio(self.cpu_ns?, self.carried.in_time)
     }
 }
 
@@ -85,11 +99,13 @@ pub fn told(path: &Path, what: What, rounds: &[Round]) -> Policed {
         duplicates: sum(|round| round.carried.duplicates),
         out_of_order: sum(|round| round.carried.out_of_order),
         cycles_per_frame: median(figures.iter().filter_map(|round| round.cycles_per_frame)),
+        cpu_ns_per_frame: median(rounds.iter().filter_map(Round::cpu_ns_per_frame)),
         generator_busy: median(figures.iter().map(|round| round.generator_busy)).unwrap_or(0.0),
         latency: Delay::median(rounds.iter().filter_map(|round| round.latency)),
         known: Delay::median(rounds.iter().filter_map(|round| round.known)),
         balanced: rounds.iter().fold(None, |all, round| both_hold(all, round.account.balanced)),
         rounds: figures,
+        remark: rounds.iter().find_map(|round| round.remark.clone()),
     }
 }
 
@@ -109,12 +125,13 @@ mod tests {
     fn round(mfps: f64, sent: u64, received: u64, balanced: bool) -> Round {
         let mut delays = Delays::default();
         delays.book(10);
+        let in_time = (mfps * 1e6) as u64;
         Round {
             carried: Carried {
                 sent,
                 to_stalled: 0,
                 received,
-                in_time: (mfps * 1e6) as u64,
+                in_time,
                 duplicates: 0,
                 out_of_order: 1,
                 strangers: 0,
@@ -126,6 +143,8 @@ mod tests {
             round_trip_ns: Some(100.0),
             latency: None,
             known: None,
+            cpu_ns: Some(in_time * 500),
+            remark: None,
         }
     }
 
@@ -138,6 +157,7 @@ mod tests {
         assert_eq!((told.mfps, told.mfps_range), (2.0, [1.0, 3.0]));
         assert_eq!((told.sent, told.received, told.lost, told.out_of_order), (60, 59, 1, 3));
         assert_eq!((told.cycles_per_frame, told.flows), (Some(100.0), Some(7)));
+        assert_eq!((told.cpu_ns_per_frame, told.remark), (Some(500.0), None));
         assert_eq!((told.balanced, told.latency, told.rounds.len()), (Some(false), None, 3));
     }
 

@@ -24,28 +24,36 @@ pub const PORTS: [&str; 2] = ["t/a", "t/b"];
 const OF_A_POLICY: usize = 1000;
 
 /// The router's Ethernet addresses, towards each machine.
-const ROUTER: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 0]), Mac([2, 0, 0, 0, 1, 1])];
+pub const ROUTER: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 0]), Mac([2, 0, 0, 0, 1, 1])];
+
+/// The router's IP addresses, towards each machine.
+pub const GATEWAY: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 255, 254), Ipv4Addr::new(10, 1, 255, 254)];
+
+/// What the second machine sees in place of the first's address where that is translated.
+pub const HIDDEN: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 100);
 
 /// Of whom a refusing rule speaks, and of which UDP port.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Refused {
-    source: Ipv4Addr,
-    length: u8,
-    port: u16,
+pub struct Refused {
+    pub source: Ipv4Addr,
+    pub length: u8,
+    pub port: u16,
 }
 
 /// The machines, as they stand on the two sides of something.
 pub fn pair(through: Through, macs: [Mac; 2]) -> Pair {
     let near = Ipv4Addr::new(10, 0, 0, 1);
-    match through {
-        Through::Routed => {
-            Pair { macs, addresses: [near, Ipv4Addr::new(10, 1, 0, 2)], next: ROUTER }
-        }
-        _ => Pair { macs, addresses: [near, Ipv4Addr::new(10, 0, 0, 2)], next: [macs[1], macs[0]] },
+    if !through.is_routed() {
+        let addresses = [near, Ipv4Addr::new(10, 0, 0, 2)];
+        return Pair { macs, addresses, known_by: addresses, next: [macs[1], macs[0]] };
     }
+    let addresses @ [_, far] = [near, Ipv4Addr::new(10, 1, 0, 2)];
+    let known_by = if through == Through::Nat { [HIDDEN, far] } else { addresses };
+    Pair { macs, addresses, known_by, next: ROUTER }
 }
 
-fn refused(rules: u32) -> impl Iterator<Item = Refused> {
+/// All rules but the last, in order.
+pub fn refused(rules: u32) -> impl Iterator<Item = Refused> {
     (0..rules.saturating_sub(1)).map(|number| match number % 10 {
         9 => Refused {
             source: Ipv4Addr::new(10, 0, 0, 0),
@@ -64,7 +72,7 @@ fn refused(rules: u32) -> impl Iterator<Item = Refused> {
 /// The objects of logical networks, in YAML.
 pub fn objects(through: Through, rules: u32, pair: &Pair) -> String {
     let Pair { macs, addresses, .. } = pair;
-    let other = if through == Through::Routed { "u" } else { "s" };
+    let other = if through.is_routed() { "u" } else { "s" };
     let mut said = String::from(
         "- {kind: Tenant, metadata: {name: t}, spec: {}}\n\
          - {kind: LogicalSwitch, metadata: {name: s, tenant: t}, spec: {subnets: [10.0.0.0/16]}}\n",
@@ -83,6 +91,10 @@ pub fn objects(through: Through, rules: u32, pair: &Pair) -> String {
         Through::Acl => policies(&mut said, rules, false),
         Through::Stateful => policies(&mut said, rules, true),
         Through::Routed => router(&mut said),
+        Through::Nat => {
+            router(&mut said);
+            translation(&mut said);
+        }
     }
     said
 }
@@ -118,15 +130,25 @@ fn router(said: &mut String) {
          - {kind: LogicalRouter, metadata: {name: r, tenant: t}, spec: {}}\n",
     );
     for (place, switch) in ["s", "u"].into_iter().enumerate() {
-        let mac = ROUTER[place];
+        let (mac, gateway) = (ROUTER[place], GATEWAY[place]);
         let _ = writeln!(
             said,
             "- {{kind: RouterPort, metadata: {{name: r{switch}, tenant: t}}, spec: \
-             {{router: r, mac: '{mac}', addresses: [10.{place}.255.254/16]}}}}\n\
+             {{router: r, mac: '{mac}', addresses: [{gateway}/16]}}}}\n\
              - {{kind: LogicalPort, metadata: {{name: {switch}r, tenant: t}}, spec: \
              {{switch: {switch}, router: {{routerPort: r{switch}}}}}}}"
         );
     }
+}
+
+/// The router's translation, of all that the first machine's subnet sends to the other.
+fn translation(said: &mut String) {
+    let _ = writeln!(
+        said,
+        "- {{kind: ExternalPool, metadata: {{name: e}}, spec: {{prefixes: [10.1.0.0/16], tenants: [t]}}}}\n\
+         - {{kind: Nat, metadata: {{name: n, tenant: t}}, spec: \
+         {{router: r, kind: snat, external: {HIDDEN}, logical: 10.0.0.0/16}}}}"
+    );
 }
 
 /// OpenFlow rules, a line each; `None` where the bridge forwards by addresses that it has learned.
@@ -134,7 +156,7 @@ pub fn open_flow(through: Through, rules: u32, pair: &Pair) -> Option<String> {
     if through == Through::Plain {
         return None;
     }
-    let Pair { macs, addresses, next } = pair;
+    let Pair { macs, addresses, known_by, next } = pair;
     let mut said = String::from("table=0,priority=0,actions=drop\n");
     let mut line = |words: String| {
         said.push_str(&words);
@@ -149,12 +171,13 @@ pub fn open_flow(through: Through, rules: u32, pair: &Pair) -> Option<String> {
         ));
         // Where it goes.
         let out = format!("load:{}->NXM_NX_REG0[],resubmit(,2)", to + 1);
-        match through {
-            Through::Routed => line(format!(
+        if through.is_routed() {
+            line(format!(
                 "table=1,priority=100,dl_dst={next},ip,nw_dst={},actions=dec_ttl,mod_dl_src:{},mod_dl_dst:{},{out}",
-                addresses[to], ROUTER[to], macs[to]
-            )),
-            _ => line(format!("table=1,priority=100,dl_dst={next},actions={out}")),
+                known_by[to], ROUTER[to], macs[to]
+            ));
+        } else {
+            line(format!("table=1,priority=100,dl_dst={next},actions={out}"));
         }
     }
     line("table=2,priority=1,reg0=1,actions=output:1".into());
@@ -171,6 +194,15 @@ pub fn open_flow(through: Through, rules: u32, pair: &Pair) -> Option<String> {
             line("table=3,priority=65000,ct_state=+trk+est-new,ip,actions=output:2".into());
             table(&mut line, 3, "ct_state=+trk+new,", rules, "ct(commit,zone=2),output:2");
             line("table=4,priority=65000,ct_state=+trk-inv,ip,actions=output:1".into());
+        }
+        Through::Nat => {
+            line("table=2,priority=65000,reg0=2,ip,actions=ct(table=3,zone=2,nat)".into());
+            line("table=2,priority=65000,reg0=1,ip,actions=ct(table=4,zone=2,nat)".into());
+            line("table=3,priority=65000,ct_state=+trk+est-new,ip,actions=output:2".into());
+            line(format!(
+                "table=3,priority=60000,ct_state=+trk+new,ip,actions=ct(commit,zone=2,nat(src={HIDDEN})),output:2"
+            ));
+            line("table=4,priority=65000,ct_state=+trk+est-new,ip,actions=output:1".into());
         }
     }
     Some(said)
@@ -246,9 +278,22 @@ mod tests {
     fn a_router_is_who_both_send_to() {
         let (objects, flows) = said(Through::Routed, 0);
         let flows = flows.unwrap();
+        assert!(!objects.contains("Nat"));
         for mac in pair(Through::Routed, MACS).next.map(|mac| mac.to_string()) {
             assert!(objects.contains(&mac) && flows.contains(&mac), "{mac}");
         }
         assert!(flows.contains("dec_ttl"));
+    }
+
+    #[test]
+    fn who_is_hidden_is_answered_by_the_address_that_hides_it() {
+        let (objects, flows) = said(Through::Nat, 0);
+        let flows = flows.unwrap();
+        assert!(objects.contains(&format!("snat, external: {HIDDEN}")));
+        assert!(flows.contains(&format!("nat(src={HIDDEN})")));
+        assert!(flows.contains(&format!("nw_dst={HIDDEN},actions=dec_ttl")));
+        let pair = pair(Through::Nat, MACS);
+        assert_eq!(pair.frame(1, 64)[30..34], HIDDEN.octets());
+        assert_eq!(pair.frame(0, 64)[26..30], pair.addresses[0].octets());
     }
 }

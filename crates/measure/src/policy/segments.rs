@@ -87,7 +87,7 @@ impl Segment {
 impl Writer {
     /// Of one of the machines'.
     pub fn new(pair: &Pair, from: usize) -> Self {
-        let addresses = [pair.addresses[from], pair.addresses[1 - from]];
+        let addresses = [pair.addresses[from], pair.known_by[1 - from]];
         let addresses = addresses.map(|address| address.octets()).concat();
         let sum = pseudo_header(&addresses, protocol::TCP, tcp::Header::LEN);
         Self { from, sum }
@@ -96,7 +96,7 @@ impl Writer {
     /// The headers of its frames.
     pub fn frame(&self, pair: &Pair) -> Vec<u8> {
         let Self { from, .. } = *self;
-        let [source, destination] = [from, 1 - from].map(|it| pair.addresses[it]);
+        let [source, destination] = [pair.addresses[from], pair.known_by[1 - from]];
         let packet = ipv4::Header::new(source, destination, protocol::TCP, tcp::Header::LEN);
         let packet = packet.expect("no header is too long for a packet");
         let (to, mac): (Mac, Mac) = (pair.next[from], pair.macs[from]);
@@ -146,7 +146,7 @@ mod tests {
     fn segments_are_read_as_they_were_written_and_their_sums_are_right() {
         let macs = [Mac::local(1), Mac::local(2)];
         let addresses = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
-        let pair = Pair { macs, addresses, next: [macs[1], macs[0]] };
+        let pair = Pair { macs, addresses, known_by: addresses, next: [macs[1], macs[0]] };
         for segment in ALL {
             let from = segment.from();
             let writer = Writer::new(&pair, from);

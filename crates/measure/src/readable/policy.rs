@@ -1,25 +1,32 @@
 //! What policy costs, told.
 
 use crate::page::{Axis, Bars, Chart, Unit, count, percent};
-use crate::policy::{Load, Policed, Report, Through};
+use crate::policy::{Load, Policed, Ports, Report, Through};
 use crate::{Environment, SwitchKind, is_lossless};
 
 use super::{Readable, Rows, many, repeated, unbalanced, us};
 
 impl Readable for Report {
     fn title(&self) -> String {
-        "What policy costs between virtual machines".into()
+        match self.config.ports {
+            Ports::VhostUser => "What policy costs between virtual machines".into(),
+            Ports::Container => "What policy costs between containers".into(),
+        }
     }
 
     fn conditions(&self) -> String {
         let config = &self.config;
-        let connects = if config.loads.iter().any(|load| is_of_connections(*load)) {
-            format!(", {} begun", many(config.connections.into(), "connection"))
-        } else {
-            String::new()
+        let is_of_connections = |load: &Load| matches!(load, Load::Connect | Load::Accept);
+        let (cores, connects) = match config.ports {
+            Ports::VhostUser if config.loads.iter().any(is_of_connections) => {
+                let begun = many(config.connections.into(), "connection");
+                ("One core for the switch, one for both machines", format!(", {begun} begun"))
+            }
+            Ports::VhostUser => ("One core for the switch, one for both machines", String::new()),
+            Ports::Container => ("All cores for all", String::new()),
         };
         format!(
-            "One core for the switch, one for both machines; frames of {} B, {} each{connects}; medians of {}.",
+            "{cores}; frames of {} B, {} each{connects}; medians of {}.",
             config.size,
             config.duration,
             many(config.rounds.into(), "round"),
@@ -27,9 +34,13 @@ impl Readable for Report {
     }
 
     fn rows(&self) -> Rows {
+        let cost = match self.config.ports {
+            Ports::VhostUser => "cycles",
+            Ports::Container => "CPU",
+        };
         let mut rows = Rows::new([
             "switch", "through", "rules", "load", "flows", "frames/s", "worst", "best", "lost",
-            "of sent", "cycles", "to plain", "p50", "p99", "p99.9",
+            "of sent", cost, "to plain", "p50", "p99", "p99.9",
         ]);
         for one in &self.results {
             let fps = |mfps: f64| Unit::FRAMES_PER_SEC.brief(mfps * 1e6);
@@ -49,7 +60,11 @@ impl Readable for Report {
                 fps(one.mfps_range[1]),
                 count(one.lost),
                 percent(one.lost as f64 / one.sent.max(1) as f64),
-                one.cycles_per_frame.map_or("–".into(), |cycles| format!("{cycles:.0}")),
+                match (one.cycles_per_frame, one.cpu_ns_per_frame) {
+                    (Some(cycles), _) => format!("{cycles:.0}"),
+                    (None, Some(ns)) => us(ns / 1e3),
+                    (None, None) => "–".into(),
+                },
                 self.to_plain(one).map_or("–".into(), |ratio| format!("{ratio:.2}")),
                 time(|latency| latency.p50_us),
                 time(|latency| latency.p99_us),
@@ -60,23 +75,16 @@ impl Readable for Report {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let mut remarks = vec![
-            "“Cycles” are ticks of the time stamp counter in which the switch was busy, for each frame that it took; “to \
-             plain” is that over what the same switch took without logical networks, with as many flows. p50, p99 and \
-             p99.9 are how long frames were on their way: of known flows at half of their rate, of “first” those of new \
-             flows, 20,000 a second."
-                .to_owned(),
-        ];
-        if self.config.loads.contains(&Load::Connect) {
-            let told = "Of “connect” each frame is the first of a UDP flow that a rule admits and whose connection is kept: \
-                        so many frames are so many connections. Nothing answers, and nothing is closed.";
-            remarks.push(told.to_owned());
+        let mut remarks = Vec::new();
+        for remark in self.results.iter().filter_map(|one| {
+            let remark = one.remark.as_ref()?;
+            Some(format!("{} through {}: {remark}", one.switch, path(one)))
+        }) {
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
         }
-        if self.config.loads.contains(&Load::Accept) {
-            let told = "Of “accept” it is connections of TCP that are counted as frames a second: each is opened and closed \
-                        again by six segments without payload, 256 at a time. “Lost”, “of sent” and cycles are of segments.";
-            remarks.push(told.to_owned());
-        }
+        remarks.extend(self.legend().map(str::to_owned));
         remarks.extend(self.results.iter().filter_map(|one| {
             let (latency, known) = (one.latency?, one.known?);
             Some(format!(
@@ -93,7 +101,9 @@ impl Readable for Report {
             let than = format!("{} carried {ratio:.2} times what {} did", one.switch, other.switch);
             (one.load != Load::First).then(|| format!("{than} ({}).", what(one)))
         }));
-        let bound = self.results.iter().filter(|one| one.generator_busy > 0.9);
+        // Between containers a sender is busy with the switch's own work.
+        let is_apart = self.config.ports == Ports::VhostUser;
+        let bound = self.results.iter().filter(|one| is_apart && one.generator_busy > 0.9);
         remarks.extend(bound.map(|one| {
             format!(
                 "With {} the generator was busy for {} of the time ({}): it may be what bounds that rate.",
@@ -150,7 +160,10 @@ impl Readable for Report {
             let what = what(one);
             format!("{} delivered {late} after a later one of their flow ({what}).", one.switch)
         });
-        let idle = self.results.iter().filter(|one| one.received == 0);
+        let idle = self
+            .results
+            .iter()
+            .filter(|one| one.received == 0 && !(one.sent == 0 && one.remark.is_some()));
         let idle = idle.map(|one| {
             format!(
                 "nothing arrived through {} ({}): that is no measurement.",
@@ -169,21 +182,51 @@ impl Readable for Report {
 }
 
 impl Report {
-    /// Cycles a frame over what the same switch needs for as many flows without logical networks.
+    /// What the columns mean, for the loads that there are.
+    fn legend(&self) -> impl Iterator<Item = &'static str> {
+        let has = |load| self.config.loads.contains(&load);
+        let (costs, accept) = match self.config.ports {
+            Ports::VhostUser => (
+                "“Cycles” are ticks of the time stamp counter in which the switch was busy, for each frame that it took; \
+                 “to plain” is that over what the same switch took of the same load without logical networks. p50, p99 and \
+                 p99.9 are how long frames were on their way: of known flows and of “connect” at half of their rate, of \
+                 “first” those of new flows, 20,000 a second.",
+                "Of “accept” it is connections of TCP that are counted as frames a second: each is opened and closed again by \
+                 six segments without payload, 256 at a time. “Lost”, “of sent” and cycles are of segments; p50, p99 and \
+                 p99.9 are how long one took that was the only one.",
+            ),
+            Ports::Container => (
+                "“CPU” is time of all processors for each frame that arrived: switch, sender, receiver and kernel; “to plain” \
+                 is that over what the same switch took of the same load without logical networks. “Lost” is also what the \
+                 receiver's socket dropped. p50, p99 and p99.9 are how long frames of one known flow were on their way, 5,000 \
+                 a second.",
+                "Of “accept” it is connections of TCP between sockets that are counted as frames: each is opened, accepted and \
+                 closed by both, 8 at a time. “Lost” are those that came to no end; p50, p99 and p99.9 are how long one took \
+                 that was the only one.",
+            ),
+        };
+        let connect = "Of “connect” each frame is the first of a UDP flow that is admitted and whose connection is kept: so many \
+                       frames are so many connections. Nothing answers, and nothing is closed.";
+        let all = [(true, costs), (has(Load::Connect), connect), (has(Load::Accept), accept)];
+        all.into_iter().filter_map(|(is_told, words)| is_told.then_some(words))
+    }
+
+    /// Cycles, or time, a frame over what the same switch needs for as many flows without logical networks.
     fn to_plain(&self, one: &Policed) -> Option<f64> {
         let is_plain = |other: &&Policed| {
             (other.switch, other.through, other.load) == (one.switch, Through::Plain, one.load)
                 && other.flows == one.flows
         };
         let plain = self.results.iter().find(is_plain)?;
-        Some(one.cycles_per_frame? / plain.cycles_per_frame?)
+        let cost = |one: &Policed| one.cycles_per_frame.or(one.cpu_ns_per_frame);
+        Some(cost(one)? / cost(plain)?)
     }
 
-    /// The same load on Open vSwitch; none of its own.
+    /// The same load on what zovn is compared with; none of its own.
     fn peer(&self, one: &Policed) -> Option<&Policed> {
         let key = |one: &Policed| (one.through, one.rules, one.load, one.flows);
         let is_peer = |other: &&Policed| {
-            other.switch == SwitchKind::OvsDpdk && key(other) == key(one) && other.mfps > 0.0
+            other.switch != SwitchKind::Zovn && key(other) == key(one) && other.mfps > 0.0
         };
         self.results.iter().find(is_peer).filter(|other| other.switch != one.switch)
     }
@@ -216,10 +259,6 @@ impl Report {
     }
 }
 
-fn is_of_connections(load: Load) -> bool {
-    matches!(load, Load::Connect | Load::Accept)
-}
-
 fn name((through, rules): (Through, u32)) -> String {
     if through.has_rules() {
         format!("{through} {}", count(rules.into()))
@@ -230,12 +269,16 @@ fn name((through, rules): (Through, u32)) -> String {
 
 /// What was carried, in a few words.
 fn what(one: &Policed) -> String {
-    let path = match one.through.has_rules() {
-        true => format!("{} of {}", one.through, many(one.rules.into(), "rule")),
-        false => one.through.to_string(),
-    };
+    let path = path(one);
     match one.flows {
         Some(flows) => format!("{path}, {}", many(flows.into(), "flow")),
         None => format!("{path}, {}", one.load),
+    }
+}
+
+fn path(one: &Policed) -> String {
+    match one.through.has_rules() {
+        true => format!("{} of {}", one.through, many(one.rules.into(), "rule")),
+        false => one.through.to_string(),
     }
 }

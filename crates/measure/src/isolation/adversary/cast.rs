@@ -195,6 +195,7 @@ impl Scene {
             from,
             to,
             ports: 1,
+            sources: 1,
             tags: Vec::new(),
             dscp: 0,
             sender: number,
