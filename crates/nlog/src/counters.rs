@@ -28,4 +28,6 @@ pub struct Counters {
     pub flips: u64,
     /// Parts of recursive tables that were computed anew because too much of them had to go.
     pub recomputed: u64,
+    /// How often all tuples were looked at for values that are needed no more.
+    pub swept: u64,
 }

@@ -16,6 +16,7 @@ use crate::recursion;
 use crate::settle::{self, Stop};
 use crate::source::Fault;
 use crate::state::{State, Told};
+use crate::sweep::sweep;
 use crate::syntax::Role;
 use crate::values::{Value, Values};
 
@@ -289,6 +290,9 @@ impl Engine {
 
     /// Does a batch, whole or not at all. `revision` is the store's, greater than any before.
     ///
+    /// Values that are in no tuple and not in the batch may be forgotten: those of an earlier
+    /// change, too.
+    ///
     /// # Errors
     ///
     /// The batch contradicts the tables, or a function failed: then the tables are as before.
@@ -298,6 +302,10 @@ impl Engine {
     /// If the revision does not go up, or a tuple does not fit its table or that is no input.
     pub fn commit(&mut self, revision: u64, batch: &Batch) -> Result<Change, Refusal> {
         assert!(revision > self.revision, "revision {revision} follows {}", self.revision);
+        if self.state.values.is_full() {
+            sweep(&mut self.state, &self.layouts, &batch.values);
+            self.state.counters.swept += 1;
+        }
         let was_empty = self.state.space.is_empty();
         match self.attempt(revision, batch, was_empty) {
             Ok(change) => {

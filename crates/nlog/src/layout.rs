@@ -37,6 +37,15 @@ impl Layout {
         }
     }
 
+    /// The kinds of a row's words.
+    pub fn row_kinds(&self) -> Vec<Kind> {
+        let mut kinds = self.kinds.clone();
+        for (kind, place) in self.kinds.iter().zip(&self.places) {
+            kinds[usize::from(*place)] = *kind;
+        }
+        kinds
+    }
+
     /// Adds the row of these values.
     ///
     /// # Panics

@@ -65,6 +65,7 @@ mod space;
 mod state;
 mod store;
 mod strata;
+mod sweep;
 mod syntax;
 mod tree;
 mod values;

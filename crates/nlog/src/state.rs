@@ -117,6 +117,11 @@ impl State {
         &self.space.stores()[table]
     }
 
+    /// The words of each rule's constants.
+    pub fn constants(&self) -> &[Vec<(Slot, u32)>] {
+        &self.constants
+    }
+
     /// Has the table's stratum looked at.
     pub fn mark(&mut self, table: usize) {
         self.dirty.mark(self.program.tables[table].stratum);

@@ -2,7 +2,8 @@
 //!
 //! Tables hold a word of 32 bits for each value, so that comparing, sorting and hashing never touch
 //! a text. Bools, ids and numbers below 2^31 are their own words; larger numbers, texts, bytes and
-//! sets are kept here once each, and their words say where.
+//! sets are kept here once each, and their words say where. What no tuple has any more is forgotten
+//! when there are twice as many as were left the last time.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ use crate::kinds::{Kind, Scalar};
 
 /// A value of an engine: a word, and what it means.
 ///
-/// It is the engine's whose [`Values`] made it.
+/// It is the engine's whose [`Values`] made it, until the next commit if no tuple has it then.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Value {
     pub(crate) kind: Kind,
@@ -35,6 +36,10 @@ pub struct Values {
     kept: Vec<Box<[u8]>>,
     /// The kept ones by their bytes.
     index: HashTable<u32>,
+    /// Places of values that were forgotten.
+    free: Vec<u32>,
+    /// How many may be kept before those that nobody needs are looked for.
+    limit: usize,
     /// Makes hashes unpredictable for whoever chooses the values.
     seed: u64,
 }
@@ -42,11 +47,14 @@ pub struct Values {
 /// Marks the words of numbers that are kept.
 const KEPT: u32 = 1 << 31;
 
+/// How many values may be kept that nobody needs, however few there are.
+const SPARE: usize = 1 << 12;
+
 impl Values {
     /// None yet. `seed` is what hashes depend on: give it a random number where tenants choose
     /// names, so that they cannot choose ones that collide.
     pub fn new(seed: u64) -> Self {
-        Self { kept: Vec::new(), index: HashTable::new(), seed }
+        Self { kept: Vec::new(), index: HashTable::new(), free: Vec::new(), limit: SPARE, seed }
     }
 
     /// The value of a bool.
@@ -76,7 +84,49 @@ impl Values {
 
     /// How many values are kept, and their bytes together.
     pub fn kept(&self) -> (usize, usize) {
-        (self.kept.len(), self.kept.iter().map(|it| it.len()).sum())
+        (self.len(), self.kept.iter().map(|it| it.len()).sum())
+    }
+
+    fn len(&self) -> usize {
+        self.kept.len() - self.free.len()
+    }
+
+    /// Whether it is time to look for values that nobody needs.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= self.limit
+    }
+
+    /// Where a value is kept, if it is not its own word.
+    pub(crate) fn place(kind: Kind, word: u32) -> Option<usize> {
+        match kind {
+            Kind::One(Scalar::Bool | Scalar::Id) => None,
+            Kind::One(Scalar::Int) => (word >= KEPT).then_some((word ^ KEPT) as usize),
+            Kind::One(Scalar::Text | Scalar::Bytes) | Kind::Set(_) => Some(word as usize),
+        }
+    }
+
+    /// How many places there are.
+    pub(crate) fn places(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Forgets all values but those at the places that are needed.
+    pub(crate) fn forget(&mut self, is_needed: &[bool]) {
+        self.index.retain(|word| is_needed[*word as usize]);
+        self.free.clear();
+        for (place, is_needed) in is_needed.iter().enumerate().rev() {
+            if !is_needed {
+                self.kept[place] = Box::default();
+                self.free.push(place as u32);
+            }
+        }
+        self.limit = 2 * self.len() + SPARE;
+    }
+
+    /// Has what nobody needs be looked for at every commit.
+    #[cfg(test)]
+    pub(crate) fn be_full(&mut self) {
+        self.limit = 0;
     }
 
     /// What the value is.
@@ -138,15 +188,18 @@ impl Values {
     }
 
     fn keep(&mut self, bytes: &[u8]) -> u32 {
-        let Self { kept, index, seed } = self;
+        let Self { kept, index, free, seed, .. } = self;
         let known = |word: &u32| *kept[*word as usize] == *bytes;
         let hash = hash(*seed, bytes);
         if let Some(word) = index.find(hash, known) {
             return *word;
         }
-        let word = u32::try_from(kept.len()).ok().filter(|word| *word < KEPT);
-        let word = word.expect("an engine keeps fewer than 2^31 values");
-        kept.push(bytes.into());
+        let word = free.pop().unwrap_or_else(|| {
+            kept.push(Box::default());
+            let word = u32::try_from(kept.len() - 1).ok().filter(|word| *word < KEPT);
+            word.expect("an engine keeps fewer than 2^31 values")
+        });
+        kept[word as usize] = bytes.into();
         let rehash = |word: &u32| self::hash(*seed, &kept[*word as usize]);
         index.insert_unique(hash, word, rehash);
         word

@@ -210,7 +210,9 @@ fn toggle(dice: &mut Dice, program: &Program, inputs: &mut [Table]) -> (usize, V
     (table, tuple, comes)
 }
 
+/// A batch, at whose commit all values are forgotten that may be.
 fn batch(engine: &mut Engine, edits: &[(usize, Vec<Plain>, bool)]) -> Batch {
+    engine.values_mut().be_full();
     let mut batch = Batch::new();
     for (table, tuple, comes) in edits {
         let tuple: Vec<Value> =
@@ -269,12 +271,13 @@ proptest! {
             let batch = batch(&mut engine, &edits);
             let preview = engine.preview(&batch).expect("edits are valid");
             compare(&text, &tables(&engine), &before);
+            let after = naive::evaluate(&program, &inputs);
+            check_outputs(&engine, &preview, &before, &after);
             let change = engine.commit(revision, &batch).expect("edits are valid");
             prop_assert_eq!(change.revision(), revision);
-            let after = naive::evaluate(&program, &inputs);
+            prop_assert_eq!(engine.counters().swept, revision);
             compare(&text, &tables(&engine), &after);
             check_outputs(&engine, &change, &before, &after);
-            check_outputs(&engine, &preview, &before, &after);
             before = after;
         }
         let mut cold = super::engine(program);

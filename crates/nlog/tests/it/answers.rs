@@ -123,3 +123,29 @@ fn a_function_that_no_library_has_is_named() {
     let faults = Engine::new(program, Library::new(), Values::new(1)).err().unwrap();
     assert_eq!(faults[0].to_string(), "rules:4:10: halve is in no library: add it");
 }
+
+#[test]
+fn names_that_come_and_go_for_ever_take_no_memory() {
+    let mut engine = engine();
+    let first = batch(&mut engine, &[("one that stays", 1 << 40)], &[]);
+    engine.commit(1, &first).unwrap();
+    let mut most = 0;
+    let mut last: Option<String> = None;
+    for revision in 2..50_000 {
+        let name = format!("a name of number {revision}");
+        let gone = last.iter().map(|it| (&it[..], 2)).collect::<Vec<_>>();
+        let next = batch(&mut engine, &[(&name, 2)], &gone);
+        let change = engine.commit(revision, &next).unwrap();
+        let half = engine.table("half").unwrap();
+        for tuple in change.vanished(half) {
+            let expected = format!("half({:?}, 1)", last.as_ref().unwrap());
+            assert_eq!(tuple.show(engine.values()), expected);
+        }
+        last = Some(name);
+        most = most.max(engine.values().kept().0);
+    }
+    assert!(most < 5000, "{most} values were kept at a time");
+    assert!(engine.counters().swept > 5);
+    let stays = String::from("port(\"one that stays\", 1099511627776)");
+    assert!(all(&engine).contains(&stays), "{:?}", all(&engine));
+}
