@@ -16,11 +16,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
+use connections::Bounds;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use crate::connections::{self, Bounds};
 use crate::metrics::Format;
 use crate::routes::{Refusal, metrics_page, metrics_response, not_so};
 use crate::worker::{Handle, Stopped};

@@ -19,7 +19,6 @@ mod bell;
 pub mod bfd;
 mod capture;
 mod config;
-mod connections;
 mod exporter;
 pub mod host;
 mod journal;

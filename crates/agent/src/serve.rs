@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use connections::Bounds;
 use model::{AgentStatus, HostConfig, TunnelKey};
 use overlay::Protection;
 use sd_notify::NotifyState;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::connections::{self, Bounds};
 use crate::exporter;
 use crate::host::Ending;
 use crate::journal::Journal;

@@ -2,7 +2,7 @@
 //!
 //! The same functions serve pages and terminal tables, so a figure reads alike in both. Two
 //! promises hold everywhere: what is not zero never prints as zero, and a share below one never
-//! prints as 100 %.
+//! prints as 100 %. Times are told as dates.
 
 #![forbid(unsafe_code)]
 
@@ -220,10 +220,34 @@ pub fn grouped(number: &str) -> String {
     out + rest
 }
 
+/// Seconds since 1970 as `2026-11-21T03:21:12Z` (RFC 3339; days to a civil date after Hinnant,
+/// chrono-Compatible Low-Level Date Algorithms).
+pub fn utc(unix: u64) -> String {
+    let (days, second) = (unix / 86_400 + 719_468, unix % 86_400);
+    // Years begin in March here, so that a leap day is the last of its year.
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn dates_are_civil() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(utc(1_795_231_272), "2026-11-21T03:21:12Z");
+    }
 
     #[test]
     fn numbers_have_three_digits_a_prefix_and_a_unit() {

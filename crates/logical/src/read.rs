@@ -32,7 +32,14 @@ pub struct Source {
 
 impl Source {
     /// Checks the objects together: the topology, or all that is wrong, in the text's order.
-    pub fn resolve(mut self) -> Result<Topology, Vec<Fault>> {
+    pub fn resolve(self) -> Result<Topology, Vec<Fault>> {
+        self.resolve_beside(Vec::new())
+    }
+
+    /// Checks the objects together with others that are not in the text. Of what is wrong with
+    /// those, no position is told.
+    pub fn resolve_beside(mut self, mut others: Vec<Object>) -> Result<Topology, Vec<Fault>> {
+        self.objects.append(&mut others);
         let resolved = resolve_among(&self.objects, &self.broken);
         let mut found = match resolved {
             Ok(topology) if self.faults.is_empty() => return Ok(topology),

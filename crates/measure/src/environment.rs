@@ -59,7 +59,7 @@ impl Environment {
             Some(((*name).to_owned(), value.replace('\t', " ")))
         });
         Self {
-            date: date(
+            date: figures::utc(
                 SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             ),
             kernel: word("/proc/sys/kernel/osrelease").unwrap_or_default(),
@@ -97,23 +97,6 @@ fn ovs_version() -> Option<String> {
     text.lines().next()?.rsplit(' ').next().map(str::to_owned)
 }
 
-/// Seconds since 1970 as `2026-11-21T03:21:12Z` (days to a civil date after Hinnant,
-/// chrono-Compatible Low-Level Date Algorithms).
-fn date(unix: u64) -> String {
-    let (days, second) = (unix / 86_400 + 719_468, unix % 86_400);
-    // Years begin in March here, so that a leap day is the last of its year.
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
 /// How long all processors of this machine have been busy since it began, in nanoseconds: all of
 /// /proc/stat's first line but idle time and waits for disks (proc(5)), in steps of a clock tick
 /// each.
@@ -139,13 +122,6 @@ pub(crate) fn busy_ns() -> Result<u64, MeasureError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_civil() {
-        assert_eq!(date(0), "1970-01-01T00:00:00Z");
-        assert_eq!(date(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(date(1_795_231_272), "2026-11-21T03:21:12Z");
-    }
 
     #[test]
     fn this_machine_has_a_kernel_and_cores() {

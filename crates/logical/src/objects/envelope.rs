@@ -183,8 +183,13 @@ macro_rules! kinds {
                 match self { $(Self::$kind(it) => &it.metadata,)* }
             }
 
+            /// Who it is, to be written.
+            pub const fn metadata_mut(&mut self) -> &mut Metadata {
+                match self { $(Self::$kind(it) => &mut it.metadata,)* }
+            }
+
             /// Reads what is an object of a kind, but for the word `kind`.
-            pub(crate) fn read<'de, D>(kind: Kind, deserializer: D) -> Result<Self, D::Error>
+            pub fn read<'de, D>(kind: Kind, deserializer: D) -> Result<Self, D::Error>
             where
                 D: serde::Deserializer<'de>,
             {

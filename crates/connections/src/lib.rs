@@ -1,9 +1,11 @@
 //! The connections by which somebody asks something: their number, the time that one may be silent,
 //! and the descriptors that are kept for them.
 //!
-//! Ports take descriptors, too, and so may others on the host. When none is left, nobody could ask
-//! the agent why, or detach a port. So some are kept, as placeholders: one is closed when a
-//! connection could not be accepted otherwise.
+//! Ports and files take descriptors, too, and so may others on the host. When none is left, nobody
+//! could ask a program why, or have it give some back. So some are kept, as placeholders: one is
+//! closed when a connection could not be accepted otherwise.
+
+#![forbid(unsafe_code)]
 
 use std::convert::Infallible;
 use std::io;

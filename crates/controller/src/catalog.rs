@@ -1,0 +1,404 @@
+//! All objects: what there is, and how it is changed.
+//!
+//! ```text
+//! write ─conditions─▶ with all others ─resolve─▶ transaction ─store─▶ revision
+//!           │                            │                    │
+//!           └─ stale                     └─ faults            └─ as it was, or there as a whole
+//! ```
+//!
+//! One write at a time is checked and committed. A check looks at all objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use logical::objects::{Identity, Kind, Object};
+use logical::{Fault, Source};
+use serde::{Deserialize, Serialize};
+use store::{CommitError, Condition, Entry, Key, Revision, Store, StoreError, Transaction};
+
+use crate::identity::{since_1970, uuid};
+use crate::outcome::{Applied, AppliedChange, AppliedObject};
+use crate::place;
+
+/// How many revisions of history are kept.
+const KEPT: u64 = 10_000;
+
+/// How many more there may be before the oldest are forgotten.
+const SLACK: u64 = 1_000;
+
+/// How long the outcome of a write that has a key is remembered.
+const REMEMBERED: Duration = Duration::from_hours(24);
+
+/// Where those outcomes are in the store.
+const OUTCOMES: &str = "i/";
+
+/// The most that is asked of the store at once.
+const STEP: usize = 1_000;
+
+/// All objects.
+#[derive(Debug)]
+pub struct Catalog {
+    store: Store,
+    present: Mutex<Present>,
+}
+
+/// The objects of the newest revision that writes know of.
+#[derive(Debug)]
+struct Present {
+    revision: Revision,
+    objects: BTreeMap<Identity, Object>,
+}
+
+/// What is to be changed at once.
+#[derive(Debug, Default)]
+pub struct Write {
+    /// Objects that are to be there.
+    pub source: Source,
+    /// Objects that are to be gone.
+    pub deletes: Vec<Identity>,
+    /// What has to be so for anything to be changed.
+    pub guards: Vec<(Identity, Guard)>,
+    /// Whether nothing is changed, and only said what would be.
+    pub is_dry: bool,
+    /// A label and its value: objects that have it and are not in `source` are to be gone.
+    pub prune: Option<(String, String)>,
+    /// What makes this write the same as an earlier one.
+    pub once: Option<Once>,
+}
+
+/// What has to be so of an object for a write to be done.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Guard {
+    /// It is there, for there to be something that can be changed.
+    Known,
+    /// It is there.
+    There,
+    /// It is there, as one of these revisions wrote it.
+    At(Vec<u64>),
+    /// It is not there.
+    Absent,
+    /// It is not there, or the writer had to say which revision of it he knows.
+    New,
+}
+
+/// What makes two writes the same.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Once {
+    /// The writer's word for it.
+    pub key: String,
+    /// Of all that he asked for.
+    pub digest: String,
+}
+
+/// What is remembered of a write that has a key.
+#[derive(Serialize, Deserialize)]
+struct Outcome {
+    digest: String,
+    /// Seconds since 1970.
+    at: u64,
+    applied: Applied,
+}
+
+/// Why a write changes nothing.
+#[derive(Debug)]
+pub enum Refused {
+    /// There is no such object.
+    Unknown(Identity),
+    /// The object is not as the writer says. It is this now, if it is there.
+    Stale(Identity, Option<Box<Object>>),
+    /// The object is there, and the writer has not said which revision of it he knows.
+    Unguarded(Identity),
+    /// The objects cannot stand.
+    Faults(Vec<Fault>),
+    /// Others need what would be gone.
+    Needed(Vec<Fault>),
+    /// The key was of another write.
+    Reused(String),
+    /// The store does not take it.
+    Store(CommitError),
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<CommitError> for Refused {
+    fn from(error: CommitError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Why the objects of a store cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Something in it is no object.
+    #[error("{key} in the store is no object ({why}): it was written by another version, run that")]
+    NoObject {
+        /// Where it is.
+        key: Key,
+        /// What it is instead.
+        why: String,
+    },
+}
+
+impl Catalog {
+    /// The objects of a store.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]
+    pub fn open(store: Store) -> Result<Self, OpenError> {
+        let present = Mutex::new(Present::read(&store)?);
+        Ok(Self { store, present })
+    }
+
+    /// Where they are kept, for those who read.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Does a write: all of it, or nothing.
+    pub fn write(&self, write: Write, now: SystemTime) -> Result<Applied, Refused> {
+        let mut present = self.lock();
+        if let Some(once) = &write.once
+            && let Some(applied) = self.remembered(once)?
+        {
+            return Ok(applied);
+        }
+        let next = Revision(present.revision.0 + 1);
+        let Write { mut source, mut deletes, guards, is_dry, prune, once } = write;
+        for (identity, guard) in guards {
+            check(&present, identity, guard)?;
+        }
+        let named: BTreeSet<_> = source.objects.iter().map(Object::identity).collect();
+        if let Some((label, value)) = &prune {
+            let has = |it: &Object| it.metadata().labels.get(label) == Some(value);
+            let left = present.objects.iter().filter(|(id, it)| has(it) && !named.contains(id));
+            deletes.extend(left.map(|(identity, _)| identity.clone()));
+            source.faults.extend(without_label(&source.objects, label, value));
+        }
+        let gone: BTreeSet<_> = deletes.into_iter().collect();
+        let others = present.objects.iter();
+        let others = others.filter(|(id, _)| !named.contains(id) && !gone.contains(id));
+        let others = others.map(|(_, object)| object.clone()).collect();
+        let only_deletes = source.objects.is_empty() && source.faults.is_empty();
+        let objects = source.objects.clone();
+        if let Err(faults) = source.resolve_beside(others) {
+            return Err(if only_deletes {
+                Refused::Needed(faults)
+            } else {
+                Refused::Faults(faults)
+            });
+        }
+
+        let mut changes: BTreeMap<Identity, (AppliedChange, Option<Object>)> = BTreeMap::new();
+        for object in objects {
+            let before = present.objects.get(&object.identity());
+            let (change, object) = stamped(object, before, next, now);
+            changes.insert(object.identity(), (change, Some(object)));
+        }
+        let known = gone.into_iter().filter(|it| present.objects.contains_key(it));
+        changes.extend(known.map(|it| (it, (AppliedChange::Deleted, None))));
+
+        let mut transaction = Transaction::new().when(Condition::Unchanged(present.revision));
+        let changed = || changes.iter().filter(|(_, (it, _))| *it != AppliedChange::Unchanged);
+        let is_same = changed().next().is_none();
+        let told = |(identity, (change, _)): (&Identity, &(AppliedChange, _))| AppliedObject {
+            object: identity.to_string(),
+            change: *change,
+        };
+        let revision = if is_dry || is_same { present.revision } else { next };
+        let applied = Applied { revision: revision.0, objects: changes.iter().map(told).collect() };
+        if is_dry || (is_same && once.is_none()) {
+            return Ok(applied);
+        }
+        for (identity, (_, object)) in changed() {
+            match object {
+                Some(object) => transaction.put(place::key(identity), json(object)),
+                None => transaction.delete(place::key(identity)),
+            }
+        }
+        if let Some(Once { key, digest }) = once {
+            let at = since_1970(now).as_secs();
+            let outcome = Outcome { digest, at, applied: applied.clone() };
+            transaction.put(outcome_key(&key), json(&outcome));
+        }
+        self.commit(&mut present, transaction)?;
+        for (identity, (_, object)) in changes {
+            match object {
+                Some(object) => drop(present.objects.insert(identity, object)),
+                None => drop(present.objects.remove(&identity)),
+            }
+        }
+        Ok(applied)
+    }
+
+    /// Forgets history and outcomes that are too old.
+    pub fn forget(&self, now: SystemTime) -> Result<(), CommitError> {
+        let goal = Revision(self.store.revision().0.saturating_sub(KEPT));
+        if self.store.oldest()?.0 + SLACK < goal.0 {
+            self.store.compact(goal)?;
+        }
+        let mut transaction = Transaction::new();
+        let since = since_1970(now).saturating_sub(REMEMBERED).as_secs();
+        for entry in self.all(OUTCOMES)? {
+            let outcome: Result<Outcome, _> = serde_json::from_slice(&entry.value);
+            if outcome.is_ok_and(|it| it.at < since) {
+                transaction.delete(entry.key);
+            }
+        }
+        let mut present = self.lock();
+        self.commit(&mut present, transaction)
+    }
+
+    /// Commits what was made of the objects that are present.
+    fn commit(&self, present: &mut Present, transaction: Transaction) -> Result<(), CommitError> {
+        match self.store.commit(transaction) {
+            Ok(revision) => {
+                present.revision = revision;
+                Ok(())
+            }
+            Err(error) => {
+                // It may have been committed nevertheless.
+                if let Ok(read) = Present::read(&self.store) {
+                    *present = read;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// What became of a write that was the same.
+    fn remembered(&self, once: &Once) -> Result<Option<Applied>, Refused> {
+        let Some(entry) = self.store.get(&outcome_key(&once.key), None)? else { return Ok(None) };
+        match serde_json::from_slice::<Outcome>(&entry.value) {
+            Ok(outcome) if outcome.digest == once.digest => Ok(Some(outcome.applied)),
+            _ => Err(Refused::Reused(once.key.clone())),
+        }
+    }
+
+    fn all(&self, prefix: &str) -> Result<Vec<Entry>, StoreError> {
+        read_all(&self.store, prefix).map(|(_, entries)| entries)
+    }
+
+    /// Who panicked with the lock had not changed anything: that is done last.
+    fn lock(&self) -> MutexGuard<'_, Present> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Present {
+    fn read(store: &Store) -> Result<Self, OpenError> {
+        let (revision, entries) = read_all(store, place::ALL)?;
+        let mut objects = BTreeMap::new();
+        for Entry { key, value, .. } in entries {
+            match place::identity(&key).map(|it| read(it.kind, &value).map(|object| (it, object))) {
+                Some(Ok((identity, object))) => drop(objects.insert(identity, object)),
+                Some(Err(error)) => {
+                    return Err(OpenError::NoObject { key, why: error.to_string() });
+                }
+                None => return Err(OpenError::NoObject { key, why: "no such kind".into() }),
+            }
+        }
+        Ok(Self { revision, objects })
+    }
+}
+
+/// Everything with a prefix, at one revision.
+fn read_all(store: &Store, prefix: &str) -> Result<(Revision, Vec<Entry>), StoreError> {
+    let mut page = store.list(prefix, None, STEP, None)?;
+    let mut entries = page.entries;
+    while page.has_more {
+        let after = entries.last().map(|it| it.key.clone());
+        page = store.list(prefix, after.as_ref(), STEP, Some(page.revision))?;
+        entries.append(&mut page.entries);
+    }
+    Ok((page.revision, entries))
+}
+
+/// Reads an object as it is kept.
+fn read(kind: Kind, json: &[u8]) -> Result<Object, serde_json::Error> {
+    let mut value: serde_json::Value = serde_json::from_slice(json)?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("kind");
+    }
+    Object::read(kind, value)
+}
+
+fn check(present: &Present, identity: Identity, guard: Guard) -> Result<(), Refused> {
+    let found = present.objects.get(&identity);
+    let revision = found.and_then(|it| it.metadata().revision);
+    let holds = match guard {
+        Guard::Known if found.is_none() => return Err(Refused::Unknown(identity)),
+        Guard::New if found.is_some() => return Err(Refused::Unguarded(identity)),
+        Guard::Known | Guard::New => true,
+        Guard::There => found.is_some(),
+        Guard::At(revisions) => revision.is_some_and(|it| revisions.contains(&it)),
+        Guard::Absent => found.is_none(),
+    };
+    let stale = || Refused::Stale(identity, found.map(|it| Box::new(it.clone())));
+    if holds { Ok(()) } else { Err(stale()) }
+}
+
+/// Objects that the next write of the same set would not find again.
+fn without_label(objects: &[Object], label: &str, value: &str) -> Vec<Fault> {
+    let without = objects
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| it.metadata().labels.get(label).is_none_or(|it| it != value));
+    let fault = |(index, object): (usize, &Object)| Fault {
+        index: Some(index),
+        object: object.identity().to_string(),
+        path: "/metadata/labels".into(),
+        message: format!("objects that are pruned by a label have it: write `{label}: {value}`"),
+        position: None,
+    };
+    without.map(fault).collect()
+}
+
+/// An object with what the controller writes of it.
+fn stamped(
+    mut object: Object,
+    before: Option<&Object>,
+    revision: Revision,
+    now: SystemTime,
+) -> (AppliedChange, Object) {
+    let metadata = object.metadata_mut();
+    metadata.deleting_at = None;
+    let Some(before) = before else {
+        metadata.uid = Some(uuid(now));
+        metadata.created_at = Some(figures::utc(since_1970(now).as_secs()));
+        metadata.generation = Some(1);
+        metadata.revision = Some(revision.0);
+        return (AppliedChange::Created, object);
+    };
+    let was = before.metadata();
+    metadata.uid.clone_from(&was.uid);
+    metadata.created_at.clone_from(&was.created_at);
+    (metadata.generation, metadata.revision) = (was.generation, was.revision);
+    if object == *before {
+        return (AppliedChange::Unchanged, object);
+    }
+    let mut with_metadata_of_before = object.clone();
+    *with_metadata_of_before.metadata_mut() = was.clone();
+    let metadata = object.metadata_mut();
+    metadata.revision = Some(revision.0);
+    if with_metadata_of_before != *before {
+        metadata.generation = was.generation.map(|it| it + 1);
+    }
+    (AppliedChange::Updated, object)
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("objects and outcomes have text as keys")
+}
+
+fn outcome_key(key: &str) -> Key {
+    Key::new(format!("{OUTCOMES}{key}")).expect("routes bound it to 128 printable characters")
+}

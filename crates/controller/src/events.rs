@@ -1,0 +1,153 @@
+//! Changes of a shelf as server-sent events.
+//!
+//! A watcher is a cursor into the store's list of changes, and at most one text that waits to be
+//! taken. So one that is slow costs no more than another. It resumes by the last bookmark that it
+//! has seen; whose place in history is gone is told to list anew.
+//!
+//! ```text
+//! event: put            data: the object
+//! event: delete         data: its kind, tenant and name, and the revision
+//! event: bookmark       id: the revision up to which everything was told
+//! event: reset          that history is gone: list, and watch from there
+//! ```
+
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use hyper::body::{Body, Frame};
+use store::{Change, Cursor, Revision, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::timeout;
+
+use crate::catalog::Catalog;
+use crate::place;
+
+/// How often a watcher hears something, at least.
+const BOOKMARK: Duration = Duration::from_secs(10);
+
+/// How long a watcher may take to take what waits for it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many changes are told in one text.
+const STEP: usize = 64;
+
+/// Events, as the body of an answer.
+pub struct Events(mpsc::Receiver<Bytes>);
+
+impl Events {
+    /// The changes of keys with this prefix after a revision.
+    pub fn new(
+        catalog: Arc<Catalog>,
+        prefix: String,
+        from: Revision,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(async move {
+            tell(catalog, prefix, from, sender).await;
+            drop(permit);
+        });
+        Self(receiver)
+    }
+}
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|text| text.map(|text| Ok(Frame::data(text))))
+    }
+}
+
+/// Tells a watcher of changes until it hangs up, is too slow, or has to begin anew.
+async fn tell(catalog: Arc<Catalog>, prefix: String, from: Revision, sender: mpsc::Sender<Bytes>) {
+    let mut revisions = catalog.store().subscribe();
+    let mut cursor = Cursor::behind(from);
+    // The revision of which something was told, and that is not known to be told of as a whole.
+    let mut open = None;
+    // The first words say that the watch has begun.
+    let mut text = bookmark(from);
+    loop {
+        let (of, prefix) = (Arc::clone(&catalog), prefix.clone());
+        let read = move || of.store().changes(cursor, &prefix, STEP);
+        let Ok(changes) = tokio::task::spawn_blocking(read).await else { return };
+        let changes = match changes {
+            Ok(changes) => changes,
+            Err(StoreError::Compacted { .. }) => {
+                text.push_str("event: reset\ndata: {}\n\n");
+                let _ = timeout(PATIENCE, sender.send(text.into())).await;
+                return;
+            }
+            Err(error) => {
+                tracing::error!(%error, "a watch ends");
+                return;
+            }
+        };
+        cursor = changes.next;
+        for change in changes.changes {
+            if let Some(told) = open.replace(change.revision).filter(|it| *it != change.revision) {
+                text.push_str(&bookmark(told));
+            }
+            text.push_str(&event(&change));
+        }
+        if let Some(revision) = changes.complete
+            && open.take().is_some()
+        {
+            text.push_str(&bookmark(revision));
+        }
+        if !text.is_empty() {
+            let sent = timeout(PATIENCE, sender.send(std::mem::take(&mut text).into())).await;
+            if !matches!(sent, Ok(Ok(()))) {
+                return;
+            }
+        }
+        if let Some(revision) = changes.complete {
+            tokio::select! {
+                told = timeout(BOOKMARK, revisions.wait_for(|it| *it > revision)) => match told {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(_)) => return,
+                    Err(_) => text = bookmark(revision),
+                },
+                () = sender.closed() => return,
+            }
+        }
+    }
+}
+
+fn bookmark(revision: Revision) -> String {
+    format!("event: bookmark\nid: {revision}\ndata: {{\"revision\":{revision}}}\n\n")
+}
+
+/// A change as an event. JSON of ours has no line ends.
+fn event(change: &Change) -> String {
+    let mut text = String::new();
+    match &change.entry {
+        Some(entry) => {
+            text.push_str("event: put\ndata: ");
+            text.push_str(&String::from_utf8_lossy(&entry.value));
+        }
+        None => {
+            let gone = place::identity(&change.key).map(|it| {
+                let mut metadata =
+                    serde_json::json!({ "name": it.name, "revision": change.revision.0 });
+                if let Some(tenant) = it.tenant {
+                    metadata["tenant"] = serde_json::json!(tenant);
+                }
+                serde_json::json!({ "kind": it.kind.name(), "metadata": metadata })
+            });
+            let gone = gone.unwrap_or_default();
+            let _ = write!(text, "event: delete\ndata: {gone}");
+        }
+    }
+    text.push_str("\n\n");
+    text
+}

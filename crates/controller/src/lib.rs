@@ -1,0 +1,29 @@
+//! The controller: what tenants and operators declare of logical networks, over REST.
+//!
+//! ```text
+//! HTTP ─▶ routes ─▶ catalog: read, checked with all that is there ─▶ store: one revision, durable
+//!            ▲                                                          │
+//!            └──────── objects, lists at a revision, changes as events ─┘
+//! ```
+//!
+//! A write is answered once it is durable. What is refused changes nothing, and all that is wrong
+//! with it is told at once. Reads and watches come from the store, so they wait for no write.
+//!
+//! What the objects lead to on hosts is not here.
+
+#![forbid(unsafe_code)]
+
+mod catalog;
+mod events;
+mod housekeeping;
+mod identity;
+mod outcome;
+mod patch;
+mod place;
+mod problem;
+mod routes;
+mod serve;
+
+pub use catalog::{Catalog, OpenError};
+pub use routes::{document, router};
+pub use serve::{ServeError, serve};

@@ -1,0 +1,86 @@
+//! Where objects are: in paths of the API, and in the store.
+//!
+//! ```text
+//! /v1/tenants/shop/logical-ports/web-1      o/logical-ports/shop/web-1
+//! /v1/transport-nodes/h0                    o/transport-nodes/-/h0
+//! ```
+
+use logical::objects::{Identity, Kind, Name, Owner};
+use store::Key;
+
+/// What stands in a key for the operator, as no tenant is called so.
+const OPERATOR: &str = "-";
+
+/// Where all objects are in the store.
+pub const ALL: &str = "o/";
+
+/// The objects of a kind that a tenant, or the operator, has.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Shelf {
+    pub kind: Kind,
+    pub tenant: Option<Name>,
+}
+
+impl Shelf {
+    /// By the words of a path. `None`: nobody has such objects there.
+    pub fn new(kind: &str, tenant: Option<Name>) -> Option<Self> {
+        let kind = *Kind::ALL.iter().find(|it| it.path() == kind)?;
+        let fits = match kind.owner() {
+            Owner::Tenant => tenant.is_some(),
+            Owner::Operator => tenant.is_none(),
+            Owner::Either => true,
+        };
+        fits.then_some(Self { kind, tenant })
+    }
+
+    /// Where its objects are in the store.
+    pub fn prefix(&self) -> String {
+        let tenant = self.tenant.as_ref().map_or(OPERATOR, Name::as_str);
+        format!("{ALL}{}/{tenant}/", self.kind.path())
+    }
+
+    /// Who an object of it is.
+    pub fn identity(&self, name: Name) -> Identity {
+        Identity { kind: self.kind, tenant: self.tenant.clone(), name }
+    }
+}
+
+/// Where an object is in the store.
+pub fn key(identity: &Identity) -> Key {
+    let shelf = Shelf { kind: identity.kind, tenant: identity.tenant.clone() };
+    let key = format!("{}{}", shelf.prefix(), identity.name);
+    Key::new(key).expect("names have at most 63 letters, digits and dashes")
+}
+
+/// The object that is there in the store. `None`: none can be.
+pub fn identity(key: &Key) -> Option<Identity> {
+    let mut words = key.as_str().strip_prefix(ALL)?.split('/');
+    let (kind, tenant, name) = (words.next()?, words.next()?, words.next()?);
+    let tenant = (tenant != OPERATOR).then(|| tenant.parse().ok());
+    let tenant = match tenant {
+        Some(None) => return None,
+        other => other.flatten(),
+    };
+    Some(Shelf::new(kind, tenant)?.identity(name.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_leads_back_to_its_object() {
+        for (kind, tenant, name) in [
+            ("logical-ports", Some("shop"), "web-1"),
+            ("transport-nodes", None, "h0"),
+            ("policies", Some("shop"), "in"),
+            ("policies", None, "in"),
+        ] {
+            let tenant = tenant.map(|it| it.parse().unwrap());
+            let identity_of = Shelf::new(kind, tenant).unwrap().identity(name.parse().unwrap());
+            assert_eq!(identity(&key(&identity_of)), Some(identity_of));
+        }
+        assert_eq!(Shelf::new("logical-ports", None), None);
+        assert_eq!(Shelf::new("ports", None), None);
+    }
+}

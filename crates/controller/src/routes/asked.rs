@@ -1,0 +1,200 @@
+//! What a request asks for: its path, its query, its conditions, its body.
+
+use std::time::Duration;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
+use logical::objects::{Identity, Name};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use store::Revision;
+use tokio::time::timeout;
+
+use crate::catalog::{self, Guard};
+use crate::place::Shelf;
+use crate::problem::Refusal;
+
+/// How long a body may take to come.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The most objects in a page.
+const MOST: usize = 1_000;
+
+/// The objects, or the one, that a path is of.
+pub struct On {
+    pub shelf: Shelf,
+    name: Option<Name>,
+}
+
+impl On {
+    /// The one.
+    pub fn identity(&self) -> Result<Identity, Refusal> {
+        let nowhere = || Refusal::new(StatusCode::NOT_FOUND, "no object has such a name");
+        Ok(self.shelf.identity(self.name.clone().ok_or_else(nowhere)?))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for On {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let nowhere = |what: &str| Refusal::new(StatusCode::NOT_FOUND, what);
+        let words = RawPathParams::from_request_parts(parts, state).await;
+        let words = words.map_err(|error| nowhere(&error.body_text()))?;
+        let word = |name| words.iter().find(|(it, _)| *it == name).map(|(_, word)| word);
+        let name = |key| word(key).map(str::parse).transpose();
+        let no_name = |_| nowhere("no tenant and no object has such a name");
+        let tenant: Option<Name> = name("tenant").map_err(no_name)?;
+        let name: Option<Name> = name("name").map_err(no_name)?;
+        let no_kind =
+            || nowhere("nobody has such objects here: the API's document lists the kinds");
+        let shelf = Shelf::new(word("kind").unwrap_or_default(), tenant).ok_or_else(no_kind)?;
+        Ok(Self { shelf, name })
+    }
+}
+
+/// Reads a query.
+pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refusal> {
+    let query = Query::try_from_uri(uri);
+    query.map(|Query(query)| query).map_err(|error| Refusal::bad(error.body_text()))
+}
+
+/// Which objects of a shelf are asked for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listing {
+    limit: Option<usize>,
+    r#continue: Option<String>,
+    pub watch: Option<bool>,
+    from: Option<u64>,
+}
+
+impl Listing {
+    pub fn limit(&self, default: usize) -> Result<usize, Refusal> {
+        let limit = self.limit.unwrap_or(default);
+        let fits = (1..=MOST).contains(&limit);
+        fits.then_some(limit)
+            .ok_or_else(|| Refusal::bad(format!("`limit` lies outside 1 to {MOST}")))
+    }
+
+    /// The revision of the first page, and the last name of the page before.
+    pub fn page(&self) -> Result<(Option<Revision>, Option<Name>), Refusal> {
+        let Some(told) = &self.r#continue else { return Ok((None, None)) };
+        let page = told.split_once('.').and_then(|(revision, name)| {
+            Some((Some(Revision(revision.parse().ok()?)), Some(name.parse().ok()?)))
+        });
+        page.ok_or_else(|| Refusal::bad("`continue` is not what a page says"))
+    }
+
+    /// The revision after which changes are asked for.
+    pub fn from(&self, headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
+        let Some(last) = headers.get("last-event-id") else { return Ok(self.from) };
+        let last = last.to_str().ok().and_then(|it| it.parse().ok());
+        let wrong = || Refusal::bad("`Last-Event-ID` is not the id of a bookmark");
+        last.map(Some).ok_or_else(wrong)
+    }
+}
+
+/// How objects are applied.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Applying {
+    pub dry_run: Option<bool>,
+    prune: Option<String>,
+}
+
+impl Applying {
+    /// The label by which is pruned, and its value.
+    pub fn prune(&self) -> Result<Option<(String, String)>, Refusal> {
+        let Some(prune) = &self.prune else { return Ok(None) };
+        let label = prune.split_once('=').filter(|(label, _)| !label.is_empty());
+        let label = label.map(|(label, value)| Some((label.to_owned(), value.to_owned())));
+        label.ok_or_else(|| Refusal::bad("`prune` is a label and its value: `prune=app=shop`"))
+    }
+}
+
+/// What has to be so for a write (RFC 9110 §13.1).
+pub struct Conditions {
+    guard: Option<Guard>,
+}
+
+impl Conditions {
+    pub fn read(headers: &HeaderMap) -> Result<Self, Refusal> {
+        let matching = tags(headers, header::IF_MATCH);
+        let none = tags(headers, header::IF_NONE_MATCH);
+        let guard = match (matching.as_slice(), none.as_slice()) {
+            ([], []) => None,
+            ([], [one]) if one == "*" => Some(Guard::Absent),
+            ([], _) => return Err(Refusal::bad("`If-None-Match` can only be `*` here")),
+            (_, [_, ..]) => return Err(Refusal::bad("say `If-Match` or `If-None-Match`")),
+            (tags, []) if tags.iter().any(|tag| tag == "*") => Some(Guard::There),
+            // What is no tag of ours is none that there could be.
+            (tags, []) => Some(Guard::At(tags.iter().filter_map(|it| revision(it)).collect())),
+        };
+        Ok(Self { guard })
+    }
+
+    /// What has to be so, or this if nothing is said.
+    pub fn guard(self, otherwise: Guard) -> Guard {
+        self.guard.unwrap_or(otherwise)
+    }
+}
+
+fn tags(headers: &HeaderMap, name: HeaderName) -> Vec<String> {
+    let values = headers.get_all(name).iter();
+    let tags = values.flat_map(|it| it.as_bytes().split(|byte| *byte == b','));
+    tags.map(|it| String::from_utf8_lossy(it.trim_ascii()).into_owned()).collect()
+}
+
+fn revision(tag: &str) -> Option<u64> {
+    tag.strip_prefix("\"r")?.strip_suffix('"')?.parse().ok()
+}
+
+/// A request that is done once, however often it comes.
+pub struct Once {
+    key: String,
+    digest: Context,
+}
+
+/// `Idempotency-Key`, with what of the request is known before its body.
+pub fn once(request: &Request) -> Result<Option<Once>, Refusal> {
+    let Some(key) = request.headers().get("idempotency-key") else { return Ok(None) };
+    let key = key.to_str().ok().filter(|it| (1..=128).contains(&it.len()));
+    let wrong = || Refusal::bad("`Idempotency-Key` has 1 to 128 printable characters");
+    let mut digest = Context::new(&SHA256);
+    digest.update(request.uri().to_string().as_bytes());
+    // No URI has it.
+    digest.update(b"\n");
+    Ok(Some(Once { key: key.ok_or_else(wrong)?.to_owned(), digest }))
+}
+
+impl Once {
+    /// The request has this, too.
+    pub fn cover(&mut self, bytes: &[u8]) {
+        self.digest.update(bytes);
+    }
+
+    pub fn done(self) -> catalog::Once {
+        let digest = self.digest.finish();
+        let digest = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        catalog::Once { key: self.key, digest }
+    }
+}
+
+/// Reads a body that is text.
+pub async fn text(request: Request) -> Result<String, Refusal> {
+    let read = timeout(BODY_TIMEOUT, Bytes::from_request(request, &())).await;
+    let read = read.map_err(|_| {
+        let problem = format!("the body has not come within {} s", BODY_TIMEOUT.as_secs());
+        Refusal::new(StatusCode::REQUEST_TIMEOUT, problem)
+    })?;
+    let read = read.map_err(|error| {
+        let problem = format!("the body cannot be read: {}", error.body_text());
+        Refusal::new(error.status(), problem)
+    })?;
+    let no_text = |_| Refusal::bad("the body is no text: write UTF-8");
+    String::from_utf8(read.into()).map_err(no_text)
+}

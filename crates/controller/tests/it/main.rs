@@ -1,0 +1,6 @@
+//! The controller's API, asked over TCP as anybody asks it.
+
+mod client;
+mod objects;
+mod together;
+mod watches;
