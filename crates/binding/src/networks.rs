@@ -170,7 +170,8 @@ impl Networks {
     /// has not changed is to be the same [`Arc`]. Connections of ports that stay are kept, those of
     /// others forgotten. Returns what was there before, so that it is freed where nobody waits.
     pub fn realize(&mut self, generation: u64, nets: Vec<Arc<Net>>) -> Vec<Arc<Net>> {
-        self.state.retain(|port| nets.iter().any(|net| net.has(port)));
+        let is_known = |port: &Identity| nets.iter().any(|net| net.port(port).is_some());
+        self.state.retain(|port| nets.iter().any(|net| net.has(port)), is_known);
         nets.iter().for_each(|net| self.state.adopt(net));
         self.generation = generation;
         let before = mem::take(&mut self.nets);

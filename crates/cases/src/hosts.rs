@@ -150,7 +150,7 @@ impl Hosts {
             };
             let all = places.keys().chain(homes.keys());
             let own: BTreeSet<_> = all.filter(|it| is_here(it)).cloned().collect();
-            host.state.retain(is_here);
+            host.state.retain(is_here, |port| places.contains_key(port));
             host.nets.clear();
             for (domain, rows) in &domains {
                 let net = Net::new(&rows.part(&own));

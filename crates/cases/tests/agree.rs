@@ -8,7 +8,8 @@ use logical::Topology;
 use logical::objects::Identity;
 use logical::topology::{Attachment, NodeIndex, Port, PortIndex, RouterIndex};
 use pipeline::Refusal;
-use units::{Instant, Rng, Span};
+use units::{Instant, Mac, Rng, Span};
+use wire::whole;
 use worlds::{Options, World};
 
 /// What became of a frame, as both tell it, in no order.
@@ -344,4 +345,137 @@ fn who_asks_too_often_is_answered_alike() {
         }
     }
     assert!(given > 10_000 && withheld > 1_000, "{given} {withheld}");
+}
+
+/// Two hosts; `b` is at the second. Anybody may be behind `x` and `y`.
+const PAIR: &str = "\
+- {kind: Tenant, metadata: {name: t}, spec: {}}
+- {kind: TransportNode, metadata: {name: h0}, spec: {vteps: [192.0.2.1]}}
+- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.2]}}
+- {kind: LogicalSwitch, metadata: {name: s, tenant: t}, spec: {subnets: [10.0.0.0/24], macLearning: true, unknownUnicast: flood}}
+- {kind: LogicalPort, metadata: {name: a, tenant: t}, spec: {switch: s, vif: {}, mac: '02:00:00:00:00:01', addresses: [10.0.0.1]}}
+- {kind: LogicalPort, metadata: {name: b, tenant: t}, spec: {switch: s, vif: {}, mac: '02:00:00:00:00:02', addresses: [10.0.0.2]}}
+- {kind: LogicalPort, metadata: {name: x, tenant: t}, spec: {switch: s, vif: {}, mac: '02:00:00:00:00:03', addresses: [10.0.0.3], unknown: true, security: {mode: 'off'}}}
+- {kind: LogicalPort, metadata: {name: y, tenant: t}, spec: {switch: s, vif: {}, mac: '02:00:00:00:00:04', addresses: [10.0.0.4], unknown: true, security: {mode: 'off'}}}
+- {kind: Binding, metadata: {name: a}, spec: {port: t/a, node: h0}}
+- {kind: Binding, metadata: {name: b}, spec: {port: t/b, node: h1}}
+- {kind: Binding, metadata: {name: x}, spec: {port: t/x, node: h0}}
+- {kind: Binding, metadata: {name: y}, spec: {port: t/y, node: h0}}
+";
+
+/// Both executions of [`PAIR`].
+struct Pair {
+    topology: Topology,
+    state: interpreter::State,
+    hosts: Hosts,
+    now: Instant,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let topology = logical::load(PAIR).unwrap_or_else(|faults| panic!("{faults:#?}"));
+        let mut hosts = Hosts::default();
+        Spread::new(&topology).realize(&topology, &mut hosts);
+        let (state, now) = (interpreter::State::default(), Instant::from_nanos(1_000_000_000));
+        Self { topology, state, hosts, now }
+    }
+
+    /// What both say of a frame.
+    fn send(&mut self, from: &str, frame: &[u8]) -> Fate {
+        let port = self.topology.port("t", from).unwrap();
+        let name = &self.topology[port].id;
+        let (expected, trace) =
+            interpreted(&self.topology, &mut self.state, self.now, (port, None), frame);
+        let (seen, _) = executed(&mut self.hosts, self.now, name, None, frame);
+        assert_eq!(seen, expected, "from {name}: {frame:02x?}\n{trace}");
+        seen
+    }
+}
+
+const fn mac(last: u16) -> Mac {
+    let [high, low] = last.to_be_bytes();
+    Mac([2, 0, 0, 0, high, low])
+}
+
+/// A third of a packet of 48 bytes.
+fn third(from: u8, number: u16, place: u16) -> Vec<u8> {
+    let ends = ([10, 0, 0, from].into(), [10, 0, 0, 2].into());
+    let carried = wire::ip::protocol::UDP;
+    let mut frame = whole::packet((mac(from.into()), mac(2)), ends, carried, &[7; 16]).unwrap();
+    let more = if place < 2 { 0x2000 } else { 0 };
+    frame[18..20].copy_from_slice(&number.to_be_bytes());
+    frame[20..22].copy_from_slice(&(more | (place * 2)).to_be_bytes());
+    whole::seal(&mut frame);
+    frame
+}
+
+/// Who sends no more of its packets than their first fragments has room for few; who sends all of
+/// them, for as many as it likes.
+#[test]
+fn packets_in_fragments_find_room_alike() {
+    let (mut whole, mut full) = (0, 0);
+    for seed in 0..20 {
+        let (mut rng, mut pair) = (Rng::new(seed), Pair::new());
+        for number in 0..1000 {
+            pair.now += Span::from_micros(rng.below(20_000));
+            if rng.below(50) == 0 {
+                pair.hosts.expire(pair.now);
+            }
+            let is_whole = rng.below(if seed % 2 == 0 { 2 } else { 30 }) > 0;
+            let number = if rng.below(8) == 0 { rng.below(1000) as u16 } else { number };
+            let from = [1, 3][rng.below(2) as usize];
+            let name = if from == 1 { "a" } else { "x" };
+            for place in 0..if is_whole { 3 } else { 1 } {
+                let fate = pair.send(name, &third(from, number, place));
+                whole += usize::from(place == 2 && !fate.delivered.is_empty());
+                full += fate.refused.iter().filter(|it| it.contains("fragments_full")).count();
+            }
+        }
+    }
+    assert!(whole > 5_000 && full > 1_000, "{whole} {full}");
+}
+
+#[test]
+fn addresses_that_are_learned_make_room_alike() {
+    let mut pair = Pair::new();
+    let frame = |from: u16, to: u16| {
+        let ends = ([10, 0, 0, 3].into(), [10, 0, 0, 2].into());
+        whole::packet((mac(from), mac(to)), ends, 17, &[0; 8]).unwrap()
+    };
+    let behind = |last: u16| 100 + last;
+    let most = packet::MOST_LEARNED as u16;
+    for last in 0..=most {
+        pair.send("x", &frame(behind(last), 2));
+    }
+    let mut reached = |last| {
+        let ends = ([10, 0, 0, 1].into(), [10, 0, 0, 3].into());
+        let sent = whole::packet((mac(1), mac(behind(last))), ends, 17, &[0; 8]).unwrap();
+        pair.send("a", &sent).delivered.len()
+    };
+    // What is forgotten is sent to both that take unknown addresses.
+    assert_eq!([0, 1, most].map(&mut reached), [2, 1, 1]);
+}
+
+/// A host follows connections of no more than 16 tenants here.
+#[test]
+fn tenants_that_go_leave_room_for_others() {
+    let policy = "- {kind: Policy, metadata: {name: p, tenant: t}, spec: {appliesTo: {ports: [b]}, \
+                  rules: [{name: all, direction: toPort, action: allow}]}}\n";
+    let text = [PAIR, policy].concat();
+    let mut hosts = Hosts::default();
+    let ends = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let frame = whole::packet((mac(1), mac(2)), ends, 17, &[0, 1, 0, 2, 0, 8, 0, 0]).unwrap();
+    for number in 0..40 {
+        let name = format!("t{number}");
+        let text = text.replace("tenant: t}", &format!("tenant: {name}}}"));
+        let text = text.replace("{name: t}", &format!("{{name: {name}}}"));
+        let text = text.replace("port: t/", &format!("port: {name}/"));
+        let topology = logical::load(&text).unwrap_or_else(|faults| panic!("{faults:#?}"));
+        Spread::new(&topology).realize(&topology, &mut hosts);
+        let port = |it| &topology[topology.port(&name, it).unwrap()].id;
+        let now = Instant::from_nanos(1_000_000_000);
+        let (fate, trace) = executed(&mut hosts, now, port("a"), None, &frame);
+        assert_eq!(fate.delivered.len(), 1, "{trace}");
+        assert_eq!(hosts.connections(port("b"), now).len(), 1, "{trace}");
+    }
 }

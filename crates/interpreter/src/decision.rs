@@ -34,6 +34,8 @@ pub enum Reason {
     /// It is a later fragment of a packet whose first is not known, too short a first one, or of a
     /// packet whose fragments overlap.
     Fragment,
+    /// It is a packet's first fragment, and its port has as many packets in fragments as it may.
+    FragmentsFull,
     /// It is for an address that bridges keep to themselves (802.1Q §8.6.3).
     Reserved,
     /// It is for its own sender.
@@ -84,6 +86,7 @@ impl Reason {
             Self::Untracked => "untracked",
             Self::ConnectionsFull => "connections_full",
             Self::Fragment => "fragment",
+            Self::FragmentsFull => "fragments_full",
             Self::Reserved => "reserved",
             Self::Hairpin => "hairpin",
             Self::Unknown => "unknown",

@@ -11,7 +11,7 @@ use core::net::IpAddr;
 use logical::objects::{Direction, Identity};
 use packet::fragments::Pieces;
 use packet::groups::{Listener, Told};
-use packet::{Ip, Tuple};
+use packet::{Ip, MOST_LEARNED, Tuple};
 use units::{Instant, Mac, Span};
 use wire::ip::protocol;
 use wire::tcp;
@@ -208,7 +208,8 @@ pub struct State {
     connections: BTreeMap<(Whose, Tuple), Connection>,
     translations: BTreeMap<Whose, Vec<Translation>>,
     fragments: BTreeMap<FragmentOf, (Pieces, Instant)>,
-    learned: BTreeMap<(Identity, Mac), Identity>,
+    /// Where Ethernet addresses are, in the order in which they were learned.
+    learned: Vec<((Identity, Mac), Identity)>,
     listeners: BTreeMap<Whose, Listener>,
     paths: BTreeMap<(Identity, Tuple), (Path, Instant)>,
     meters: BTreeMap<MeterOf, Instant>,
@@ -233,6 +234,8 @@ pub enum What {
     Translation(Whose, Translation),
     /// So much of a packet has come in fragments.
     Fragment(FragmentOf, Pieces, Instant),
+    /// A packet's fragments make room for another's.
+    FragmentsGone(FragmentOf),
     /// An Ethernet address of a switch is behind a port.
     Learned(Identity, Mac, Identity),
     /// A port's machine tells of groups.
@@ -272,9 +275,10 @@ impl State {
                 What::Fragment(of, pieces, until) => {
                     self.fragments.insert(of, (pieces, until));
                 }
-                What::Learned(switch, mac, port) => {
-                    self.learned.insert((switch, mac), port);
+                What::FragmentsGone(of) => {
+                    self.fragments.remove(&of);
                 }
+                What::Learned(switch, mac, port) => self.learn((switch, mac), port),
                 What::Overheard(port, told) => self.listeners.entry(port).or_default().hear(told),
                 What::Path(router, tuple, path, until) => {
                     self.paths.insert((router, tuple), (path, until));
@@ -286,12 +290,27 @@ impl State {
         }
     }
 
-    /// Forgets the connections, the packets in fragments, and the groups, of ports that are there
-    /// no longer.
+    fn learn(&mut self, address: (Identity, Mac), port: Identity) {
+        if self.learned.iter().any(|(it, at)| *it == address && *at == port) {
+            return;
+        }
+        self.learned.retain(|(it, _)| *it != address);
+        let own = || self.learned.iter().enumerate().filter(|(_, (_, at))| *at == port);
+        if own().count() >= MOST_LEARNED
+            && let Some((first, _)) = own().next()
+        {
+            self.learned.remove(first);
+        }
+        self.learned.push((address, port));
+    }
+
+    /// Forgets the connections, the packets in fragments, the groups, and the addresses behind
+    /// them, of ports that are there no longer.
     pub fn retain(&mut self, is_there: impl Fn(&Identity) -> bool) {
         self.connections.retain(|(port, _), _| is_there(&port.0));
         self.fragments.retain(|(port, ..), _| is_there(&port.0));
         self.listeners.retain(|port, _| is_there(&port.0));
+        self.learned.retain(|(_, port)| is_there(port));
     }
 
     /// How many connections a port has.
@@ -350,6 +369,16 @@ impl State {
         self.fragments.get(of).filter(|(_, until)| *until > now)
     }
 
+    /// What is known of packets in fragments that pass the place of one, as it does.
+    pub(crate) fn fragments(
+        &self,
+        (place, way, ..): &FragmentOf,
+        now: Instant,
+    ) -> impl Iterator<Item = (&FragmentOf, &(Pieces, Instant))> {
+        let own = self.fragments.iter().filter(move |(it, _)| it.0 == *place && it.1 == *way);
+        own.filter(move |(_, (_, until))| *until > now)
+    }
+
     /// Whether a port's machine listens to a group.
     pub(crate) fn wants(&self, port: &Whose, group: IpAddr) -> bool {
         self.listeners.get(port).is_some_and(|it| it.wants(group))
@@ -367,6 +396,7 @@ impl State {
     }
 
     pub(crate) fn learned(&self, switch: &Identity, mac: Mac) -> Option<&Identity> {
-        self.learned.get(&(switch.clone(), mac))
+        let found = self.learned.iter().find(|((at, it), _)| at == switch && *it == mac);
+        found.map(|(_, port)| port)
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use logical::objects::{Direction, Identity, Meter, MeterUnit};
 use logical::topology::{Attachment, NodeIndex, Port, PortIndex, Topology};
-use packet::fragments::Pieces;
+use packet::fragments::{MOST_PACKETS, Pieces};
 use packet::{Fields, answer};
 use units::{Class, Instant, Span};
 use wire::ethernet;
@@ -121,6 +121,18 @@ impl Walk<'_> {
         self.topology[port].enabled && !from_local
     }
 
+    /// The packet in fragments that makes room at its port for one more, if any has to: the eldest
+    /// that is whole.
+    fn spare(&self, of: &FragmentOf) -> Result<Option<FragmentOf>, Reason> {
+        let own = || self.state.fragments(of, self.now);
+        if own().count() < MOST_PACKETS {
+            return Ok(None);
+        }
+        let whole = own().filter(|(_, (pieces, _))| pieces.are_whole());
+        let eldest = whole.min_by_key(|(of, (_, until))| (*until, *of));
+        eldest.map(|(of, _)| Some(of.clone())).ok_or(Reason::FragmentsFull)
+    }
+
     /// What rules ask of a packet at a port. A later fragment has its first's ports. Of a packet
     /// whose fragments contradict each other nothing passes.
     pub fn subject(
@@ -148,7 +160,12 @@ impl Walk<'_> {
             let (pieces, until) = match (known, first) {
                 (Some((known, until)), None) => (known.with(piece, None), *until),
                 (Some((known, _)), first) => (known.with(piece, first), self.now + FRAGMENTS),
-                (None, Some(ends)) => (Pieces::first(ends, piece), self.now + FRAGMENTS),
+                (None, Some(ends)) => {
+                    let spare = self.spare(&of).map_err(|reason| Self::stop(reason, own))?;
+                    let gone = spare.map(|spare| Change(What::FragmentsGone(spare)));
+                    self.decision.changes.extend(gone);
+                    (Pieces::first(ends, piece), self.now + FRAGMENTS)
+                }
                 (None, None) => return Err(Self::stop(Reason::Fragment, own)),
             };
             tuple = Some(pieces.ends);

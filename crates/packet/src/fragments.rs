@@ -16,6 +16,10 @@ use crate::fields::{Piece, Tuple};
 /// Of how many pieces a packet may consist: 64 KiB in links of 576 bytes.
 const MOST: usize = 128;
 
+/// The most packets that may be under way in fragments at a port each way. A machine's kernel puts
+/// together no more of the longest ones: Linux keeps fragments of 4 MiB (`ipfrag_high_thresh`).
+pub const MOST_PACKETS: usize = 64;
+
 /// What is known of a packet that comes in fragments.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Pieces {
@@ -52,7 +56,7 @@ impl Pieces {
     }
 
     /// Whether all bytes have come.
-    fn are_whole(&self) -> bool {
+    pub fn are_whole(&self) -> bool {
         // None of them overlap, so their lengths tell.
         let all: usize = self.pieces.iter().map(|it| it.end - it.from).sum();
         self.are_sound && self.pieces.iter().any(|it| it.is_last && it.end == all)

@@ -31,3 +31,7 @@ pub use fields::{Fields, Icmp, Ip, Piece, Tuple, address, address_hash, flow_has
 
 /// The Ethernet address of load balancers of switches, for machines whose own subnet they are in.
 pub const BALANCER: units::Mac = units::Mac([2, 0x7a, 0x6f, 0x76, 0, 1]);
+
+/// How many Ethernet addresses that nobody declared a switch knows behind one of its ports. One
+/// more, and the one that it learned there first is forgotten.
+pub const MOST_LEARNED: usize = 1024;

@@ -10,8 +10,12 @@ use units::{Instant, Mac};
 
 use crate::rules::RuleName;
 
-/// Which packet a fragment is of: by the port that sees it, and which way.
-pub type FragmentOf = (Identity, Direction, u32, IpAddr, IpAddr, u8);
+/// Where packets pass: a port or a router, and which way.
+pub type Passing = (Identity, Direction);
+
+/// Which packet a fragment is of, of those that pass a place: its number, its two ends' addresses,
+/// and what it carries.
+pub type FragmentOf = (u32, IpAddr, IpAddr, u8);
 
 /// What a frame changes once it has left.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -36,7 +40,7 @@ pub enum Change {
     /// A connection is no more.
     End(conntrack::Id),
     /// So much of a packet has come in fragments, which is remembered until then.
-    Fragment(FragmentOf, Pieces, Instant),
+    Fragment(Passing, FragmentOf, Pieces, Instant),
     /// An Ethernet address of a switch is behind a port.
     Learned(Identity, Mac, Identity),
     /// A flow came into a router by this port of it, from this neighbour.

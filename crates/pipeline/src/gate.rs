@@ -10,7 +10,6 @@ use wire::ip::{Fragment, protocol};
 
 use crate::change::Change;
 use crate::flow::{Gated, Said};
-use crate::fragments;
 use crate::net::{Net, Own, Port};
 use crate::outcome::{How, Reason, Ruled};
 use crate::places::RuleAt;
@@ -108,7 +107,8 @@ impl Gate<'_> {
     /// fragments contradict each other there are none. And what is to be remembered of a fragment.
     pub fn ends(&self, fields: &Fields) -> (Result<Option<Tuple>, Reason>, Option<Change>) {
         let Some(ip) = fields.ip else { return (Ok(None), None) };
-        let (ends, change) = fragments::ends(self.state, self.now, (&self.port.id, self.way), &ip);
+        let place = (self.port.id.clone(), self.way);
+        let (ends, change) = self.state.fragments.ends(self.now, &place, &ip);
         (ends.map(Some), change)
     }
 

@@ -18,7 +18,7 @@ use packet::fragments::Pieces;
 use packet::groups::Listener;
 use units::Instant;
 
-use crate::change::FragmentOf;
+use crate::change::{FragmentOf, Passing};
 use crate::paths::Path;
 use crate::rules::RuleName;
 use crate::state::{Note, State, mark};
@@ -40,7 +40,7 @@ pub struct Handover {
     flows: Vec<Record>,
     /// By which neighbours flows came.
     paths: Vec<(Tuple, Path, Instant)>,
-    fragments: Vec<(FragmentOf, (Pieces, Instant))>,
+    fragments: Vec<(Passing, FragmentOf, (Pieces, Instant))>,
     listener: Option<Listener>,
 }
 
@@ -80,12 +80,7 @@ impl State {
             connections: records(self.zone(place)).map(handed).collect(),
             flows: records(self.translating(place)).map(|(record, ..)| record).collect(),
             paths: self.paths.of(place),
-            fragments: self
-                .fragments
-                .iter()
-                .filter(|((port, ..), _)| port == place)
-                .map(|(of, known)| (of.clone(), known.clone()))
-                .collect(),
+            fragments: self.fragments.of(place),
             listener: self.listeners.get(place).cloned(),
         }
     }
@@ -111,8 +106,10 @@ impl State {
             lost += usize::from(!matches!(made, Some(Ok(_))));
         }
         self.paths.replace(place, &from.paths);
-        self.fragments.retain(|(port, ..), _| port != place);
-        self.fragments.extend(from.fragments.iter().cloned());
+        self.fragments.retain(|(port, _)| port != place);
+        for (passing, of, known) in &from.fragments {
+            self.fragments.note(passing.clone(), *of, known.clone(), now);
+        }
         match &from.listener {
             Some(listener) => self.listeners.insert(place.clone(), listener.clone()),
             None => self.listeners.remove(place),

@@ -33,6 +33,7 @@ mod fragments;
 mod gate;
 mod guard;
 mod handover;
+mod learned;
 mod nat;
 mod net;
 mod outcome;
@@ -49,7 +50,7 @@ mod told;
 mod touched;
 mod translate;
 
-pub use change::{Change, FragmentOf};
+pub use change::{Change, FragmentOf, Passing};
 pub use flow::{Connection, Gated, Head, Key, Passes, Start, Way};
 pub use handover::Handover;
 pub use net::Net;

@@ -48,6 +48,8 @@ reasons! {
     /// It is a later fragment of a packet whose first is not known, too short a first one, or of a
     /// packet whose fragments overlap.
     Fragment "fragment",
+    /// It is a packet's first fragment, and its port has as many packets in fragments as it may.
+    FragmentsFull "fragments_full",
     /// It is for an address that bridges keep to themselves (802.1Q §8.6.3).
     Reserved "reserved",
     /// It is for its own sender.

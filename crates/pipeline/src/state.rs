@@ -8,13 +8,14 @@ use conntrack::{
 };
 use logical::objects::{Direction, Identity, Name};
 use packet::Tuple;
-use packet::fragments::Pieces;
 use packet::groups::Listener;
 use units::{Instant, Mac};
 
 use crate::answers::Answers;
-use crate::change::{Change, FragmentOf};
+use crate::change::Change;
 use crate::flow::{Gated, Passes, Start};
+use crate::fragments::Fragments;
+use crate::learned::Learned;
 use crate::net::Net;
 use crate::paths::{Path, Paths};
 use crate::rules::RuleName;
@@ -85,8 +86,8 @@ pub struct State {
     tenants: BTreeMap<Option<Name>, Tenant>,
     pub(crate) origins: Numbers<Identity>,
     pub(crate) rules: Numbers<RuleName>,
-    pub(crate) fragments: BTreeMap<FragmentOf, (Pieces, Instant)>,
-    learned: BTreeMap<(Identity, Mac), Identity>,
+    pub(crate) fragments: Fragments,
+    learned: Learned,
     pub(crate) listeners: BTreeMap<Identity, Listener>,
     answers: Answers,
     pub(crate) paths: Paths,
@@ -102,8 +103,8 @@ impl State {
             tenants: BTreeMap::new(),
             origins: Numbers::default(),
             rules: Numbers::default(),
-            fragments: BTreeMap::new(),
-            learned: BTreeMap::new(),
+            fragments: Fragments::default(),
+            learned: Learned::default(),
             listeners: BTreeMap::new(),
             answers: Answers::default(),
             paths: Paths::default(),
@@ -142,17 +143,23 @@ impl State {
     /// Forgets what nobody has needed for long: at most so many connections, and all fragments'
     /// packets. Whether all that is due is done.
     pub fn expire(&mut self, now: Instant, budget: u32) -> bool {
-        self.fragments.retain(|_, (_, until)| *until > now);
+        self.fragments.expire(now);
         self.answers.expire(now);
         self.paths.expire(now);
         self.table.expire(now, budget).is_done
     }
 
     /// Forgets the connections, the packets in fragments, and the groups, of ports that are here no
-    /// longer, and translations and flows of routers.
-    pub fn retain(&mut self, mut is_here: impl FnMut(&Identity) -> bool) {
+    /// longer, and translations and flows of routers; and the addresses seen behind ports that are
+    /// known no longer, here or elsewhere.
+    pub fn retain(
+        &mut self,
+        mut is_here: impl FnMut(&Identity) -> bool,
+        is_known: impl FnMut(&Identity) -> bool,
+    ) {
+        self.learned.retain(is_known);
         self.listeners.retain(|port, _| is_here(port));
-        self.fragments.retain(|(port, ..), _| is_here(port));
+        self.fragments.retain(|(place, _)| is_here(place));
         self.paths.retain(&mut is_here);
         let table = &mut self.table;
         for zones in [&mut self.zones, &mut self.translating] {
@@ -164,6 +171,8 @@ impl State {
                 is_here
             });
         }
+        // One that still has a place is not removed.
+        self.tenants.retain(|_, tenant| !table.remove_tenant(*tenant));
     }
 
     /// Whether what was decided can still be made: of two frames that were decided at once, the
@@ -334,21 +343,14 @@ impl State {
             Change::End(id) => {
                 self.table.remove(id);
             }
-            Change::Fragment(of, pieces, until) => {
-                self.fragments.insert(of, (pieces, until));
+            Change::Fragment(place, of, pieces, until) => {
+                self.fragments.note(place, of, (pieces, until), now);
             }
-            Change::Learned(switch, mac, port) => {
-                self.learned.insert((switch, mac), port);
-            }
+            Change::Learned(switch, mac, port) => self.learned.note(switch, mac, port),
             Change::Path(router, flow, path) => self.paths.note(&router, flow, path, now),
             Change::Overheard(port, told) => self.listeners.entry(port).or_default().hear(told),
         }
         None
-    }
-
-    /// What is known of a packet that comes in fragments, and until when.
-    pub(crate) fn fragment(&self, of: &FragmentOf, now: Instant) -> Option<&(Pieces, Instant)> {
-        self.fragments.get(of).filter(|(_, until)| *until > now)
     }
 
     /// Whether a port's machine listens to a group.
@@ -362,6 +364,6 @@ impl State {
     }
 
     pub(crate) fn learned(&self, switch: &Identity, mac: Mac) -> Option<&Identity> {
-        self.learned.get(&(switch.clone(), mac))
+        self.learned.get(switch, mac)
     }
 }

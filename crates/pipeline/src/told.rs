@@ -9,7 +9,6 @@ use units::Instant;
 
 use crate::flow::Found;
 use crate::flows::Flows;
-use crate::fragments;
 use crate::net::{Net, Router};
 use crate::outcome::{Copy, Onward, Reason, Sent, Step, Told};
 use crate::places::PortAt;
@@ -99,8 +98,8 @@ impl<'a> Walk<'a> {
         let fields = Fields::of(&onward.frame);
         let fields = fields.ok_or_else(|| stop(Reason::Malformed))?;
         let ip = fields.ip.ok_or_else(|| stop(Reason::NotForRouter))?;
-        let place = (&router.id, Direction::FromPort);
-        let (tuple, change) = fragments::ends(self.state, self.now, place, &ip);
+        let place = (router.id.clone(), Direction::FromPort);
+        let (tuple, change) = self.state.fragments.ends(self.now, &place, &ip);
         self.done.changes.extend(change);
         let tuple = tuple.map_err(|reason| Net::stop(reason, &router.id))?;
         let under = Underway {

@@ -19,7 +19,7 @@ use crate::logical::{AllFacts, network_of};
 /// The most logical ports that a host keeps connections of: its own, and children of those.
 const ZONES: u32 = 16_384;
 
-/// The most tenants that a host keeps connections of, in all its life.
+/// The most tenants that a host keeps connections of.
 const TENANTS: u32 = 16_384;
 
 /// What a host has for logical networks.
