@@ -165,7 +165,7 @@ impl Writer<'_> {
             Object::DnsZone(_) => self.say("zone", [id.into(), version.into()]),
             Object::QosProfile(_) => self.say("qos", [id.into(), version.into()]),
             Object::Meter(_) => self.say("meter", [id.into(), version.into()]),
-            // Whom the rows do not depend on.
+            // Rows do not depend on these.
             Object::ExternalPool(_)
             | Object::TransportNode(_)
             | Object::ProviderNetwork(_)

@@ -32,6 +32,7 @@ mod facts;
 mod files;
 mod functions;
 mod objects;
+pub mod profile;
 mod rows;
 mod speech;
 mod text;

@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use units::{Rng, hash};
 use worlds::World;
 
+use crate::profile::profile;
 use crate::{Changes, Edit, Hypervisor};
 
 /// A hypervisor, what it was told, and how often.
@@ -234,6 +235,18 @@ fn a_member_is_one_row_and_few_tuples_however_many_rules_speak_of_it() {
     assert!(matches!(all[..], [Change::Member((Group::Named(_), _), Some(_))]), "{all:?}");
     let counters = followed.hypervisor.counters();
     assert_eq!(counters.flips, 3, "the input, that it is in the group, and the row");
+}
+
+#[test]
+fn a_profile_says_which_rules_edits_ask() {
+    let profile = profile(&read(&many(9, 2)).objects, 100);
+    assert_eq!(profile.edits, 2 * 3, "of two policies and the port that is in no group");
+    let of = |name: &'static str| profile.rules.iter().filter(move |it| it.rule.message == name);
+    assert_eq!(of("station_row").map(|it| it.cold.derivations).sum::<u64>(), 10);
+    assert_eq!(of("station_row").map(|it| it.edits.derivations).sum::<u64>(), 2);
+    assert_eq!(of("route_row").map(|it| it.edits.runs).sum::<u64>(), 0);
+    let none = crate::profile::profile(&[], 100);
+    assert_eq!((none.edits, none.tuples), (0, 0));
 }
 
 #[test]

@@ -15,6 +15,20 @@ pub struct RuleCounters {
     pub derivations: u64,
 }
 
+impl RuleCounters {
+    /// What the rule has done since these were its counters.
+    #[must_use]
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            runs: self.runs - before.runs,
+            probes: self.probes - before.probes,
+            rows: self.rows - before.rows,
+            calls: self.calls - before.calls,
+            derivations: self.derivations - before.derivations,
+        }
+    }
+}
+
 /// Of the whole engine, since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
