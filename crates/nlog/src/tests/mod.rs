@@ -1,5 +1,6 @@
 //! The engine against what it promises.
 
+mod dataflow;
 mod naive;
 mod random;
 mod recursion;

@@ -8,7 +8,7 @@ use core::fmt::Write;
 
 use proptest::prelude::*;
 
-use super::{Plain, Table, engine, naive, plain, tables};
+use super::{Plain, Table, dataflow, engine, naive, plain, tables};
 use crate::program::{Atom, Rule, Sort};
 use crate::{Batch, Change, Engine, Program, Role, TableId, Value};
 
@@ -294,6 +294,25 @@ proptest! {
         let batch = self::batch(&mut cold, &all);
         cold.commit(2, &batch).expect("inputs are there");
         compare(&text, &tables(&cold), &nothing);
+    }
+}
+
+proptest! {
+    /// The engine and a dataflow of the same rules find the same, batch after batch.
+    #[test]
+    fn the_engine_does_what_a_dataflow_does(seed in any::<u64>(), derived in 1..6_usize) {
+        let mut dice = Dice(seed);
+        let (text, program) = random_program(&mut dice, derived);
+        let mut inputs: Vec<Table> = program.tables.iter().map(|_| Table::new()).collect();
+        let mut edits = |many| (0..many).map(|_| toggle(&mut dice, &program, &mut inputs)).collect();
+        let batches: Vec<Vec<_>> = [20, 1, 3, 20, 1].map(&mut edits).into();
+        let expected = dataflow::run(&program, &batches);
+        let mut engine = engine(program);
+        for ((revision, edits), expected) in (1..).zip(&batches).zip(&expected) {
+            let batch = batch(&mut engine, edits);
+            engine.commit(revision, &batch).expect("edits are valid");
+            compare(&text, &tables(&engine), expected);
+        }
     }
 }
 
