@@ -29,6 +29,7 @@ mod memory;
 mod net;
 mod networks;
 mod number;
+mod plan;
 mod ports;
 mod progress;
 mod seen;
@@ -74,6 +75,7 @@ enum Command {
     Measure(measure::Args),
     Sim(sim::Args),
     Net(net::Args),
+    Plan(plan::Args),
     Demo(demo::Args),
     Completion(manual::CompletionArgs),
     #[command(hide = true)]
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Net(args) => net::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completion(args) => manual::completion(args, Cli::command()),
         Command::Man(args) => manual::man(args, Cli::command()),

@@ -247,7 +247,7 @@ fn built_with(package: &str) -> BTreeSet<String> {
 fn a_hosts_agent_alone_is_built_without_what_only_others_need() {
     let all = built_with("zovn");
     let small = built_with("zovn-agent");
-    for package in ["sim", "measure", "parquet", "ratatui", "comfy-table", "indicatif"] {
+    for package in ["sim", "measure", "planner", "parquet", "ratatui", "comfy-table", "indicatif"] {
         assert!(all.contains(package) && !small.contains(package), "{package}");
     }
 }

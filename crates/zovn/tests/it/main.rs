@@ -5,5 +5,6 @@ mod documents;
 mod floors;
 mod manual;
 mod net;
+mod plan;
 mod readme;
 mod sim;

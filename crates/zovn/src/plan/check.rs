@@ -1,0 +1,119 @@
+//! `zovn plan check`: what a plan is, and all that is wrong with it.
+
+use std::process::ExitCode;
+
+use figures::{Unit, si};
+use planner::{Fault, Plan};
+use serde::Serialize;
+
+use super::{Files, complain};
+use crate::ending::{Outcome, USAGE, print_json, show};
+use crate::table::{headed, text};
+
+/// Tell what a plan is, and all that is wrong with it at once.
+///
+/// Exit code 0 if all of it is right, 2 if not, 1 if a file cannot be read. Models that are fitted
+/// to traces are told with the reasons not to trust them.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    files: Files,
+    /// Tell it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` says.
+#[derive(Serialize)]
+struct Verdict<'a> {
+    /// The plan at a glance; none if anything is wrong.
+    plan: Option<Glance>,
+    /// What is wrong.
+    faults: &'a [Fault],
+}
+
+#[derive(Serialize)]
+struct Glance {
+    types: usize,
+    hosts: usize,
+    machines: u64,
+    models: Vec<ModelTold>,
+}
+
+#[derive(Serialize)]
+struct ModelTold {
+    name: String,
+    /// How many machines have it.
+    machines: u64,
+    states: usize,
+    /// Bits a second.
+    mean: f64,
+    peak: u64,
+    doubts: Vec<String>,
+}
+
+impl Glance {
+    fn of(plan: &Plan) -> Self {
+        let models = plan.models.iter().enumerate().map(|(place, it)| {
+            let source = it.it.model.source();
+            ModelTold {
+                name: it.name.clone(),
+                machines: plan.machines_of(place),
+                states: it.it.model.states().len(),
+                mean: source.mean(),
+                peak: source.peak(),
+                doubts: it.it.fitted.as_ref().map(|it| it.doubts()).unwrap_or_default(),
+            }
+        });
+        Self {
+            types: plan.kinds.len(),
+            hosts: plan.hosts().len(),
+            machines: plan.machines(),
+            models: models.collect(),
+        }
+    }
+
+    fn table(&self) -> String {
+        let mut table = headed(["model", "machines", "states", "mean", "peak"]);
+        let rate = |rate: f64| si(rate, Unit::BITS_PER_SEC);
+        for it in &self.models {
+            let counts = [it.machines.to_string(), it.states.to_string()];
+            let [machines, states] = counts;
+            table.add_row([it.name.clone(), machines, states, rate(it.mean), rate(it.peak as f64)]);
+        }
+        let Self { types, hosts, machines, .. } = self;
+        let mut told = format!(
+            "{machines} machines, {hosts} hosts, {types} types of hosts: all of it is right\n\n{}",
+            text(table)
+        );
+        for it in &self.models {
+            for doubt in &it.doubts {
+                told += &format!("\n{}: {doubt}", it.name);
+            }
+        }
+        told
+    }
+}
+
+/// Checks, and tells.
+pub fn run(args: &Args) -> Outcome {
+    match args.files.load()? {
+        Ok(plan) if args.json => {
+            print_json(&Verdict { plan: Some(Glance::of(&plan)), faults: &[] })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(plan) => {
+            let glance = Glance::of(&plan);
+            show(&(), false, || glance.table())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(faults) => {
+            if args.json {
+                print_json(&Verdict { plan: None, faults: &faults })?;
+            } else {
+                complain(&faults)?;
+            }
+            Ok(ExitCode::from(USAGE))
+        }
+    }
+}
