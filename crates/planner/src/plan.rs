@@ -1,8 +1,6 @@
 //! A plan whose names are places in lists, and the problems that it poses.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use demand::{Model, Source};
 use placement::{
@@ -11,10 +9,8 @@ use placement::{
 };
 use units::Rate;
 
-use crate::fault::PlanError;
 use crate::file::Least;
 use crate::fitted::Fitted;
-use crate::resolve;
 
 /// What is to be placed, where, and what has to hold.
 #[derive(Clone, Debug)]
@@ -141,30 +137,6 @@ pub struct Machines {
 }
 
 impl Plan {
-    /// Reads files as one plan, and the traces that they name.
-    ///
-    /// # Errors
-    ///
-    /// The file that cannot be read, or all that is wrong with what they say.
-    pub fn load(paths: &[PathBuf]) -> Result<Self, PlanError> {
-        let mut texts = Vec::new();
-        for path in paths {
-            let text = fs::read_to_string(path)
-                .map_err(|source| PlanError::Read { path: path.clone(), source })?;
-            texts.push((path.as_path(), text));
-        }
-        resolve::plan(&texts).map_err(PlanError::Faults)
-    }
-
-    /// Reads a text as a plan; traces are found beside the file of this name.
-    ///
-    /// # Errors
-    ///
-    /// All that is wrong with it.
-    pub fn of_text(name: &Path, text: &str) -> Result<Self, PlanError> {
-        resolve::plan(&[(name, text.to_owned())]).map_err(PlanError::Faults)
-    }
-
     /// The names of hosts.
     pub fn hosts(&self) -> impl ExactSizeIterator<Item = &str> {
         self.hosts.iter().map(|(name, ..)| name.as_str())

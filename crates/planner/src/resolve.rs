@@ -1,14 +1,15 @@
 //! From files to a plan: names are looked up, and all faults told at once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use demand::{FitSettings, Model, State};
 use placement::{Domain, Pattern, Placement};
 use serde::Deserialize;
 use tree::{Node, NotYaml, Position, Value};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, PlanError};
 use crate::file::{self, Apart, Entries, File, Goal, HostType, Least, Speed};
 use crate::fitted::{Fitted, fit_trace};
 use crate::misfits;
@@ -24,8 +25,34 @@ struct Read {
     file: File,
 }
 
+impl Plan {
+    /// Reads files as one plan, and the traces that they name.
+    ///
+    /// # Errors
+    ///
+    /// The file that cannot be read, or all that is wrong with what they say.
+    pub fn load(paths: &[PathBuf]) -> Result<Self, PlanError> {
+        let mut texts = Vec::new();
+        for path in paths {
+            let text = fs::read_to_string(path)
+                .map_err(|source| PlanError::Read { path: path.clone(), source })?;
+            texts.push((path.as_path(), text));
+        }
+        plan(&texts).map_err(PlanError::Faults)
+    }
+
+    /// Reads a text as a plan; traces are found beside the file of this name.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub fn of_text(name: &Path, text: &str) -> Result<Self, PlanError> {
+        plan(&[(name, text.to_owned())]).map_err(PlanError::Faults)
+    }
+}
+
 /// Reads texts as one plan.
-pub(crate) fn plan(texts: &[(&Path, String)]) -> Result<Plan, Vec<Fault>> {
+fn plan(texts: &[(&Path, String)]) -> Result<Plan, Vec<Fault>> {
     let mut faults = Vec::new();
     let mut files = Vec::new();
     for (path, text) in texts {

@@ -8,8 +8,8 @@
 //!                a's program ── veth ─▶ the kernel's bridge, nftables ── veth ─▶ b's program
 //! ```
 //!
-//! All switches are told the same (`rules.rs`, `nft.rs`), and `b` has the rules. All have their turn
-//! at a path, then at the next, and all of that round after round.
+//! All switches are told the same (`rules.rs`, `nft.rs`), and `b` has the rules. All have their
+//! turn at a path, then at the next, and all of that round after round.
 
 mod accept;
 mod bridge;

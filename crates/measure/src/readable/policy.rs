@@ -211,7 +211,8 @@ impl Report {
         all.into_iter().filter_map(|(is_told, words)| is_told.then_some(words))
     }
 
-    /// Cycles, or time, a frame over what the same switch needs for as many flows without logical networks.
+    /// Cycles, or time, a frame over what the same switch needs for as many flows without logical
+    /// networks.
     fn to_plain(&self, one: &Policed) -> Option<f64> {
         let is_plain = |other: &&Policed| {
             (other.switch, other.through, other.load) == (one.switch, Through::Plain, one.load)

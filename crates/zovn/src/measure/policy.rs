@@ -52,8 +52,8 @@ pub struct PolicyArgs {
     /// How often each switch has its turn.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// A minute instead of a quarter of an hour: --rules 10,1000 --flows 1,1000 --connections 50000 --duration
-    /// 200ms --rounds 1.
+    /// A minute instead of a quarter of an hour: --rules 10,1000 --flows 1,1000
+    /// --connections 50000 --duration 200ms --rounds 1.
     #[arg(long, conflicts_with_all = ["rules", "flows", "connections", "duration", "rounds"])]
     quick: bool,
 }
