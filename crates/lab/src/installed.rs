@@ -1,8 +1,5 @@
 //! Whether this machine has what a switch under test needs.
 
-use std::path::PathBuf;
-
-use crate::program::find;
 use crate::vhost::{OvsDpdk, Testpmd};
 use crate::{LabError, SwitchKind, ovs};
 
@@ -20,13 +17,4 @@ impl SwitchKind {
             Self::Bridge | Self::ZovnLossy | Self::Zovn => Ok(()),
         }
     }
-}
-
-/// The program that tells the kernel what to filter.
-///
-/// # Errors
-///
-/// [`LabError::Missing`]
-pub fn nft() -> Result<PathBuf, LabError> {
-    find("nft").ok_or(LabError::Missing { program: "nft", package: "nftables" })
 }

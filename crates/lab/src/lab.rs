@@ -14,9 +14,8 @@ use kernel::netns::Namespace;
 use kernel::spawn;
 
 use crate::home::{GUEST, PROCESSES, Record};
-use crate::installed::nft;
 use crate::process::Process;
-use crate::program::run;
+use crate::program::{nft, run};
 use crate::site::{Ground, Site, open};
 use crate::{Endpoint, Home, LabError, LabSpec, SwitchKind};
 use crate::{agent, bridge, endpoint, hosts, ovs};

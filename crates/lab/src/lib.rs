@@ -59,8 +59,7 @@ pub use hosts::{
     Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology, check_wireguard,
 };
 pub use hugepages::{HUGEPAGE_BYTES, Hugepages};
-pub use installed::nft;
 pub use lab::Lab;
-pub use program::find;
+pub use program::{find, nft};
 pub use rack::{Machine, Rack, Wire};
 pub use spec::{Endpoint, EndpointSpec, LabSpec, NetworkTerms, ParseSwitchError, SwitchKind};

@@ -165,6 +165,15 @@ fn last_line(text: &str) -> String {
     text.trim_end().lines().last().unwrap_or("it said nothing").to_owned()
 }
 
+/// The program that tells the kernel what to filter.
+///
+/// # Errors
+///
+/// [`LabError::Missing`]
+pub fn nft() -> Result<PathBuf, LabError> {
+    find("nft").ok_or(LabError::Missing { program: "nft", package: "nftables" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

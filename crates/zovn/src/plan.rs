@@ -2,21 +2,18 @@
 
 mod buy;
 mod check;
+mod files;
 mod fit;
 mod migrate;
 mod place;
 mod prove;
 mod risk;
 mod why;
-
-use std::io::{self, Write};
-use std::path::PathBuf;
-use std::process::ExitCode;
+mod words;
 
 use clap::Subcommand;
-use planner::{Fault, Plan, PlanError};
 
-use crate::ending::{Outcome, USAGE};
+use crate::ending::Outcome;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,82 +65,4 @@ pub fn run(args: Args) -> Outcome {
         Command::Buy(args) => buy::run(&args),
         Command::Prove(args) => prove::run(&args),
     }
-}
-
-/// The files of a plan.
-#[derive(clap::Args)]
-struct Files {
-    /// The plan's file (YAML; docs/planning.md shows every field).
-    file: PathBuf,
-    /// More of the plan, as fitted models or a placement. May be given several times.
-    #[arg(long, value_name = "FILE")]
-    with: Vec<PathBuf>,
-}
-
-impl Files {
-    /// The plan, or all that is wrong with it.
-    fn load(&self) -> Result<Result<Plan, Vec<Fault>>, PlanError> {
-        let mut paths = vec![self.file.clone()];
-        paths.extend(self.with.iter().cloned());
-        match Plan::load(&paths) {
-            Ok(plan) => Ok(Ok(plan)),
-            Err(PlanError::Faults(faults)) => Ok(Err(faults)),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Does something with the plan; what is wrong with it is told, with exit code 2.
-    fn then(&self, run: impl FnOnce(&Plan) -> Outcome) -> Outcome {
-        match self.load()? {
-            Ok(plan) => run(&plan),
-            Err(faults) => {
-                complain(&faults)?;
-                Ok(ExitCode::from(USAGE))
-            }
-        }
-    }
-
-    /// The same with a plan that has hosts.
-    fn then_on_hosts(&self, run: impl FnOnce(&Plan) -> Outcome) -> Outcome {
-        self.then(|plan| {
-            if plan.hosts().len() == 0 {
-                return Err("the plan has no hosts: add some, or ask `zovn plan buy`".into());
-            }
-            run(plan)
-        })
-    }
-}
-
-fn complain(faults: &[Fault]) -> io::Result<()> {
-    let mut out = io::stderr().lock();
-    for fault in faults {
-        writeln!(out, "{fault}")?;
-    }
-    Ok(())
-}
-
-/// Names of hosts that are alike, in a cell: `h-1 … h-12 (12)`.
-fn hosts(names: &[String]) -> String {
-    match names {
-        [one] => one.clone(),
-        [first, .., last] => format!("{first} … {last} ({})", names.len()),
-        [] => String::new(),
-    }
-}
-
-/// Machines of a host, in a cell: `4 web, 1 db`.
-fn machines(counts: &std::collections::BTreeMap<String, u32>) -> String {
-    let machines: Vec<_> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    machines.join(", ")
-}
-
-/// 0 if all is as it should be, 1 otherwise.
-fn ending(is_good: bool) -> ExitCode {
-    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// A share of time between 0 and 1.
-fn share(word: &str) -> Result<f64, String> {
-    let share = word.parse().ok().filter(|it| *it > 0.0 && *it < 1.0);
-    share.ok_or_else(|| "write a share of time between 0 and 1, as 0.001".to_owned())
 }

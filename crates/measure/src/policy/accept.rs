@@ -15,8 +15,8 @@ use std::time::Duration;
 use super::ends::{BURST, Ends};
 use super::segments::Segment;
 use crate::vhost::delays::Delays;
-use crate::vhost::run::{Broken, Run};
 use crate::vhost::sink::Carried;
+use crate::vhost::watch::{Broken, Run};
 
 /// How long nothing may come before what is owed counts as lost, and others are opened instead.
 const LOST: Duration = Duration::from_millis(5);

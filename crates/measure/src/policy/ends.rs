@@ -19,8 +19,8 @@ use crate::vhost::clock::{Bucket, Clock};
 use crate::vhost::delays::Delays;
 use crate::vhost::foremost::Foremost;
 use crate::vhost::frames::Kind;
-use crate::vhost::run::{Broken, Run};
 use crate::vhost::sink::Carried;
+use crate::vhost::watch::{Broken, Run};
 
 /// How many frames are put, and how many taken, before the other has its turn.
 pub const BURST: usize = 64;

@@ -19,9 +19,9 @@ use crate::site::unmade;
 use crate::vhost::ends::card;
 use crate::vhost::frames::Kind;
 use crate::vhost::round_trip::round_trip_ns;
-use crate::vhost::run::Broken;
 use crate::vhost::sink::Carried;
 use crate::vhost::switch::Switch;
+use crate::vhost::watch::Broken;
 use crate::vhost::{cores, meet};
 use crate::{Bench, MeasureError};
 

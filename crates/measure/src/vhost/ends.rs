@@ -20,8 +20,8 @@ use vhost::nic::{Nic, NicConfig};
 use super::clock::{Bucket, Clock};
 use super::foremost::Foremost;
 use super::frames::{Flow, Kind, STRANGER, Stamp};
-use super::run::{Broken, Run, SILENCE};
 use super::sink::{Carried, Sink};
+use super::watch::{Broken, Run, SILENCE};
 
 /// Places in each ring: the most that a virtual machine's can have.
 const RING: u16 = 1024;

@@ -21,9 +21,9 @@ pub mod frames;
 mod report;
 pub mod round_trip;
 mod rounds;
-pub(crate) mod run;
 pub mod sink;
 pub(crate) mod switch;
+pub(crate) mod watch;
 
 use std::time::Duration;
 
@@ -45,9 +45,9 @@ use frames::Flow;
 use report::SHARES;
 use round_trip::round_trip_ns;
 use rounds::{Round, Timed};
-use run::Broken;
 use sink::Carried;
 use switch::Switch;
+use watch::Broken;
 
 pub use report::{Config, Dropped, Latency, Ports, Report, RoundFigures, Throughput};
 

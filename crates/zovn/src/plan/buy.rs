@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use figures::{count, percent};
 use planner::purchase::{Offer, offers};
 
-use super::Files;
+use super::files::Files;
 use crate::ending::{Outcome, show};
 use crate::table::{headed, text};
 

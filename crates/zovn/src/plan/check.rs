@@ -6,7 +6,7 @@ use figures::{Unit, si};
 use planner::{Fault, Plan};
 use serde::Serialize;
 
-use super::{Files, complain};
+use super::files::{Files, complain};
 use crate::ending::{Outcome, USAGE, print_json, show};
 use crate::table::{headed, text};
 

@@ -9,7 +9,7 @@ use figures::{Unit, percent, si};
 use planner::Columns;
 use planner::fitted::{Told, fit_trace, models_file};
 
-use super::share;
+use super::words::share;
 use crate::ending::{Outcome, show};
 use crate::number::within;
 use crate::table::{headed, text};

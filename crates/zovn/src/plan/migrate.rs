@@ -4,7 +4,8 @@ use figures::{Unit, si};
 use planner::advice::{Moves, Terms, moves};
 use units::{Rate, Span};
 
-use super::{Files, ending};
+use super::files::Files;
+use super::words::ending;
 use crate::ending::{Outcome, show};
 use crate::number::within;
 use crate::table::{headed, text};

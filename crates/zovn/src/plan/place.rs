@@ -8,7 +8,8 @@ use figures::{Unit, count, si};
 use planner::placed::{self, Placed, Work, placed, placement_file};
 use planner::{Least, Plan};
 
-use super::{Files, ending, hosts, machines};
+use super::files::Files;
+use super::words::{ending, hosts, machines};
 use crate::ending::{Outcome, show};
 use crate::table::{headed, text};
 

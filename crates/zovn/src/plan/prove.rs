@@ -4,7 +4,8 @@ use clap::ValueEnum;
 use figures::count;
 use planner::proof::{Drawn, by_monte_carlo};
 
-use super::{Files, ending, hosts};
+use super::files::Files;
+use super::words::{ending, hosts};
 use crate::ending::{Outcome, show};
 use crate::number::within;
 use crate::table::{headed, text};

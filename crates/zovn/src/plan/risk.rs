@@ -4,7 +4,8 @@ use figures::{Unit, si};
 use planner::risks::{GroupRisk, risks};
 use planner::{Plan, Share};
 
-use super::{Files, ending, hosts, machines};
+use super::files::Files;
+use super::words::{ending, hosts, machines};
 use crate::ending::{Outcome, show};
 use crate::table::{headed, text};
 

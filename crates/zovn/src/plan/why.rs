@@ -2,7 +2,8 @@
 
 use planner::reasons::{Everywhere, Reasons, everywhere, reasons};
 
-use super::{Files, ending, hosts, machines};
+use super::files::Files;
+use super::words::{ending, hosts, machines};
 use crate::ending::{Outcome, show};
 
 /// Tell why one more machine does not go to a host, and what would have to change; without a host,

@@ -19,7 +19,7 @@ use super::watch::{Seen, Watch};
 use crate::vhost::clock::Clock;
 use crate::vhost::foremost::Foremost;
 use crate::vhost::frames::{Flow, Kind, SMALLEST, Stamp};
-use crate::vhost::run::{Broken, Run};
+use crate::vhost::watch::{Broken, Run};
 
 /// How many frames are put, and how many taken, before another ring has its turn.
 const BURST: usize = 64;
