@@ -23,7 +23,7 @@ pub mod round_trip;
 mod rounds;
 pub mod sink;
 pub(crate) mod switch;
-pub(crate) mod watch;
+pub mod watch;
 
 use std::time::Duration;
 
