@@ -55,6 +55,9 @@ pub struct CellResult {
     pub segments: u64,
     /// Of them, those sent again.
     pub retransmits: u64,
+    /// Of these, tail loss probes; results of before do not tell.
+    #[serde(default)]
+    pub tail_probes: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// UDP datagrams sent.
@@ -160,6 +163,7 @@ impl CellResult {
             classes: classes.collect(),
             segments: outcome.segments,
             retransmits: outcome.retransmitted,
+            tail_probes: outcome.probes,
             timeouts: outcome.timeouts,
             datagrams: outcome.datagrams,
             events: outcome.events,

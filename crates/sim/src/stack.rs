@@ -149,6 +149,8 @@ pub(crate) struct Stack {
 pub(crate) struct Tally {
     pub segments: u64,
     pub retransmitted: u64,
+    /// Of them, tail loss probes.
+    pub probes: u64,
     pub timeouts: u64,
     pub datagrams: u64,
     /// Frames that came after one of their flow that was sent after them.
@@ -597,6 +599,7 @@ impl Tally {
     fn add(&mut self, stats: &tcp::Stats) {
         self.segments += stats.sent;
         self.retransmitted += u64::from(stats.retransmitted);
+        self.probes += u64::from(stats.tail_copies);
         self.timeouts += u64::from(stats.timeouts);
     }
 }

@@ -413,7 +413,8 @@ impl<L: EventList<Event>> World<L> {
                 self.packets.alive()
             ));
         }
-        let Tally { segments, retransmitted, timeouts, datagrams, late } = self.stack.total();
+        let Tally { segments, retransmitted, probes, timeouts, datagrams, late } =
+            self.stack.total();
         if late > 0 {
             defects.push(format!(
                 "{late} frames came after one of their flow that was sent after them"
@@ -428,6 +429,7 @@ impl<L: EventList<Event>> World<L> {
             unfinished: self.works.iter().map(Work::unfinished).sum(),
             segments,
             retransmitted,
+            probes,
             timeouts,
             datagrams,
             defects,

@@ -50,6 +50,8 @@ pub struct Stats {
     pub fast_recoveries: u32,
     /// Tail loss probes.
     pub tail_probes: u32,
+    /// Of them, those that sent a segment again, because there was nothing new to send.
+    pub tail_copies: u32,
     /// Reductions that were taken back, because nothing had been lost.
     pub spurious: u32,
     /// The congestion window, in segments.
@@ -654,6 +656,7 @@ impl Endpoint {
             timeouts: counters.timeouts,
             fast_recoveries: counters.recoveries,
             tail_probes: counters.probes,
+            tail_copies: counters.copies,
             spurious: self.send.undo.done,
             cwnd: self.send.window.size,
             ssthresh: (threshold != crate::control::UNKNOWN).then_some(threshold),

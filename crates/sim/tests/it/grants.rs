@@ -226,22 +226,27 @@ transport = "udp"
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+/// What all send at once, three times over, where two tenants have terms.
+#[derive(Clone, Debug)]
+struct Granted {
+    control: &'static str,
+    /// In Gb/s.
+    min: u32,
+    weight: u32,
+    /// In Mb/s.
+    max: u32,
+    spines: u32,
+    /// In kilobytes.
+    bytes: u32,
+    /// In microseconds.
+    latency: u32,
+    seed: u64,
+}
 
-    /// Whatever is promised, nothing is lost, nothing is overtaken, and all of it arrives.
-    #[test]
-    fn nothing_is_lost_and_everything_arrives_where_credit_is_granted(
-        control in prop_oneof![Just(GRANTS), Just(BOTH)],
-        min in 1..9_u32,
-        weight in 1..9_u32,
-        max in 10..5000_u32,
-        spines in 1..3_u32,
-        bytes in 1..200_u32,
-        latency in 10..5000_u32,
-        seed in 0..1000_u64,
-    ) {
-        let outcome = run(&format!(
+impl Granted {
+    fn run(&self) -> Outcome {
+        let Self { control, min, weight, max, spines, bytes, latency, seed } = self;
+        run(&format!(
             r#"
 version = 1
 name = "granted"
@@ -273,11 +278,46 @@ kind = "all-to-all"
 vms = "any/1"
 bytes = "{bytes}kb"
 "#
-        ));
+        ))
+    }
+}
+
+prop_compose! {
+    fn granted()(
+        control in prop_oneof![Just(GRANTS), Just(BOTH)],
+        min in 1..9_u32,
+        weight in 1..9_u32,
+        max in 10..5000_u32,
+        spines in 1..3_u32,
+        bytes in 1..200_u32,
+        latency in 10..5000_u32,
+        seed in 0..1000_u64,
+    ) -> Granted {
+        Granted { control, min, weight, max, spines, bytes, latency, seed }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever is promised, nothing is lost, nothing is overtaken, and all of it arrives.
+    #[test]
+    fn nothing_is_lost_and_everything_arrives_where_credit_is_granted(granted in granted()) {
+        let outcome = granted.run();
         prop_assert_eq!(outcome.unfinished, 0);
-        prop_assert_eq!(outcome.retransmitted, 0);
+        // An answer that is late sets off a probe, where nothing was lost.
+        prop_assert_eq!((outcome.retransmitted, outcome.timeouts), (outcome.probes, 0));
         prop_assert_eq!(outcome.record.queries().len(), 4);
     }
+}
+
+#[test]
+fn who_waits_for_its_maximum_is_probed_and_loses_nothing() {
+    let (control, min, weight, max, spines, bytes) = (GRANTS, 1, 1, 10, 1, 2);
+    let outcome =
+        Granted { control, min, weight, max, spines, bytes, latency: 10, seed: 775 }.run();
+    assert_eq!((outcome.unfinished, outcome.timeouts), (0, 0));
+    assert_eq!((outcome.retransmitted, outcome.probes), (2, 2));
 }
 
 /// All kinds of workloads at once, on a small network.
