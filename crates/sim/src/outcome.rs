@@ -36,8 +36,8 @@ pub struct Outcome {
     pub segments: u64,
     /// Of them, those sent again.
     pub retransmitted: u64,
-    /// Of these, tail loss probes. An answer that takes more than two round trips sets one off, too:
-    /// no loss needs to stand behind it (RFC 8985 §7.2).
+    /// Of these, tail loss probes. An answer that takes more than two round trips sets one off,
+    /// too: no loss needs to stand behind it (RFC 8985 §7.2).
     pub probes: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,

@@ -28,6 +28,7 @@ mod measure;
 mod memory;
 mod net;
 mod networks;
+mod nlog;
 mod number;
 mod plan;
 mod ports;
@@ -75,6 +76,7 @@ enum Command {
     Measure(measure::Args),
     Sim(sim::Args),
     Net(net::Args),
+    Nlog(nlog::Args),
     Plan(plan::Args),
     Demo(demo::Args),
     Completion(manual::CompletionArgs),
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Net(args) => net::run(args),
+        Command::Nlog(args) => nlog::run(&args),
         Command::Plan(args) => plan::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completion(args) => manual::completion(args, Cli::command()),

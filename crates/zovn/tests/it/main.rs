@@ -5,6 +5,7 @@ mod documents;
 mod floors;
 mod manual;
 mod net;
+mod nlog;
 mod plan;
 mod readme;
 mod sim;
