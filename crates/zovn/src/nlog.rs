@@ -36,8 +36,8 @@ enum Command {
 /// Tell which rules the networks of files cost what.
 ///
 /// All objects come at once; then some are taken away and put back, one at a time. Rules are told
-/// by what they searched for such edits, the most first, and those that did nothing not at all. Exit
-/// code 0 if it is told, 2 if a file is wrong, 1 if one cannot be read.
+/// by what they searched for such edits, the most first, and those that did nothing not at all.
+/// Exit code 0 if it is told, 2 if a file is wrong, 1 if one cannot be read.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 struct ProfileArgs {
