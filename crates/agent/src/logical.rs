@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! objects ─resolve─▶ Topology ─compile─▶ domains ─part─▶ rows for this host's ports ─▶ Net
-//!                                                        what has not changed stays the same Net
+//!                       a controller ───────▶            what has not changed stays the same Net
 //! ```
 //!
 //! All of this is made away from the switch's thread, which is then handed [`Realization`]s: it
@@ -19,16 +19,15 @@ use std::sync::Arc;
 
 use binding::{Places, SameLabel};
 use datapath::{Labelled, Peer};
-use image::Domain;
+use image::{Domain, StationRole};
+use logical::Fault;
 use logical::objects::{Identity, Kind, Object};
-use logical::topology::Attachment;
-use logical::{Fault, Topology};
 use model::{DomainChange, Generation, LogicalPortName, ObjectChange, ObjectFate, VtepList};
 use pipeline::Net;
 use units::Mac;
 
 use elsewhere::Elsewhere;
-pub use elsewhere::network_of;
+pub use elsewhere::{Sites, network_of};
 pub use error::{ApplyError, Faults, StartError};
 pub use kept::Kept;
 pub use start::check;
@@ -44,6 +43,9 @@ pub struct Facts {
 
 /// Every port that a machine can have, and what its interface has of it.
 pub type AllFacts = BTreeMap<LogicalPortName, Facts>;
+
+/// Domains by their names.
+pub type Domains = BTreeMap<Identity, Arc<Domain>>;
 
 /// What the switch's thread is handed.
 #[derive(Clone, Debug, Default)]
@@ -63,11 +65,13 @@ pub struct Realization {
 pub struct Logical {
     generation: Generation,
     objects: Arc<Vec<Object>>,
-    domains: Arc<BTreeMap<Identity, Domain>>,
+    domains: Arc<Domains>,
     facts: Arc<AllFacts>,
     elsewhere: Arc<Elsewhere>,
     /// The host's own tunnel addresses, if it has any.
     own: Option<VtepList>,
+    /// The ports that are this host's, and the routers that keep their flows here.
+    here: BTreeSet<Identity>,
     /// Of each domain that has own ports.
     parts: BTreeMap<Identity, Part>,
     /// How often any of them was changed: none of their stamps is as great.
@@ -77,6 +81,7 @@ pub struct Logical {
 /// A host's part of a domain.
 #[derive(Clone, Debug)]
 struct Part {
+    of: Arc<Domain>,
     rows: Arc<Domain>,
     net: Arc<Net>,
     /// The routers that translate here for other hosts, too.
@@ -102,20 +107,27 @@ impl Logical {
         own: BTreeSet<LogicalPortName>,
     ) -> Result<Self, Vec<Fault>> {
         let topology = logical::resolve(&objects)?;
-        let domains = Arc::new(compiler::compile(&topology));
-        let facts = Arc::new(facts(&topology));
-        let elsewhere = Elsewhere::new(&topology).map_err(|error| vec![fault(&objects, &error)])?;
+        let compiled = compiler::compile(&topology);
+        let domains = compiled.into_iter().map(|(name, domain)| (name, Arc::new(domain)));
+        let sites = compiler::sites(&topology).into_iter();
+        let sites = sites.map(|(id, node)| (id, topology[node].node.vteps.clone()));
         let generation = Generation(self.generation.0 + 1);
-        let next = Self {
-            generation,
-            objects: objects.into(),
-            domains,
-            facts,
-            elsewhere: elsewhere.into(),
-            own: self.own.clone(),
-            ..Self::default()
-        };
-        Ok(next.with_parts(&own, self))
+        let next = self.told(generation, domains.collect(), &sites.collect());
+        let next = next.map_err(|error| vec![fault(&objects, &error)])?;
+        Ok(Self { objects: objects.into(), ..next }.with_parts(&own, self))
+    }
+
+    /// The same host with these domains, and none of its parts of them yet.
+    fn told(
+        &self,
+        generation: Generation,
+        domains: Domains,
+        sites: &Sites,
+    ) -> Result<Self, SameLabel> {
+        let facts = Arc::new(facts(&domains));
+        let elsewhere = Elsewhere::new(&domains, sites)?.into();
+        let (domains, own) = (domains.into(), self.own.clone());
+        Ok(Self { generation, domains, facts, elsewhere, own, ..Self::default() })
     }
 
     /// The same generation on a host that has these ports.
@@ -145,13 +157,16 @@ impl Logical {
         let domains = self.domains.iter().filter(|(_, domain)| has_own(domain));
         let all: BTreeSet<_> = own.iter().chain(&routers).cloned().collect();
         let mut changes = before.changes;
-        let part = |(name, domain): (&Identity, &Domain)| {
+        let part = |(name, domain): (&Identity, &Arc<Domain>)| {
+            let old = before.parts.get(name);
+            if let Some(same) = old.filter(|it| all == before.here && Arc::ptr_eq(&it.of, domain)) {
+                return (name.clone(), same.clone());
+            }
             let rows = domain.part(&all);
             let here = routers.iter().filter(|it| domain.routers.contains_key(it)).cloned();
             let here: BTreeSet<_> = here.collect();
-            let old = before.parts.get(name);
             if let Some(same) = old.filter(|part| *part.rows == rows && part.routers == here) {
-                return (name.clone(), same.clone());
+                return (name.clone(), Part { of: domain.clone(), ..same.clone() });
             }
             changes += 1;
             let old = old.map(|part| (&*part.rows, &*part.net));
@@ -159,10 +174,12 @@ impl Logical {
             let net = net.with_routers(|router| {
                 here.contains(router) || !self.elsewhere.has_home(router, self.own.as_ref())
             });
-            (name.clone(), Part { rows: Arc::new(rows), net: Arc::new(net), routers: here })
+            let (rows, net) = (Arc::new(rows), Arc::new(net));
+            (name.clone(), Part { of: domain.clone(), rows, net, routers: here })
         };
         let parts = domains.map(part).collect();
         self.parts = parts;
+        self.here = all;
         self.changes = changes;
         self
     }
@@ -206,10 +223,10 @@ impl Logical {
     /// are declared to be there: who sends to one that is not attached is to hear that it is not.
     pub fn labelled(&self, own: Option<&VtepList>) -> Vec<Labelled> {
         let Some(own) = own else { return Vec::new() };
-        let is_here = |(name, domain): &(&Identity, &Domain)| {
+        let is_here = |(name, domain): &(&Identity, &Arc<Domain>)| {
             self.parts.contains_key(name) || self.elsewhere.is_any_at(own, domain)
         };
-        let domains = self.domains.iter().filter(is_here).map(|(_, domain)| domain);
+        let domains = self.domains.iter().filter(is_here).map(|(_, domain)| &**domain);
         self.elsewhere.labelled(own, domains)
     }
 
@@ -231,8 +248,8 @@ impl Logical {
         let none = Domain::default();
         let domains: BTreeSet<_> = self.domains.keys().chain(next.domains.keys()).collect();
         let domain = |name: &&Identity| {
-            let from = self.domains.get(*name).unwrap_or(&none);
-            let to = next.domains.get(*name).unwrap_or(&none);
+            let from = self.domains.get(*name).map_or(&none, |it| &**it);
+            let to = next.domains.get(*name).map_or(&none, |it| &**it);
             let changes = from.diff(to);
             if changes.is_empty() {
                 return None;
@@ -254,17 +271,26 @@ impl Logical {
     }
 }
 
-/// What machines' interfaces have of their logical ports.
-fn facts(topology: &Topology) -> AllFacts {
-    let is_had =
-        |it: &logical::topology::Port| matches!(it.attachment, Attachment::Vif | Attachment::Local);
-    let ports = topology.ports().map(|(_, port)| port).filter(|port| is_had(port));
-    let fact = |port: &logical::topology::Port| {
-        let tenant = port.id.tenant.as_ref()?.as_str();
-        let name = format!("{tenant}/{}", port.id.name).parse().ok()?;
-        Some((name, Facts { mac: port.mac, mtu: topology[port.switch].mtu }))
-    };
-    ports.filter_map(fact).collect()
+/// What machines' interfaces have of their logical ports. A child has no interface.
+fn facts(domains: &Domains) -> AllFacts {
+    let mut facts = AllFacts::new();
+    for domain in domains.values() {
+        let is_child = |port| domain.ports.get(port).is_some_and(|it| it.parent.is_some());
+        for ((switch, port), station) in &domain.stations {
+            let is_had = match station.role {
+                StationRole::Machine => !is_child(port),
+                StationRole::Local => true,
+                _ => false,
+            };
+            let name =
+                port.tenant.as_ref().and_then(|it| format!("{it}/{}", port.name).parse().ok());
+            if let Some(name) = name.filter(|_| is_had) {
+                let mtu = domain.switches.get(switch).and_then(|it| it.mtu);
+                facts.insert(name, Facts { mac: station.mac, mtu });
+            }
+        }
+    }
+    facts
 }
 
 /// What is wrong with an object that has another's label.

@@ -7,6 +7,8 @@
 //!
 //! All of a topology is compiled at once. It is what incremental compilers are held against: from
 //! the same objects they have to make the same rows.
+//!
+//! Rows do not say where ports are; [`sites`] does.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -16,6 +18,7 @@ extern crate alloc;
 mod conditions;
 mod domains;
 mod rows;
+mod sites;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +27,8 @@ use alloc::collections::BTreeMap;
 use image::Domain;
 use logical::Topology;
 use logical::objects::Identity;
+
+pub use sites::sites;
 
 /// Every domain of a topology. A domain's name is that of the least of its switches and routers, so
 /// it keeps its name while others come and go.

@@ -295,19 +295,32 @@ impl Catalog {
 
 impl Present {
     fn read(store: &Store) -> Result<Self, OpenError> {
-        let (revision, entries) = read_all(store, place::ALL)?;
-        let mut objects = BTreeMap::new();
-        for Entry { key, value, .. } in entries {
-            match place::identity(&key).map(|it| read(it.kind, &value).map(|object| (it, object))) {
-                Some(Ok((identity, object))) => drop(objects.insert(identity, object)),
-                Some(Err(error)) => {
-                    return Err(OpenError::NoObject { key, why: error.to_string() });
-                }
-                None => return Err(OpenError::NoObject { key, why: "no such kind".into() }),
-            }
-        }
+        let (revision, objects) = read_objects(store)?;
         Ok(Self { revision, objects })
     }
+}
+
+/// All objects of a store, at its newest revision.
+pub fn read_objects(store: &Store) -> Result<(Revision, BTreeMap<Identity, Object>), OpenError> {
+    let (revision, entries) = read_all(store, place::ALL)?;
+    let mut objects = BTreeMap::new();
+    for Entry { key, value, .. } in entries {
+        if let (identity, Some(object)) = read_change(&key, Some(&value))? {
+            objects.insert(identity, object);
+        }
+    }
+    Ok((revision, objects))
+}
+
+/// Which object a key of the store is, and what it is there.
+pub fn read_change(
+    key: &Key,
+    value: Option<&[u8]>,
+) -> Result<(Identity, Option<Object>), OpenError> {
+    let no_object = |why| OpenError::NoObject { key: key.clone(), why };
+    let identity = place::identity(key).ok_or_else(|| no_object("no such kind".into()))?;
+    let object = value.map(|value| read(identity.kind, value)).transpose();
+    Ok((identity, object.map_err(|error| no_object(error.to_string()))?))
 }
 
 /// Everything with a prefix, at one revision.

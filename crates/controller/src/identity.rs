@@ -13,6 +13,14 @@ pub fn uuid(now: SystemTime) -> String {
     with_time(bytes, since_1970(now).as_millis() as u64)
 }
 
+/// A random number.
+pub fn number() -> u64 {
+    let mut bytes = [0; 8];
+    let got = getrandom(&mut bytes, GetRandomFlags::empty());
+    assert_eq!(got, Ok(bytes.len()), "the kernel gives no random numbers");
+    u64::from_ne_bytes(bytes)
+}
+
 /// How long 1970 is ago; nothing for a clock that was never set.
 pub fn since_1970(now: SystemTime) -> std::time::Duration {
     now.duration_since(UNIX_EPOCH).unwrap_or_default()

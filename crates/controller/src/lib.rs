@@ -3,13 +3,16 @@
 //! ```text
 //! HTTP ─▶ routes ─▶ catalog: read, checked with all that is there ─▶ store: one revision, durable
 //!            ▲                                                          │
-//!            └──────── objects, lists at a revision, changes as events ─┘
+//!            └──────── objects, lists at a revision, changes as events ─┤
+//!                                                                        ▼
+//! agents ◀═ southbound ◀─ telling: what each revision changes in rows ─ networks: hypervisor
 //! ```
 //!
 //! A write is answered once it is durable. What is refused changes nothing, and all that is wrong
 //! with it is told at once. Reads and watches come from the store, so they wait for no write.
 //!
-//! What the objects lead to on hosts is not here.
+//! What the objects lead to is computed behind the writes, and told to the agents of hosts, which
+//! never touch the store.
 
 #![forbid(unsafe_code)]
 
@@ -17,13 +20,18 @@ mod catalog;
 mod events;
 mod housekeeping;
 mod identity;
+mod metrics;
+mod networks;
 mod outcome;
 mod patch;
 mod place;
 mod problem;
 mod routes;
 mod serve;
+mod telling;
 
 pub use catalog::{Catalog, OpenError};
+pub use metrics::Metrics;
 pub use routes::{document, router};
-pub use serve::{ServeError, serve};
+pub use serve::{ServeError, Settings, serve};
+pub use telling::Telling;

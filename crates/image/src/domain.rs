@@ -167,12 +167,12 @@ pub enum Unknown {
 }
 
 /// A row, or a key, as JSON.
-fn json(value: &impl Serialize) -> Vec<u8> {
+pub fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("rows have texts for keys")
 }
 
 /// The table of a key, and the key in it.
-fn table(key: &[u8]) -> Result<(&str, &[u8]), Unknown> {
+pub fn table(key: &[u8]) -> Result<(&str, &[u8]), Unknown> {
     let parts = key.strip_prefix(b"[\"").and_then(|rest| rest.strip_suffix(b"]"));
     let at = parts.and_then(|rest| rest.windows(2).position(|it| it == b"\","));
     let split = parts.zip(at).map(|(rest, at)| (str::from_utf8(&rest[..at]), &rest[at + 2..]));
@@ -182,7 +182,7 @@ fn table(key: &[u8]) -> Result<(&str, &[u8]), Unknown> {
     }
 }
 
-fn read<T: DeserializeOwned>(table: &'static str, bytes: &[u8]) -> Result<T, Unknown> {
+pub fn read<T: DeserializeOwned>(table: &'static str, bytes: &[u8]) -> Result<T, Unknown> {
     serde_json::from_slice(bytes).map_err(|why| Unknown::Row { table, why: why.to_string() })
 }
 

@@ -27,6 +27,7 @@ mod condition;
 mod domain;
 mod part;
 mod rows;
+mod told;
 
 pub use condition::{Condition, Group, Peer};
 pub use domain::{Change, Domain, Unknown};
@@ -35,3 +36,4 @@ pub use rows::{
     RoutePolicyKey, Router, RouterPort, RoutesAs, Rule, Rules, Station, StationRole, Switch,
     Target,
 };
+pub use told::{Site, Told};

@@ -99,18 +99,22 @@ impl History {
         true
     }
 
-    /// What leads an agent with this to the newest generation: the steps since, as one, where they
-    /// are still known, else all rows. `None` if it has the newest.
+    /// What leads an agent with this to the newest generation: nothing but its number if its rows
+    /// are the same, as after a controller's restart; the steps since, as one, where they are still
+    /// known; else all rows. `None` if it has the newest.
     pub fn since(&mut self, known: Option<Known>) -> Option<Arc<Update>> {
         let (to, digest) = (self.generation, self.rows.digest());
         if known == Some(Known { generation: to, digest }) {
             return None;
         }
+        let same = known.filter(|it| it.digest == digest && it.generation < to);
         let first = known.and_then(|known| self.steps.iter().position(|step| step.from == known));
-        let from = first.map_or(Generation(0), |at| self.steps[at].from.generation);
+        let stepped = first.map(|at| self.steps[at].from.generation);
+        let from = stepped.or(same.map(|it| it.generation)).unwrap_or(Generation(0));
         let Self { rows, steps, encoded, .. } = self;
         let update = encoded.entry(from).or_insert_with(|| {
             let delta = match first {
+                None if same.is_some() => Delta::default(),
                 Some(at) => steps.range(at..).fold(Delta::default(), |mut delta, step| {
                     delta.then(&step.delta);
                     delta

@@ -371,3 +371,15 @@ fn hosts_of_one_domain_share_the_bytes_of_an_update() {
     let (one, other) = (history.since(None).unwrap(), history.since(None).unwrap());
     assert!(Arc::ptr_eq(&one, &other));
 }
+
+#[test]
+fn who_has_the_rows_of_a_controller_that_began_anew_is_sent_their_number_alone() {
+    let rows = Map::from_iter([(Arc::from(*b"key"), Arc::from(*b"row"))]);
+    let known = Known { generation: Generation(5), digest: rows.digest() };
+    let mut history = History::new(Generation(9), rows, REMEMBERED);
+    let update = history.since(Some(known)).unwrap();
+    assert_eq!((update.from, update.to, update.body.len()), (Generation(5), Generation(9), 0));
+    // Others are sent all.
+    let other = Known { digest: Map::default().digest(), ..known };
+    assert_eq!(history.since(Some(other)).unwrap().from, Generation(0));
+}

@@ -1,9 +1,13 @@
 //! The agent's end of a stream.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use model::Generation;
 use replica::{Changed, Fence, Follower, Name, Received, Rejected};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint, Error};
 use tonic::{Code, Status};
 
 use crate::VERSIONS;
@@ -14,6 +18,23 @@ use crate::proto::{self, FromAgent, FromController, from_agent, from_controller}
 /// How many answers wait for the connection.
 const WAITING: usize = 16;
 
+/// How long a controller may take to accept a connection; how often one that says nothing is asked
+/// whether it is there, and how long it may take to answer.
+const ACCEPTED: Duration = Duration::from_secs(5);
+const ASKED: Duration = Duration::from_secs(10);
+const ANSWERED: Duration = Duration::from_secs(20);
+
+/// Connects to a controller.
+///
+/// # Errors
+///
+/// Nobody answers there.
+pub async fn connect(address: SocketAddr) -> Result<Channel, Error> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
+    let endpoint = endpoint.connect_timeout(ACCEPTED).http2_keep_alive_interval(ASKED);
+    endpoint.keep_alive_timeout(ANSWERED).tcp_nodelay(true).connect().await
+}
+
 /// Who executes what an agent is told.
 pub trait Execute {
     /// Executes a new generation of a domain, or says in a sentence why that cannot be.
@@ -22,6 +43,9 @@ pub trait Execute {
 
     /// A domain has no ports here any more.
     fn dropped(&mut self, domain: &Name);
+
+    /// All that changed up to a revision of the store is executed, or was refused.
+    fn marked(&mut self, revision: Generation);
 
     /// The controller does not know these ports on this node: they stay closed.
     fn unknown(&mut self, ports: Vec<String>);
@@ -142,7 +166,8 @@ async fn take(
             execute.dropped(&domain.into());
         }
         Some(from_controller::Message::Mark(mark)) => {
-            follower.mark(model::Generation(mark.revision));
+            follower.mark(Generation(mark.revision));
+            execute.marked(follower.marked());
         }
         Some(from_controller::Message::Unknown(unknown)) => execute.unknown(unknown.ports),
         Some(from_controller::Message::Welcome(_)) => {

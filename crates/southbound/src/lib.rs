@@ -18,10 +18,11 @@ mod convert;
 mod publisher;
 mod server;
 
-pub use agent::{Execute, FollowError, Node, Ports, follow};
+pub use agent::{Execute, FollowError, Node, Ports, connect, follow};
 pub use convert::Malformed;
 pub use publisher::{Change, Ended, Lagging, Place, Publisher};
-pub use server::{Certified, Southbound, service};
+pub use server::{Certified, Southbound, serve, service};
+pub use tonic::transport::{Channel, Error as ConnectError};
 
 /// The messages, as the compiler of protocols made them.
 #[expect(missing_docs, clippy::pedantic, reason = "the protocol's file has the words")]

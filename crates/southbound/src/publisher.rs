@@ -216,6 +216,23 @@ impl Publisher {
         Some((newest, lagging.collect()))
     }
 
+    /// The revision that was published last.
+    pub fn revision(&self) -> Generation {
+        self.lock().revision
+    }
+
+    /// How many agents do not execute the newest generation of some domain that they have.
+    pub fn behind(&self) -> usize {
+        let Inner { sessions, domains, .. } = &*self.lock();
+        let lags = |session: &&Session| {
+            session.follows.iter().any(|domain| {
+                let newest = domains.get(domain).map(History::generation);
+                session.feed.known(domain).map(|it| it.generation) != newest
+            })
+        };
+        sessions.values().filter(lags).count()
+    }
+
     /// How many agents there are, and how often one was woken.
     pub fn woken(&self) -> (usize, u64) {
         let inner = self.lock();

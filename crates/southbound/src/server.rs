@@ -1,9 +1,13 @@
 //! The controller's end of the streams.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::net::TcpListener;
 use tokio::sync::mpsc::{self, Sender};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::proto::southbound_server::{self, SouthboundServer};
@@ -15,6 +19,11 @@ const LONGEST_MESSAGE: usize = 4 << 20;
 
 /// How many messages wait for an agent's connection beside those in it.
 const WAITING: usize = 1;
+
+/// How often an agent that says nothing is asked whether it is there, and how long it may take to
+/// answer. Its session ends then.
+const ASKED: Duration = Duration::from_secs(10);
+const ANSWERED: Duration = Duration::from_secs(20);
 
 /// Whom an agent's certificate says that it is. Whoever accepts connections puts it into their
 /// requests' extensions.
@@ -30,6 +39,24 @@ pub struct Southbound {
 /// The service that agents connect to.
 pub fn service(publisher: Arc<Publisher>) -> SouthboundServer<Southbound> {
     SouthboundServer::new(Southbound { publisher }).max_decoding_message_size(LONGEST_MESSAGE)
+}
+
+/// Serves the agents that connect, until it is dropped.
+///
+/// # Errors
+///
+/// No more can be accepted.
+pub async fn serve(
+    listener: TcpListener,
+    publisher: Arc<Publisher>,
+) -> Result<(), tonic::transport::Error> {
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    Server::builder()
+        .http2_keepalive_interval(Some(ASKED))
+        .http2_keepalive_timeout(Some(ANSWERED))
+        .add_service(service(publisher))
+        .serve_with_incoming(incoming)
+        .await
 }
 
 #[tonic::async_trait]
@@ -52,7 +79,7 @@ impl southbound_server::Southbound for Southbound {
         let publisher = self.publisher.clone();
         tokio::spawn(async move {
             let _ = sender.send(Ok(welcome)).await;
-            let ended = serve(&publisher, &handle, stream, &sender).await;
+            let ended = tell(&publisher, &handle, stream, &sender).await;
             publisher.close(&handle);
             match ended {
                 Ok(()) => tracing::info!("{} follows no more", handle.node),
@@ -67,7 +94,7 @@ impl southbound_server::Southbound for Southbound {
 }
 
 /// Serves an agent until it goes.
-async fn serve(
+async fn tell(
     publisher: &Publisher,
     handle: &Handle,
     mut stream: Streaming<FromAgent>,

@@ -23,6 +23,7 @@ struct Seen {
     /// Rows that it was told of, of each new generation.
     told: Vec<usize>,
     unknown: BTreeSet<String>,
+    marked: Generation,
 }
 
 /// Executes everything, but for rows that say that they cannot be.
@@ -45,6 +46,10 @@ impl Execute for Host {
 
     fn dropped(&mut self, domain: &Name) {
         self.0.lock().unwrap().domains.remove(domain);
+    }
+
+    fn marked(&mut self, revision: Generation) {
+        self.0.lock().unwrap().marked = revision;
     }
 
     fn unknown(&mut self, ports: Vec<String>) {
@@ -137,6 +142,7 @@ async fn an_agent_has_the_domains_of_its_ports_and_is_woken_for_no_others() {
     let (agents, woken) = publisher.woken();
     publisher.publish(Generation(11), change("b", edit(0, Some(b"other"))));
     until(|| publisher.lagging("b") == Some((Generation(11), Vec::new()))).await;
+    until(|| two.host.0.lock().unwrap().marked == Generation(11)).await;
     assert_eq!((agents, publisher.woken().1 - woken), (2, 1));
     assert_eq!(generation(&one, "a"), Some(Generation(10)));
     // A port comes, and another goes.

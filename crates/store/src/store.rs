@@ -203,6 +203,11 @@ impl Store {
         &self.uid
     }
 
+    /// Who of those that have opened this store this is: whoever opens it later has a greater one.
+    pub fn fence(&self) -> u64 {
+        self.lock().fence
+    }
+
     /// The newest revision.
     pub fn revision(&self) -> Revision {
         *self.revision.borrow()

@@ -1,14 +1,13 @@
 //! Runs a host's virtual switch.
 
-use std::env;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 use model::{HostConfig, Polling};
-use tracing_subscriber::EnvFilter;
 
+use crate::log::LogArgs;
 use crate::outcome::Outcome;
 
 /// What the help shows, by the program's name.
@@ -51,21 +50,8 @@ pub struct Args {
     /// Check the declaration and exit.
     #[arg(long, requires = "config")]
     check: bool,
-    /// What is logged to stderr, as `RUST_LOG` would say it: `warn`, `info,agent=debug`.
-    #[arg(long, value_name = "FILTER")]
-    log: Option<String>,
-    /// How it is logged.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
-    log_format: LogFormat,
-}
-
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -100,22 +86,7 @@ pub fn run(args: Args) -> Outcome {
         writeln!(io::stdout(), "the declaration can stand (ports: {ports}, networks: {networks})")?;
         return Ok(ExitCode::SUCCESS);
     }
-    start_log(args.log, args.log_format)?;
+    args.log.start()?;
     agent::serve(config)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn start_log(
-    filter: Option<String>,
-    format: LogFormat,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let filter = filter.or_else(|| env::var("RUST_LOG").ok()).unwrap_or_else(|| "info".into());
-    let filter = EnvFilter::try_new(&filter)
-        .map_err(|error| format!("`{filter}` is no log filter: {error}"))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    match format {
-        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => log.json().init(),
-    }
-    Ok(())
 }

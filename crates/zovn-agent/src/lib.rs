@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod log;
 mod outcome;
 
 /// The version of this program, and the commit that it is built of.
@@ -22,4 +23,5 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ZOVN_CO
 pub const DAY: &str = env!("ZOVN_DAY");
 
 pub use command::{Args, EXAMPLES, run};
+pub use log::LogArgs;
 pub use outcome::{Outcome, USAGE, end, is_usage, sentence};

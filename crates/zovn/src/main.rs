@@ -15,6 +15,7 @@
 mod capture;
 mod client;
 mod container;
+mod controller;
 mod delete;
 mod demo;
 mod ending;
@@ -71,6 +72,7 @@ enum Command {
     Get(get::Args),
     Capture(capture::Args),
     Trace(trace::Args),
+    Controller(controller::Args),
     Guest(guest::Args),
     Lab(lab::Args),
     Measure(measure::Args),
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Command::Get(args) => get::run(args),
         Command::Capture(args) => capture::run(args),
         Command::Trace(args) => trace::run(args),
+        Command::Controller(args) => controller::run(args),
         Command::Guest(args) => guest::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Measure(args) => measure::run(args),

@@ -3,14 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use binding::{Places, SameLabel};
 use datapath::{Labelled, Peer};
-use image::{Domain, StationRole};
-use logical::Topology;
-use logical::objects::Identity;
-use logical::topology::{Attachment, Link, Route, RouterIndex, Target};
+use image::{Domain, Site, StationRole};
+use logical::objects::{Identity, Kind};
 use model::{NetworkName, VtepList};
+
+/// Where ports are, and routers that keep flows.
+pub type Sites = BTreeMap<Identity, Site>;
 
 /// The labels of all ports that machines have, and the tunnel addresses of the hosts that those are
 /// bound to.
@@ -28,40 +30,33 @@ pub fn network_of(tenant: &str) -> NetworkName {
     NetworkName(format!("logical/{tenant}"))
 }
 
+/// Whether a machine can be at a port, or a service of each host.
+fn is_had(role: &StationRole) -> bool {
+    matches!(role, StationRole::Machine | StationRole::Local)
+}
+
 impl Elsewhere {
-    /// What objects say.
+    /// Of the ports of these domains.
     ///
     /// # Errors
     ///
     /// [`SameLabel`] if two ports' names come to one label.
-    pub fn new(topology: &Topology) -> Result<Self, SameLabel> {
-        let is_had = |it: &Attachment| {
-            matches!(it, Attachment::Vif | Attachment::Local | Attachment::Child { .. })
-        };
-        let ports = || topology.ports().map(|(_, port)| port).filter(|it| is_had(&it.attachment));
-        let router_ports = || topology.router_ports().map(|(_, port)| port);
-        let named = ports().map(|port| &port.id).chain(router_ports().map(|port| &port.id));
+    pub fn new(
+        domains: &BTreeMap<Identity, Arc<Domain>>,
+        sites: &Sites,
+    ) -> Result<Self, SameLabel> {
+        let stations = domains.values().flat_map(|domain| &domain.stations);
+        let ports = stations.filter(|(_, it)| is_had(&it.role)).map(|((_, port), _)| port);
+        let router_ports = domains.values().flat_map(|domain| domain.router_ports.keys());
+        // A domain that changes into another is there beside it for a moment.
+        let named: BTreeSet<_> = ports.chain(router_ports).collect();
+        let named = named.into_iter();
         let labels = Places::new(named.map(|name| (name.clone(), binding::label(name))))?;
-        let routers: BTreeMap<_, _> = topology
-            .routers()
-            .filter_map(|(index, router)| Some((router.id.clone(), home(topology, index)?)))
-            .collect();
-        let mut hosts: BTreeMap<_, _> = router_ports()
-            .filter_map(|port| {
-                let home = routers.get(&topology[port.router].id)?;
-                Some((port.id.clone(), home.clone()))
-            })
-            .collect();
-        let host = |port: &logical::topology::Port| {
-            // A child is where its parent is.
-            let node = match port.attachment {
-                Attachment::Child { parent, .. } => topology[parent].node,
-                _ => port.node,
-            };
-            let vteps = topology[node?].node.vteps.clone();
-            Some((port.id.clone(), VtepList::try_from(vteps).ok()?))
+        let host = |(id, site): (&Identity, &Site)| {
+            Some((id.clone(), VtepList::try_from(site.clone()).ok()?))
         };
-        hosts.extend(ports().filter_map(host));
+        let all = sites.iter().filter_map(host);
+        let (routers, hosts) = all.partition(|(id, _)| id.kind == Kind::LogicalRouter);
         Ok(Self { labels, hosts, routers })
     }
 
@@ -99,8 +94,6 @@ impl Elsewhere {
     ) -> Vec<Labelled> {
         let mut networks: BTreeMap<_, BTreeSet<VtepList>> = BTreeMap::new();
         for domain in domains {
-            let is_had =
-                |role: &StationRole| matches!(role, StationRole::Machine | StationRole::Local);
             let stations = domain.stations.iter().filter(|(_, station)| is_had(&station.role));
             let ports: Vec<_> = stations.map(|((_, port), _)| port).collect();
             let all = ports.iter().copied().chain(domain.router_ports.keys());
@@ -117,26 +110,4 @@ impl Elsewhere {
         };
         networks.into_iter().map(labelled).collect()
     }
-}
-
-/// The tunnel addresses of the host where a router keeps its flows, if it does, since it translates
-/// or leads them back where they came from: its first gateway; if it has none, the first host, by
-/// its name, that has a port of one of its switches. All hosts of one file come to the same.
-fn home(topology: &Topology, index: RouterIndex) -> Option<VtepList> {
-    let router = &topology[index];
-    let balances = || topology.balancers().any(|(_, it)| it.routers.contains(&index));
-    let is_symmetric = |it: &Route| matches!(it.target, Target::Hops { symmetric: true, .. });
-    let leads_back = || router.routes.iter().any(is_symmetric);
-    if router.nats.is_empty() && !balances() && !leads_back() {
-        return None;
-    }
-    let ports = router.ports.iter().map(|port| &topology[*port]);
-    let gateway = ports.clone().flat_map(|port| &port.gateway).next().copied();
-    let switches = ports.filter_map(|port| match port.link {
-        Link::Switch(at) => Some(&topology[topology[at].switch]),
-        Link::Peer(_) | Link::Nowhere => None,
-    });
-    let nodes = switches.flat_map(|it| &it.ports).filter_map(|port| topology[*port].node);
-    let node = gateway.or_else(|| nodes.min_by_key(|node| &topology[*node].id))?;
-    VtepList::try_from(topology[node].node.vteps.clone()).ok()
 }

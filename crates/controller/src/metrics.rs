@@ -1,0 +1,108 @@
+//! What Prometheus reads of a controller, over TCP: `/metrics`, and nothing else of the API.
+
+use std::fmt::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderName, StatusCode, header};
+use axum::routing::get;
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use southbound::Publisher;
+
+use crate::catalog::Catalog;
+
+/// What is counted.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    objects: AtomicU64,
+    domains: AtomicU64,
+    rows: AtomicU64,
+    computed: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl Metrics {
+    /// A revision, or several together, was computed in so long. There are so many objects, domains
+    /// and rows now.
+    pub fn computed(&self, (objects, domains, rows): (usize, usize, usize), took: Duration) {
+        for (place, many) in
+            [(&self.objects, objects), (&self.domains, domains), (&self.rows, rows)]
+        {
+            place.store(many as u64, Ordering::Relaxed);
+        }
+        self.computed.fetch_add(1, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+/// What a page is made of.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    pub catalog: Arc<Catalog>,
+    pub publisher: Arc<Publisher>,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Measured {
+    fn page(&self) -> Result<String, Error> {
+        let mut registry = Registry::with_prefix("zovn_controller");
+        let Metrics { objects, domains, rows, computed, nanoseconds } = &*self.metrics;
+        let [objects, domains, rows, computed, nanoseconds] =
+            [objects, domains, rows, computed, nanoseconds].map(|it| it.load(Ordering::Relaxed));
+        let (agents, wakes) = self.publisher.woken();
+        let (stored, told) = (self.catalog.store().revision().0, self.publisher.revision().0);
+        let gauges = [
+            ("revision", "The newest revision of the store", stored),
+            ("told_revision", "The revision that agents are told of", told),
+            ("objects", "Objects that are declared", objects),
+            ("domains", "Domains: what is connected by switches and routers", domains),
+            ("rows", "Rows of all domains", rows),
+            ("agents", "Agents that are connected", agents as u64),
+            (
+                "lagging_agents",
+                "Agents that do not execute the newest of a domain",
+                self.publisher.behind() as u64,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            registry.register(name, help, ConstGauge::new(value as i64));
+        }
+        let counters = [
+            ("computations", "How often rows were computed", computed),
+            ("wakes", "How often an agent was told that there is something new", wakes),
+        ];
+        for (name, help, value) in counters {
+            registry.register(name, help, ConstCounter::new(value));
+        }
+        let seconds = ConstCounter::new(nanoseconds as f64 / 1e9);
+        let help = "The time that rows were computed in";
+        registry.register_with_unit("computing", help, Unit::Seconds, seconds);
+        let mut page = String::new();
+        text::encode(&mut page, &registry)?;
+        Ok(page)
+    }
+}
+
+/// Answers who asks for metrics.
+pub fn router(measured: Measured) -> Router {
+    Router::new()
+        .route(api::METRICS, get(scrape))
+        .fallback(async || {
+            (StatusCode::NOT_FOUND, format!("only {} is served here\n", api::METRICS))
+        })
+        .with_state(measured)
+}
+
+async fn scrape(
+    State(measured): State<Measured>,
+) -> Result<([(HeaderName, &'static str); 1], String), StatusCode> {
+    let page = measured.page().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], page))
+}

@@ -1,0 +1,133 @@
+//! Has agents follow the store: what each of its revisions changes is computed and published.
+//!
+//! ```text
+//! store ─changes behind a cursor─▶ Networks ─▶ Publisher ═▶ agents
+//! ```
+//!
+//! Revisions that come while one is computed are computed together after it: agents have the newest
+//! number, and each of them is one that the store has. After a restart all is computed anew of what
+//! is in the store, to the same rows: agents that have them are told their number and nothing else.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use logical::objects::{Identity, Object};
+use model::Generation;
+use replica::{Fence, Store as StoreName};
+use southbound::Publisher;
+use store::{Cursor, Revision, StoreError};
+
+use crate::catalog::{self, Catalog, OpenError};
+use crate::metrics::Metrics;
+use crate::networks::Networks;
+use crate::place;
+
+/// How many changes are read at once.
+const STEP: usize = 10_000;
+
+/// Who computes, and how far that has come.
+pub struct Telling {
+    catalog: Arc<Catalog>,
+    networks: Networks,
+    cursor: Cursor,
+    publisher: Arc<Publisher>,
+    metrics: Arc<Metrics>,
+}
+
+impl Telling {
+    /// Nothing yet. `seed`: a random number.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`]: the store's name is none.
+    pub fn new(
+        catalog: Arc<Catalog>,
+        metrics: Arc<Metrics>,
+        seed: u64,
+    ) -> Result<Self, StoreError> {
+        let store = catalog.store();
+        let name = u128::from_str_radix(store.uid(), 16);
+        let name = name.map_err(|_| StoreError::Damaged("its uid is no number"))?;
+        let whose = (StoreName(name), Fence(store.fence()));
+        let publisher = Arc::new(Publisher::new(whose, Generation(0), [], []));
+        let cursor = Cursor::behind(Revision(0));
+        Ok(Self { catalog, networks: Networks::new(seed), cursor, publisher, metrics })
+    }
+
+    /// What agents are told.
+    pub fn publisher(&self) -> &Arc<Publisher> {
+        &self.publisher
+    }
+
+    /// Publishes all that is there.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]: the store cannot be read.
+    pub fn begin(&mut self) -> Result<(), OpenError> {
+        let (revision, objects) = catalog::read_objects(self.catalog.store())?;
+        let edits = self.networks.edits_to(objects);
+        self.commit(revision, edits);
+        Ok(())
+    }
+
+    /// Publishes each revision that there will be. Returns when the store cannot be read.
+    pub async fn go_on(mut self) -> OpenError {
+        let mut revisions = self.catalog.store().subscribe();
+        loop {
+            let known = self.publisher.revision().0;
+            // Who commits has the catalog, as we have.
+            let _ = revisions.wait_for(|it| it.0 > known).await;
+            let advanced = tokio::task::spawn_blocking(move || {
+                let advanced = self.advance();
+                (self, advanced)
+            });
+            let advanced = match advanced.await {
+                Ok((this, advanced)) => {
+                    self = this;
+                    advanced
+                }
+                Err(died) => std::panic::resume_unwind(died.into_panic()),
+            };
+            if let Err(error) = advanced {
+                return error;
+            }
+        }
+    }
+
+    /// Publishes what is new.
+    fn advance(&mut self) -> Result<(), OpenError> {
+        let mut edits = Vec::new();
+        loop {
+            let read = self.catalog.store().changes(self.cursor, place::ALL, STEP);
+            let changes = match read {
+                // So many revisions at once that some are forgotten by now.
+                Err(StoreError::Compacted { .. }) => return self.begin(),
+                read => read?,
+            };
+            self.cursor = changes.next;
+            for change in changes.changes {
+                let entry = change.entry.map(|entry| entry.value);
+                edits.push(catalog::read_change(&change.key, entry.as_deref())?);
+            }
+            if let Some(revision) = changes.complete {
+                self.commit(revision, edits);
+                return Ok(());
+            }
+        }
+    }
+
+    fn commit(&mut self, revision: Revision, edits: Vec<(Identity, Option<Object>)>) {
+        self.cursor = Cursor::behind(revision);
+        if revision.0 <= self.publisher.revision().0 {
+            return;
+        }
+        let (begun, many) = (Instant::now(), edits.len());
+        let change = self.networks.commit(revision, edits);
+        let domains = change.domains.len();
+        self.publisher.publish(Generation(revision.0), change);
+        let took = begun.elapsed();
+        self.metrics.computed(self.networks.size(), took);
+        tracing::debug!(%revision, edits = many, domains, ?took, "computed");
+    }
+}

@@ -1,0 +1,218 @@
+//! What is written reaches the agents that have ports there, as rows that are those of the
+//! compiler.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use controller::{Catalog, Metrics, Telling};
+use image::{Domain, Site, Told};
+use logical::objects::Identity;
+use model::Generation;
+use replica::{Changed, Follower, Limits, Name};
+use southbound::{Execute, Node, Ports, Publisher, connect, follow};
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::client::{Served, open};
+
+const SHOP: &str = include_str!("../../../../examples/shop.yaml");
+
+/// Where its machines are.
+const PLACES: &str = "
+---
+- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}
+- {kind: TransportNode, metadata: {name: h2}, spec: {vteps: [192.0.2.2]}}
+- {kind: Binding, metadata: {name: web-1}, spec: {port: shop/web-1, node: h1}}
+- {kind: Binding, metadata: {name: db-1}, spec: {port: shop/db-1, node: h2}}
+";
+
+/// A controller that tells agents, as long as this lives.
+struct Controller {
+    served: Served,
+    publisher: Arc<Publisher>,
+    agents: SocketAddr,
+    thread: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Controller {
+    fn on(folder: &Path) -> Self {
+        let served = Served::on(open(folder));
+        let catalog: Arc<Catalog> = Arc::clone(&served.catalog);
+        let mut telling = Telling::new(catalog, Arc::new(Metrics::default()), 7).unwrap();
+        telling.begin().unwrap();
+        let publisher = Arc::clone(telling.publisher());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (tell, told) = channel();
+        let published = Arc::clone(&publisher);
+        let thread = thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                tell.send(listener.local_addr().unwrap()).unwrap();
+                tokio::select! {
+                    _ = stopped => {}
+                    error = telling.go_on() => panic!("{error}"),
+                    ended = southbound::serve(listener, published) => panic!("{ended:?}"),
+                }
+            });
+        });
+        Self { served, publisher, agents: told.recv().unwrap(), thread: Some((stop, thread)) }
+    }
+
+    /// Waits until every agent executes all that was written.
+    fn settle(&self) -> Generation {
+        let revision = Generation(self.served.catalog.store().revision().0);
+        let begun = Instant::now();
+        while self.publisher.revision() < revision || self.publisher.behind() > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", self.publisher.woken());
+            thread::sleep(Duration::from_millis(2));
+        }
+        revision
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        let Some((stop, thread)) = self.thread.take() else { return };
+        let _ = stop.send(());
+        let ended = thread.join();
+        assert!(thread::panicking() || ended.is_ok(), "the controller died");
+    }
+}
+
+/// What an agent was told, for the test to see.
+#[derive(Default)]
+struct Seen {
+    domains: BTreeMap<Name, (Domain, BTreeMap<Identity, Site>)>,
+    /// How many rows of each generation.
+    told: Vec<usize>,
+    unknown: Vec<String>,
+}
+
+#[derive(Clone, Default)]
+struct Host(Arc<Mutex<Seen>>);
+
+impl Execute for Host {
+    async fn execute(&mut self, changed: &Changed<'_>) -> Result<(), String> {
+        let seen = &mut *self.0.lock().unwrap();
+        let (domain, sites) = seen.domains.entry(changed.domain().clone()).or_default();
+        for (key, row) in changed.delta().iter() {
+            match Told::decode(key, row.as_deref()).map_err(|error| error.to_string())? {
+                Told::Row(change) => domain.apply(change),
+                Told::Site(id, Some(site)) => drop(sites.insert(id, site)),
+                Told::Site(id, None) => drop(sites.remove(&id)),
+            }
+        }
+        seen.told.push(changed.delta().len());
+        Ok(())
+    }
+
+    fn dropped(&mut self, domain: &Name) {
+        self.0.lock().unwrap().domains.remove(domain);
+    }
+
+    fn marked(&mut self, _: Generation) {}
+
+    fn unknown(&mut self, ports: Vec<String>) {
+        self.0.lock().unwrap().unknown.extend(ports);
+    }
+}
+
+/// An agent that has these ports. It gives its copies when the controller ends.
+fn agent(
+    controller: &Controller,
+    node: &str,
+    ports: &[&str],
+    mut follower: Follower,
+) -> (Host, Receiver<Follower>) {
+    let host = Host::default();
+    let (give, given) = channel();
+    let (address, mut execute) = (controller.agents, host.clone());
+    let node = Node { name: node.into(), incarnation: 1, window_bytes: 1 << 20 };
+    let attached = ports.iter().map(|it| (*it).to_owned()).collect();
+    thread::spawn(move || {
+        Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+            let channel = connect(address).await.unwrap();
+            let (_sender, mut changes) = mpsc::channel(1);
+            let all = Ports { attached, ..Ports::default() };
+            let follow = follow(channel, &node, &mut follower, &mut changes, all, &mut execute);
+            follow.await.unwrap_err();
+            let _ = give.send(follower);
+        });
+    });
+    (host, given)
+}
+
+fn copies() -> Follower {
+    Follower::new(Limits { domains: 64, update_bytes: 1 << 24 })
+}
+
+/// The one domain of the tenant, as the compiler makes it.
+fn compiled(text: &str) -> (Name, Domain) {
+    let topology = logical::load(text).unwrap();
+    let mut all = compiler::compile(&topology).into_iter();
+    let (name, domain) = all.next().unwrap();
+    assert!(all.next().is_none());
+    (name.to_string().into(), domain)
+}
+
+/// Waits until an agent has been told so often.
+fn until_told(host: &Host, times: usize) {
+    let begun = Instant::now();
+    while host.0.lock().unwrap().told.len() < times {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it is not told");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn agents_are_told_what_a_write_changes_and_after_a_restart_nothing_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let controller = Controller::on(folder.path());
+    let text = SHOP.trim_end().to_owned() + PLACES;
+    controller.served.apply("", &text).is(200);
+    controller.settle();
+    let (one, copy) = agent(&controller, "h1", &["shop/web-1", "shop/db-1"], copies());
+    until_told(&one, 1);
+    let (name, domain) = compiled(&text);
+    let sites: BTreeMap<Identity, Site> =
+        [("LogicalPort/shop/web-1", [192, 0, 2, 1]), ("LogicalPort/shop/db-1", [192, 0, 2, 2])]
+            .map(|(port, vtep)| (port.parse().unwrap(), vec![vtep.into()]))
+            .into();
+    assert_eq!(one.0.lock().unwrap().domains[&name], (domain, sites));
+    assert_eq!(one.0.lock().unwrap().unknown, ["shop/db-1"], "it is bound to the other");
+
+    // A rule changes, then where a machine is.
+    let text = text.replace("ports: [5432]", "ports: [5433]");
+    controller.served.apply("", &text).is(200);
+    controller.settle();
+    let text = text.replace("shop/db-1, node: h2", "shop/db-1, node: h1");
+    controller.served.apply("", &text).is(200);
+    let newest = controller.settle();
+    until_told(&one, 3);
+    {
+        let seen = one.0.lock().unwrap();
+        assert_eq!(seen.domains[&name].0, compiled(&text).1);
+        assert_eq!(seen.told[1..], [1, 1], "a policy, and a place");
+    }
+
+    // What another has is not his.
+    controller.served.apply("", "{kind: Tenant, metadata: {name: other}, spec: {}}").is(200);
+    let last = controller.settle();
+    drop(controller);
+    let copy = copy.recv().unwrap();
+    assert_eq!(copy.known().next().unwrap().1.unwrap().generation, newest);
+    let controller = Controller::on(folder.path());
+    let (again, copy) = agent(&controller, "h1", &["shop/web-1", "shop/db-1"], copy);
+    until_told(&again, 1);
+    assert_eq!(again.0.lock().unwrap().told, [0], "it has the rows");
+    assert_eq!(controller.settle(), last);
+    drop(controller);
+    assert_eq!(copy.recv().unwrap().known().next().unwrap().1.unwrap().generation, last);
+}

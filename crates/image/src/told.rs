@@ -1,0 +1,68 @@
+//! What hosts are told of a domain: its rows, and where its ports are.
+//!
+//! Where a port is, is no row of its domain: a machine that moves changes nothing that is compiled.
+//! Hosts are told of both in one generation, so the two are written alike.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use logical::objects::Identity;
+
+use crate::domain::{Change, Unknown, json, read, table};
+
+/// Where a port is, or a router that keeps flows: the tunnel addresses of its host.
+pub type Site = Vec<IpAddr>;
+
+/// The name of the table of sites.
+const SITES: &str = "sites";
+
+/// A change that hosts are told of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// Of a row.
+    Row(Change),
+    /// Of where a port or a router is.
+    Site(Identity, Option<Site>),
+}
+
+impl Told {
+    /// Its key, and what is there if it is not taken away, as JSON: equal changes are equal bytes.
+    pub fn encode(&self) -> (Vec<u8>, Option<Vec<u8>>) {
+        match self {
+            Self::Row(change) => change.encode(),
+            Self::Site(of, site) => (json(&(SITES, of)), site.as_ref().map(|site| json(site))),
+        }
+    }
+
+    /// Reads a change that was written so.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown`]: this host would not execute what it says.
+    pub fn decode(key: &[u8], row: Option<&[u8]>) -> Result<Self, Unknown> {
+        match table(key)? {
+            (SITES, of) => {
+                let site = row.map(|row| read(SITES, row)).transpose()?;
+                Ok(Self::Site(read(SITES, of)?, site))
+            }
+            _ => Change::decode(key, row).map(Self::Row),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_port_is_reads_as_it_was_written() {
+        let port: Identity = "LogicalPort/shop/web".parse().unwrap();
+        for site in [None, Some(alloc::vec![[192, 0, 2, 1].into()])] {
+            let told = Told::Site(port.clone(), site);
+            let (key, row) = told.encode();
+            assert_eq!(Told::decode(&key, row.as_deref()), Ok(told));
+        }
+        assert!(Told::decode(b"[\"sites\",7]", None).is_err());
+        assert!(Told::decode(b"[\"ways\",7]", None).is_err());
+    }
+}
