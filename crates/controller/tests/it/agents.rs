@@ -15,6 +15,7 @@ use logical::objects::Identity;
 use model::Generation;
 use replica::{Changed, Follower, Limits, Name};
 use southbound::{Execute, Node, Ports, Publisher, connect, follow};
+use store::Embedded;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
@@ -74,6 +75,16 @@ impl Controller {
             thread::sleep(Duration::from_millis(2));
         }
         revision
+    }
+
+    /// Ends it, and waits until another can have its folder.
+    fn end(self, folder: &Path) {
+        drop(self);
+        let begun = Instant::now();
+        while Embedded::open(folder).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not end");
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 
@@ -205,7 +216,7 @@ fn agents_are_told_what_a_write_changes_and_after_a_restart_nothing_again() {
     // What another has is not his.
     controller.served.apply("", "{kind: Tenant, metadata: {name: other}, spec: {}}").is(200);
     let last = controller.settle();
-    drop(controller);
+    controller.end(folder.path());
     let copy = copy.recv().unwrap();
     assert_eq!(copy.known().next().unwrap().1.unwrap().generation, newest);
     let controller = Controller::on(folder.path());
@@ -213,6 +224,6 @@ fn agents_are_told_what_a_write_changes_and_after_a_restart_nothing_again() {
     until_told(&again, 1);
     assert_eq!(again.0.lock().unwrap().told, [0], "it has the rows");
     assert_eq!(controller.settle(), last);
-    drop(controller);
+    controller.end(folder.path());
     assert_eq!(copy.recv().unwrap().known().next().unwrap().1.unwrap().generation, last);
 }
