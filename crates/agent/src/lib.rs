@@ -20,6 +20,7 @@ pub mod bfd;
 mod capture;
 mod config;
 mod exporter;
+mod following;
 pub mod host;
 mod journal;
 mod keys;
@@ -33,6 +34,7 @@ mod store;
 mod worker;
 
 pub use config::{ConfigError, load, load_networks};
+pub use following::Follows;
 pub use host::Ending;
 pub use journal::Journal;
 pub use keys::{KeyFileError, check_key};

@@ -96,6 +96,11 @@ pub struct Difference {
 }
 
 impl Logical {
+    /// None yet, on a host with these tunnel addresses.
+    pub fn of(own: Option<&VtepList>) -> Self {
+        Self { own: own.cloned(), ..Self::default() }
+    }
+
     /// The next generation: these objects, on a host that has these ports.
     ///
     /// # Errors
@@ -115,6 +120,21 @@ impl Logical {
         let next = self.told(generation, domains.collect(), &sites.collect());
         let next = next.map_err(|error| vec![fault(&objects, &error)])?;
         Ok(Self { objects: objects.into(), ..next }.with_parts(&own, self))
+    }
+
+    /// The next generation: these domains of a controller, on a host that has these ports.
+    ///
+    /// # Errors
+    ///
+    /// [`SameLabel`]: they cannot be executed by one host.
+    pub fn followed(
+        &self,
+        generation: Generation,
+        domains: Domains,
+        sites: &Sites,
+        own: &BTreeSet<LogicalPortName>,
+    ) -> Result<Self, SameLabel> {
+        Ok(self.told(generation, domains, sites)?.with_parts(own, self))
     }
 
     /// The same host with these domains, and none of its parts of them yet.
@@ -192,6 +212,11 @@ impl Logical {
     /// What was declared.
     pub fn objects(&self) -> &[Object] {
         &self.objects
+    }
+
+    /// Whether a port is known that a machine can have.
+    pub fn has(&self, port: &LogicalPortName) -> bool {
+        self.facts.contains_key(port)
     }
 
     /// Every port that a machine can have.

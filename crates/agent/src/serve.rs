@@ -5,7 +5,7 @@ use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exporter;
+use crate::following::{Following, Follows};
 use crate::host::Ending;
 use crate::journal::Journal;
 use crate::keys;
@@ -39,6 +40,14 @@ pub enum ServeError {
     /// The switch cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// What a controller says cannot be kept.
+    #[error("cannot keep what the controller says in {}: name a folder that this agent may write to", folder.display())]
+    Kept {
+        /// Where.
+        folder: PathBuf,
+        /// The kernel's error.
+        source: io::Error,
+    },
     /// The API's runtime cannot be made.
     #[error("cannot serve the API: raise the limit on open files")]
     Api(#[from] io::Error),
@@ -52,12 +61,13 @@ pub enum ServeError {
 /// The first signal drains: no more frames are accepted, and held frames have the configured time
 /// to reach their receivers. A second signal ends it at once. After SIGTERM, containers keep their
 /// interfaces, and the ports that were attached through the API are kept, for the next agent. After
-/// SIGINT, everything that the agent has made is removed.
+/// SIGINT, everything that the agent has made is removed. Logical networks are those that a controller
+/// says, if one is followed.
 ///
 /// # Errors
 ///
 /// [`ServeError`]; of an agent that could not start, nothing is left.
-pub fn serve(config: HostConfig) -> Result<(), ServeError> {
+pub fn serve(mut config: HostConfig, follows: Option<Follows>) -> Result<(), ServeError> {
     // What captures and requests take is for a while.
     kernel::heap::return_large_blocks();
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -70,11 +80,22 @@ pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     let socket = config.agent.socket.clone();
     let key = config.uplink.as_ref().and_then(|uplink| uplink.key.clone());
     let journal = Arc::new(Journal::open(Path::new(&socket)));
-    let mut worker = Worker::start(config, Store::open(), journal)?;
+    let mut following = match follows {
+        None => None,
+        Some(follows) => {
+            let folder = follows.kept.clone();
+            Some(Following::open(follows).map_err(|source| ServeError::Kept { folder, source })?)
+        }
+    };
+    let logical = following.as_ref().map(|it| it.logical(config.vtep()));
+    if let (Some(following), Some(logical)) = (&mut following, &logical) {
+        following.hold_back(&mut config.ports, logical);
+    }
+    let mut worker = Worker::start(config, logical, Store::open(), journal)?;
     drop(inside);
     tracing::info!(socket, "serving");
     let last = runtime.block_on(async {
-        let last = live(&mut worker, listener, metrics, signals, key).await;
+        let last = live(&mut worker, listener, metrics, signals, key, following).await;
         if last.is_err() {
             // Without the API nobody could control the switch. It may have ended already.
             worker.handle().hurry();
@@ -98,6 +119,7 @@ async fn live(
     metrics: Option<SocketAddr>,
     mut signals: Signals,
     key: Option<TunnelKey>,
+    following: Option<Following>,
 ) -> Result<AgentStatus, ServeError> {
     let switch = worker.handle();
     let hangup = signal(SignalKind::hangup())?;
@@ -113,6 +135,15 @@ async fn live(
         never = feed_watchdog(&switch) => match never {},
         never = reload(&switch, hangup, key) => match never {},
         never = connect(&switch) => match never {},
+        never = follow(following, &switch) => match never {},
+    }
+}
+
+/// Follows a controller, if one is to be followed.
+async fn follow(following: Option<Following>, switch: &Handle) -> Infallible {
+    match following {
+        Some(following) => following.run(switch.clone()).await,
+        None => pending().await,
     }
 }
 

@@ -13,6 +13,7 @@
 //! has work it looks into the channel once a turn and needs no bell.
 
 mod apply;
+mod following;
 mod handle;
 mod networks;
 mod order;
@@ -53,19 +54,25 @@ pub struct Worker {
 
 impl Worker {
     /// Starts the thread and attaches the declared ports, which go on with what is left of them in
-    /// `store`; returns once frames flow and the ports' addresses are in use.
+    /// `store`; returns once frames flow and the ports' addresses are in use. `followed`: what a
+    /// controller has said of logical networks, if one says that.
     ///
     /// # Errors
     ///
     /// [`StartError`]; then the thread has ended and left nothing attached.
     pub fn start(
         config: HostConfig,
+        followed: Option<Logical>,
         store: Store,
         journal: Arc<Journal>,
     ) -> Result<Self, StartError> {
-        let has_files = !config.logical.files.is_empty();
-        let kept = Kept::new(Path::new(&config.agent.socket), has_files);
-        let logical = Logical::at_start(&config.logical, config.vtep(), &kept)?;
+        let is_declared = !config.logical.files.is_empty() || followed.is_some();
+        let kept = Kept::new(Path::new(&config.agent.socket), is_declared);
+        let follows = followed.is_some();
+        let logical = match followed {
+            Some(logical) => logical,
+            None => Logical::at_start(&config.logical, config.vtep(), &kept)?,
+        };
         let bell = Bell::new().map_err(StartError::Thread)?;
         let (stopping, at_once) = (AtomicBool::new(false), AtomicBool::new(false));
         let shared = Shared {
@@ -79,6 +86,9 @@ impl Worker {
             logical: Mutex::new(Arc::new(logical)),
             kept,
             room: Room::from(&config.logical),
+            follows,
+            expected: Default::default(),
+            executed: Default::default(),
             stopping,
             at_once,
         };

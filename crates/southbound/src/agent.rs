@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use model::Generation;
-use replica::{Changed, Fence, Follower, Name, Received, Rejected};
+use replica::{Changed, Fence, Follower, Name, Received, Rejected, Store};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint, Error};
@@ -41,11 +41,14 @@ pub trait Execute {
     fn execute(&mut self, changed: &Changed<'_>)
     -> impl Future<Output = Result<(), String>> + Send;
 
+    /// A session with a controller of this store has begun.
+    fn began(&mut self, store: Store, fence: Fence);
+
     /// A domain has no ports here any more.
-    fn dropped(&mut self, domain: &Name);
+    fn dropped(&mut self, domain: &Name) -> impl Future<Output = ()> + Send;
 
     /// All that changed up to a revision of the store is executed, or was refused.
-    fn marked(&mut self, revision: Generation);
+    fn marked(&mut self, revision: Generation) -> impl Future<Output = ()> + Send;
 
     /// The controller does not know these ports on this node: they stay closed.
     fn unknown(&mut self, ports: Vec<String>);
@@ -123,7 +126,9 @@ pub async fn follow(
     if !VERSIONS.contains(&welcome.version) {
         return Err(Malformed("the controller has chosen a version that it was not offered").into());
     }
-    follower.begin(convert::store(&welcome.store)?, Fence(welcome.fence))?;
+    let (store, fence) = (convert::store(&welcome.store)?, Fence(welcome.fence));
+    follower.begin(store, fence)?;
+    execute.began(store, fence);
     let (attached, detached) = (std::mem::take(&mut all.attached), Vec::new());
     send(from_agent::Message::Ports(proto::Ports { attached, detached, complete: true })).await?;
     loop {
@@ -163,11 +168,11 @@ async fn take(
         Some(from_controller::Message::Drop(proto::Drop { domain }))
             if follower.drop(&domain).is_some() =>
         {
-            execute.dropped(&domain.into());
+            execute.dropped(&domain.into()).await;
         }
         Some(from_controller::Message::Mark(mark)) => {
             follower.mark(Generation(mark.revision));
-            execute.marked(follower.marked());
+            execute.marked(follower.marked()).await;
         }
         Some(from_controller::Message::Unknown(unknown)) => execute.unknown(unknown.ports),
         Some(from_controller::Message::Welcome(_)) => {

@@ -44,11 +44,13 @@ impl Execute for Host {
         Ok(())
     }
 
-    fn dropped(&mut self, domain: &Name) {
+    fn began(&mut self, _: Store, _: Fence) {}
+
+    async fn dropped(&mut self, domain: &Name) {
         self.0.lock().unwrap().domains.remove(domain);
     }
 
-    fn marked(&mut self, revision: Generation) {
+    async fn marked(&mut self, revision: Generation) {
         self.0.lock().unwrap().marked = revision;
     }
 

@@ -1,9 +1,11 @@
 //! Runs a host's virtual switch.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use agent::Follows;
 use clap::ValueEnum;
 use model::{HostConfig, Polling};
 
@@ -47,6 +49,21 @@ pub struct Args {
     /// When the switch's thread polls, whatever the file says.
     #[arg(long, value_name = "WHEN", value_enum)]
     poll: Option<Poll>,
+    /// Follow the controller that listens for agents there: it says which logical networks there
+    /// are.
+    #[arg(long, value_name = "ADDRESS", requires = "node")]
+    controller: Option<SocketAddr>,
+    /// The TransportNode that this host is for the controller.
+    #[arg(long, value_name = "NAME", requires = "controller")]
+    node: Option<String>,
+    /// The folder where what the controller has said is kept for the next agent.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        requires = "controller",
+        default_value = "/var/lib/zovn/agent"
+    )]
+    kept: PathBuf,
     /// Check the declaration and exit.
     #[arg(long, requires = "config")]
     check: bool,
@@ -87,6 +104,9 @@ pub fn run(args: Args) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     args.log.start()?;
-    agent::serve(config)?;
+    let follows = args.controller.zip(args.node);
+    let kept = args.kept;
+    let follows = follows.map(|(controller, node)| Follows { controller, node, kept });
+    agent::serve(config, follows)?;
     Ok(ExitCode::SUCCESS)
 }

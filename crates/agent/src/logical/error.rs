@@ -33,6 +33,9 @@ pub enum ApplyError {
     /// They cannot stand beside the networks that are declared.
     #[error("logical networks: {0}")]
     Beside(#[from] CannotReach),
+    /// A controller says which there are.
+    #[error("this host follows a controller: declare logical networks there (docs/controller.md)")]
+    Followed,
     /// Somebody has applied others since.
     #[error(
         "the logical networks are of generation {0} now: look at them (`zovn get logical`), and ask again for that one"

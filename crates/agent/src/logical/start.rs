@@ -35,7 +35,7 @@ impl Logical {
         own: Option<&VtepList>,
         kept: &Kept,
     ) -> Result<Self, StartError> {
-        let none = Self { own: own.cloned(), ..Self::default() };
+        let none = Self::of(own);
         if settings.files.is_empty() {
             let Some((generation, objects)) = kept.take() else { return Ok(none) };
             // It keeps its number.

@@ -32,7 +32,7 @@ impl From<ApplyError> for Refused {
     fn from(error: ApplyError) -> Self {
         match error {
             ApplyError::Faults(Faults(faults)) => Self::Faults(faults),
-            ApplyError::Beside(_) => {
+            ApplyError::Beside(_) | ApplyError::Followed => {
                 Self::Whole(Refusal(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
             }
             ApplyError::Stale(_) => {

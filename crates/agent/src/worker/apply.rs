@@ -43,6 +43,9 @@ impl Handle {
         condition: Condition,
         objects: Vec<Object>,
     ) -> Result<Result<LogicalApplied, ApplyError>, Stopped> {
+        if self.shared.follows {
+            return Ok(Err(ApplyError::Followed));
+        }
         // One change after the other: each begins where the one before has ended.
         let mut logical = self.shared.logical.lock().await;
         let own = self.order(Order::LogicalPorts).await?;
@@ -73,7 +76,7 @@ impl Handle {
     }
 
     /// Has the switch execute another generation, and lets go of the one before.
-    async fn put_logical(
+    pub(super) async fn put_logical(
         &self,
         place: &mut Arc<Logical>,
         next: Arc<Logical>,
@@ -122,6 +125,7 @@ impl Handle {
 
     /// Has the rows that this host executes be those that its ports need, if they are not.
     pub(super) async fn follow_ports(&self) -> Result<(), Stopped> {
+        self.shared.expected.send_modify(|_| {});
         let mut logical = self.shared.logical.lock().await;
         let own: BTreeSet<LogicalPortName> = self.order(Order::LogicalPorts).await?;
         let has_room = self.order(Order::HasLogical).await?;
@@ -138,6 +142,8 @@ impl Handle {
 }
 
 /// Does what takes long away from the threads that others wait for.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Stopped> {
+pub(super) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Stopped> {
     spawn_blocking(work).await.map_err(|_| Stopped)
 }

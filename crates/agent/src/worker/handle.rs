@@ -141,17 +141,29 @@ impl Handle {
         &self,
         spec: PortSpec,
     ) -> Result<Result<PortStatus, AttachError>, Stopped> {
-        self.make_room_for(&spec).await?;
+        self.expect(&spec).await;
+        let attached = self.attach_now(&spec).await;
+        self.expect_no_more(&spec);
+        let attached = attached?;
+        if attached.is_ok() {
+            self.shared.journal.keep(spec.clone());
+            // It logs what it waits for in vain.
+            let _ = tokio::task::spawn_blocking(move || addresses::await_use([&spec])).await;
+        }
+        Ok(attached)
+    }
+
+    /// Attaches a port, and has its logical network executed here.
+    pub(super) async fn attach_now(
+        &self,
+        spec: &PortSpec,
+    ) -> Result<Result<PortStatus, AttachError>, Stopped> {
+        self.make_room_for(spec).await?;
         let mut attached = self.order(|reply| Order::Attach(Box::new(spec.clone()), reply)).await?;
         if attached.is_ok() && spec.logical.is_some() {
             self.follow_ports().await?;
             let port = self.port(spec.name.clone()).await?;
             attached = port.map_or(attached, Ok);
-        }
-        if attached.is_ok() {
-            self.shared.journal.keep(spec.clone());
-            // It logs what it waits for in vain.
-            let _ = tokio::task::spawn_blocking(move || addresses::await_use([&spec])).await;
         }
         Ok(attached)
     }

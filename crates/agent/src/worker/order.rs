@@ -14,7 +14,7 @@ use model::{
 use overlay::{Delta, Topology};
 use plane::taps::Reader;
 use seal::Keys;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, oneshot, watch};
 
 use crate::bell::Bell;
 use crate::host::{
@@ -47,6 +47,13 @@ pub struct Shared {
     pub kept: Kept,
     /// How many of their connections may be followed.
     pub room: Room,
+    /// Whether a controller says which there are.
+    pub follows: bool,
+    /// The logical ports that are to be attached when their networks are known; told of whenever
+    /// those that are attached are others, too.
+    pub expected: watch::Sender<BTreeSet<LogicalPortName>>,
+    /// What a controller has said last that is executed.
+    pub executed: watch::Sender<Generation>,
     pub stopping: AtomicBool,
     pub at_once: AtomicBool,
 }

@@ -13,7 +13,7 @@ use controller::{Catalog, Metrics, Telling};
 use image::{Domain, Site, Told};
 use logical::objects::Identity;
 use model::Generation;
-use replica::{Changed, Follower, Limits, Name};
+use replica::{Changed, Fence, Follower, Limits, Name, Store};
 use southbound::{Execute, Node, Ports, Publisher, connect, follow};
 use store::Embedded;
 use tokio::net::TcpListener;
@@ -124,11 +124,13 @@ impl Execute for Host {
         Ok(())
     }
 
-    fn dropped(&mut self, domain: &Name) {
+    fn began(&mut self, _: Store, _: Fence) {}
+
+    async fn dropped(&mut self, domain: &Name) {
         self.0.lock().unwrap().domains.remove(domain);
     }
 
-    fn marked(&mut self, _: Generation) {}
+    async fn marked(&mut self, _: Generation) {}
 
     fn unknown(&mut self, ports: Vec<String>) {
         self.0.lock().unwrap().unknown.extend(ports);

@@ -2,6 +2,7 @@
 //! switch (`zovn fabric`).
 
 mod classes;
+mod controller;
 mod held;
 mod interface;
 mod keys;

@@ -49,7 +49,7 @@ fn a_second_signal_does_not_wait_for_what_is_held() {
 fn a_switch_that_nobody_can_order_leaves_nothing_behind() {
     let world = World::new(1);
     let journal = Arc::new(Journal::open(&world.socket()));
-    let worker = Worker::start(world.declaration(1), Store::default(), journal).unwrap();
+    let worker = Worker::start(world.declaration(1), None, Store::default(), journal).unwrap();
     assert!(world.has_interface(0));
     drop(worker);
     until(|| !world.has_interface(0));

@@ -15,7 +15,7 @@ use model::{Attachment, PortName, PortSpec, PortState, RouteSpec};
 use super::world::{LONG, Machine, Plan, World, run};
 use crate::common::until;
 
-const SHOP: &str = include_str!("../../../../../examples/shop.yaml");
+pub const SHOP: &str = include_str!("../../../../../examples/shop.yaml");
 
 /// Rules beside those of the example, and where its machines are.
 const MORE: &str = "
@@ -37,25 +37,25 @@ const EDGE: &str = "
 ";
 
 /// A container: its host, its address, and its router's.
-struct Container {
-    name: &'static str,
-    host: usize,
-    address: [u8; 4],
+pub struct Container {
+    pub name: &'static str,
+    pub host: usize,
+    pub address: [u8; 4],
     router: [u8; 4],
 }
 
-const CONTAINERS: [Container; 3] = [
+pub const CONTAINERS: [Container; 3] = [
     Container { name: "web-1", host: 0, address: [10, 0, 1, 1], router: [10, 0, 1, 254] },
     Container { name: "web-2", host: 1, address: [10, 0, 1, 2], router: [10, 0, 1, 254] },
     Container { name: "db-1", host: 1, address: [10, 0, 2, 1], router: [10, 0, 2, 254] },
 ];
-const WEB: usize = 0;
-const OTHER: usize = 1;
-const DB: usize = 2;
+pub const WEB: usize = 0;
+pub const OTHER: usize = 1;
+pub const DB: usize = 2;
 
 /// Hosts, the first two with the tenant's containers; all of it goes with the test.
-struct Shop {
-    world: World,
+pub struct Shop {
+    pub world: World,
     names: Vec<String>,
     containers: Vec<Namespace>,
 }
@@ -63,9 +63,14 @@ struct Shop {
 impl Shop {
     /// On the hosts that these machines of a network of the older kind are on.
     fn beside(plain: &[Machine]) -> Self {
+        Self::on(Plan::new(plain))
+    }
+
+    /// On hosts of this kind.
+    pub fn on(plan: Plan) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let world = World::new(Plan::new(plain));
+        let world = World::new(plan);
         let mut shop = Self { world, names: Vec::new(), containers: Vec::new() };
         for container in &CONTAINERS {
             let name = format!("zovn-t-two-{}-{number}-{}", std::process::id(), container.name);
@@ -75,7 +80,7 @@ impl Shop {
         shop
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let more = MORE.replace("VTEP0", &self.world.vtep(0).to_string());
         SHOP.trim_end().to_owned() + &more.replace("VTEP1", &self.world.vtep(1).to_string())
     }
@@ -90,7 +95,7 @@ impl Shop {
         }
     }
 
-    fn attach(&self) {
+    pub fn attach(&self) {
         for (container, name) in CONTAINERS.iter().zip(&self.names) {
             let [a, b, c, d] = container.address;
             let via = Some(container.router.into());
@@ -115,26 +120,26 @@ impl Shop {
         }
     }
 
-    fn pings(&self, from: usize, to: [u8; 4]) -> bool {
+    pub fn pings(&self, from: usize, to: [u8; 4]) -> bool {
         let [a, b, c, d] = to;
         let to = format!("{a}.{b}.{c}.{d}");
         let words = ["ping", "-n", "-c", "1", "-W", "10", &to];
         run(&self.containers[from], &words).status.success()
     }
 
-    fn listen(&self, at: usize, port: u16) -> TcpListener {
+    pub fn listen(&self, at: usize, port: u16) -> TcpListener {
         let address = SocketAddr::from((CONTAINERS[at].address, port));
         self.containers[at].run(|| TcpListener::bind(address)).unwrap().unwrap()
     }
 
-    fn connect(&self, from: usize, to: usize, port: u16) -> Result<TcpStream, ErrorKind> {
+    pub fn connect(&self, from: usize, to: usize, port: u16) -> Result<TcpStream, ErrorKind> {
         let address = SocketAddr::from((CONTAINERS[to].address, port));
         let connect = || TcpStream::connect_timeout(&address, LONG);
         self.containers[from].run(connect).unwrap().map_err(|error| error.kind())
     }
 
     /// So many bytes there and back again.
-    fn talk(&self, from: usize, to: usize, port: u16, bytes: usize) {
+    pub fn talk(&self, from: usize, to: usize, port: u16, bytes: usize) {
         let listener = self.listen(to, port);
         let sent: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
         thread::scope(|scope| {

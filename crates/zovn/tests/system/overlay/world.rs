@@ -84,6 +84,8 @@ pub struct Plan {
     pub foreign: Vec<usize>,
     /// The key of all hosts, and what it does, if they have one.
     pub key: Option<(TunnelMode, String)>,
+    /// The controller that agents follow, as nodes that are called as hosts are.
+    pub controller: Option<SocketAddr>,
     /// What hosts' second uplinks lead to, if they have such.
     pub second: Option<FabricSpec>,
 }
@@ -118,6 +120,7 @@ impl Plan {
             share: NetworkShare::default(),
             foreign: Vec::new(),
             key: None,
+            controller: None,
             second: None,
         }
     }
@@ -363,6 +366,11 @@ impl World {
             .arg(file)
             .arg("--socket")
             .arg(self.folder(host).join("agent.sock"));
+        if let Some(controller) = &self.plan.controller {
+            let kept = self.folder(host).join("kept");
+            command.args(["--controller", &controller.to_string(), "--node", &format!("h{host}")]);
+            command.arg("--kept").arg(kept);
+        }
         command.stderr(log);
         assert!(self.agents[host].is_none());
         self.agents[host] = Some(self.hosts[host].run(|| command.spawn()).unwrap().unwrap());

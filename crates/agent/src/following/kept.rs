@@ -1,0 +1,196 @@
+//! What a controller has said, kept for the next agent: it executes that before any controller
+//! answers.
+//!
+//! Each domain is a file of its own in a folder: a line of JSON, then its rows as they come from the
+//! controller. It is written aside and renamed, on a thread of its own, and read only if its rows
+//! come to the digest that the line has.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use model::Generation;
+use replica::{Delta, Fence, Map, Name, Store};
+use serde::{Deserialize, Serialize};
+
+use super::rows::{Followed, Rows};
+
+/// The end of the files' names.
+const END: &str = ".domain";
+
+/// The first line of a file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    /// Of this file's form.
+    version: u32,
+    /// Whose copy it is.
+    node: String,
+    store: String,
+    fence: u64,
+    domain: String,
+    generation: Generation,
+    /// Of the rows.
+    digest: String,
+}
+
+/// The version of files that this agent writes and reads.
+const VERSION: u32 = 1;
+
+/// What was kept.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Whose generations they are; `None`: nothing is there.
+    pub whose: Option<(Store, Fence)>,
+    /// The rows as bytes; generation 0: of another store than the newest.
+    pub copies: Vec<(Name, Generation, Map)>,
+    pub rows: Rows,
+}
+
+/// Keeps domains in a folder.
+#[derive(Debug)]
+pub struct Keeper {
+    folder: PathBuf,
+    node: String,
+    jobs: Sender<Job>,
+}
+
+/// A file that is to be so: a domain, or gone.
+type Job = (PathBuf, Option<(Head, Followed)>);
+
+impl Keeper {
+    /// In a folder, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be made, or the thread.
+    pub fn new(folder: &Path, node: &str) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let (jobs, inbox) = channel();
+        thread::Builder::new().name("zovn-keeper".into()).spawn(move || keep(&inbox))?;
+        Ok(Self { folder: folder.into(), node: node.into(), jobs })
+    }
+
+    /// What the agent before has left.
+    pub fn found(&self) -> Found {
+        let mut all = Vec::new();
+        for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let path = file.path();
+            if !path.to_str().is_some_and(|it| it.ends_with(END)) {
+                continue;
+            }
+            match read(&path, &self.node) {
+                Ok(read) => all.push(read),
+                Err(why) => {
+                    tracing::error!(path = %path.display(), why, "a domain is not executed before a controller answers");
+                }
+            }
+        }
+        // Files of a store that was followed before may not have been written anew.
+        let newest = all.iter().max_by_key(|(head, ..)| (head.fence, head.generation));
+        let Some(whose) = newest.and_then(|(head, ..)| head.whose()) else {
+            return Found::default();
+        };
+        let mut found = Found { whose: Some(whose), ..Found::default() };
+        for (head, map, delta) in all {
+            let name = Name::from(head.domain.as_str());
+            let is_its = head.whose().is_some_and(|(store, _)| store == whose.0);
+            let generation = if is_its { head.generation } else { Generation(0) };
+            match found.rows.with(&name, head.generation, &delta, &Default::default()) {
+                Ok(rows) => found.rows = rows,
+                Err(why) => {
+                    tracing::error!(domain = %name, why, "a domain is not executed before a controller answers");
+                    continue;
+                }
+            }
+            found.copies.push((name, generation, map));
+        }
+        found
+    }
+
+    /// Keeps a domain as it is now, soon.
+    pub fn keep(&self, (store, fence): (Store, Fence), name: &Name, domain: &Followed) {
+        let head = Head {
+            version: VERSION,
+            node: self.node.clone(),
+            store: format!("{:032x}", store.0),
+            fence: fence.0,
+            domain: name.to_string(),
+            generation: domain.generation,
+            digest: String::new(),
+        };
+        let _ = self.jobs.send((self.path(name), Some((head, domain.clone()))));
+    }
+
+    /// Keeps a domain no more.
+    pub fn forget(&self, name: &Name) {
+        let _ = self.jobs.send((self.path(name), None));
+    }
+
+    fn path(&self, name: &Name) -> PathBuf {
+        // Names have letters, digits and dashes.
+        self.folder.join(name.replace('/', ",") + END)
+    }
+}
+
+impl Head {
+    fn whose(&self) -> Option<(Store, Fence)> {
+        Some((Store(u128::from_str_radix(&self.store, 16).ok()?), Fence(self.fence)))
+    }
+}
+
+/// Writes what is to be kept, the newest of each alone.
+fn keep(inbox: &Receiver<Job>) {
+    while let Ok(first) = inbox.recv() {
+        let newest: BTreeMap<_, _> = [first].into_iter().chain(inbox.try_iter()).collect();
+        for (path, domain) in newest {
+            let done = match domain {
+                Some((head, domain)) => write(&path, head, &domain),
+                None => fs::remove_file(&path),
+            };
+            match done {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::error!(path = %path.display(), %error, "the next agent will not know of this domain");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn write(path: &Path, mut head: Head, domain: &Followed) -> io::Result<()> {
+    let delta = domain.encode();
+    let body = delta.encode();
+    let mut rows = Map::default();
+    rows.apply(delta);
+    head.digest = format!("{:032x}", rows.digest().0);
+    let aside = path.with_extension("new");
+    let mut file = File::create(&aside)?;
+    file.write_all(&serde_json::to_vec(&head)?)?;
+    file.write_all(b"\n")?;
+    file.write_all(&body)?;
+    file.sync_data()?;
+    fs::rename(aside, path)
+}
+
+/// What a file has, if that is this node's and whole.
+fn read(path: &Path, node: &str) -> Result<(Head, Map, Delta), String> {
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    let end = bytes.iter().position(|it| *it == b'\n').ok_or("it has no first line")?;
+    let head: Head = serde_json::from_slice(&bytes[..end]).map_err(|error| error.to_string())?;
+    if head.version != VERSION {
+        return Err(format!("it is of version {}", head.version));
+    }
+    if head.node != node {
+        return Err(format!("it is node {}'s", head.node));
+    }
+    let delta = Delta::decode(&bytes[end + 1..]).map_err(|error| error.to_string())?;
+    let mut rows = Map::default();
+    rows.apply(delta.clone());
+    if format!("{:032x}", rows.digest().0) != head.digest {
+        return Err("its rows are not those that were written".into());
+    }
+    Ok((head, rows, delta))
+}

@@ -1,0 +1,137 @@
+//! What a controller has said, as it is executed.
+//!
+//! A domain may become two, or two may become one. Then the controller says so of each by itself, and
+//! for a moment a port here may be in none of them. What it had is executed on until all has been
+//! said: it *leaves*.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use image::{Domain, Told};
+use logical::objects::Identity;
+use model::Generation;
+use replica::{Delta, Name};
+
+use crate::logical::{Domains, Sites};
+
+/// All domains that are followed.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    domains: BTreeMap<Name, Followed>,
+    leaving: Vec<Leaving>,
+}
+
+/// A domain as of a generation.
+#[derive(Clone, Debug)]
+pub struct Followed {
+    pub generation: Generation,
+    pub name: Identity,
+    pub rows: Arc<Domain>,
+    pub sites: Sites,
+}
+
+/// Ports that are in no domain for a moment, and what they had of theirs. No domain has the name of
+/// a port.
+#[derive(Clone, Debug)]
+struct Leaving {
+    port: Identity,
+    rows: Arc<Domain>,
+    sites: Sites,
+}
+
+impl Rows {
+    /// With a new generation of a domain, on a host that has these ports. The error says in a
+    /// sentence why this host cannot execute it.
+    pub fn with(
+        &self,
+        domain: &Name,
+        generation: Generation,
+        delta: &Delta,
+        own: &BTreeSet<Identity>,
+    ) -> Result<Self, String> {
+        let mut next = self.clone();
+        let before = next.domains.remove(domain);
+        let mut followed = match &before {
+            Some(before) => before.clone(),
+            None => {
+                let name =
+                    domain.parse().map_err(|_| format!("{domain} is no name of a domain"))?;
+                Followed { generation, name, rows: Arc::default(), sites: Sites::default() }
+            }
+        };
+        let rows = Arc::make_mut(&mut followed.rows);
+        for (key, row) in delta.iter() {
+            match Told::decode(key, row.as_deref()).map_err(|unknown| unknown.to_string())? {
+                Told::Row(change) => rows.apply(change),
+                Told::Site(id, Some(site)) => drop(followed.sites.insert(id, site)),
+                Told::Site(id, None) => drop(followed.sites.remove(&id)),
+            }
+        }
+        followed.generation = generation;
+        next.domains.insert(domain.clone(), followed);
+        next.let_leave(before, own);
+        Ok(next)
+    }
+
+    /// Without a domain, on a host that has these ports.
+    pub fn without(&self, domain: &Name, own: &BTreeSet<Identity>) -> Self {
+        let mut next = self.clone();
+        let before = next.domains.remove(domain);
+        next.let_leave(before, own);
+        next
+    }
+
+    /// All has been said: what left is gone. `None` if nothing did.
+    pub fn settled(&self) -> Option<Self> {
+        let domains = || self.domains.clone();
+        (!self.leaving.is_empty()).then(|| Self { domains: domains(), leaving: Vec::new() })
+    }
+
+    /// Those of `own` that left with what was before, and no longer those that are back.
+    fn let_leave(&mut self, before: Option<Followed>, own: &BTreeSet<Identity>) {
+        let Self { domains, leaving } = self;
+        let is_out = |port: &&Identity| {
+            own.contains(*port) && domains.values().all(|it| !it.rows.ports.contains_key(*port))
+        };
+        let had = leaving.drain(..).map(|it| (it.rows, it.sites));
+        let had: Vec<_> = had.chain(before.map(|it| (it.rows, it.sites))).collect();
+        leaving.extend(had.into_iter().filter_map(|(rows, sites)| {
+            let out: BTreeSet<_> = rows.ports.keys().filter(is_out).cloned().collect();
+            let port = out.first()?.clone();
+            Some(Leaving { port, rows: rows.part(&out).into(), sites })
+        }));
+    }
+
+    /// A domain that is followed.
+    pub fn domain(&self, name: &Name) -> Option<&Followed> {
+        self.domains.get(name)
+    }
+
+    /// The newest generation of any.
+    pub fn newest(&self) -> Generation {
+        self.domains.values().map(|it| it.generation).max().unwrap_or_default()
+    }
+
+    /// What is executed.
+    pub fn executed(&self) -> (Domains, Sites) {
+        let followed = self.domains.values().map(|it| (&it.name, &it.rows, &it.sites));
+        let leaving = self.leaving.iter().map(|it| (&it.port, &it.rows, &it.sites));
+        let (mut domains, mut all) = (Domains::new(), Sites::new());
+        // What a followed domain says of a place counts.
+        for (name, rows, sites) in leaving.chain(followed) {
+            domains.insert(name.clone(), rows.clone());
+            all.extend(sites.iter().map(|(id, site)| (id.clone(), site.clone())));
+        }
+        (domains, all)
+    }
+}
+
+impl Followed {
+    /// All rows as a controller writes them.
+    pub fn encode(&self) -> Delta {
+        let rows = Domain::default().diff(&self.rows).into_iter().map(Told::Row);
+        let sites = self.sites.iter().map(|(id, site)| Told::Site(id.clone(), Some(site.clone())));
+        let encoded = rows.chain(sites).map(|told| told.encode());
+        encoded.map(|(key, row)| (key.into(), row.map(Into::into))).collect()
+    }
+}
