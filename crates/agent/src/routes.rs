@@ -20,9 +20,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use model::{
     AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, ConnectionsPage, Generation,
-    LogicalApplied, MOST_CONNECTIONS, NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus,
-    PacketTrace, PacketTraceSpec, PortChange, PortName, PortSpec, PortStatus, RuleHits,
-    TraceReport, TraceSpec, mistake,
+    HandoverTaken, LogicalApplied, MOST_CONNECTIONS, NetworkName, NetworkSpec, NetworksReplaced,
+    NetworksStatus, PacketTrace, PacketTraceSpec, PortChange, PortName, PortSpec, PortStatus,
+    RuleHits, TraceReport, TraceSpec, mistake,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -49,6 +49,10 @@ const PAGE: u32 = 100;
 /// The longest body with a frame that is read: two digits for each byte of 64 KiB.
 const FRAME_LIMIT_BYTES: usize = 192 << 10;
 
+/// The longest body with what goes with a port to another host: a connection is 120 bytes, and
+/// names.
+const HANDOVER_LIMIT_BYTES: usize = 64 << 20;
+
 /// How long a body may take to come.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -59,6 +63,10 @@ pub fn router(handle: Handle) -> Router {
         .route(api::PORTS, get(ports).post(attach))
         .route(api::PORT, get(port).put(put_port).patch(change).delete(detach))
         .route(api::CONNECTIONS, get(connections))
+        .route(
+            api::HANDOVER,
+            get(hand_over).put(take_over).layer(DefaultBodyLimit::max(HANDOVER_LIMIT_BYTES)),
+        )
         .route(api::ADDRESSES, get(addresses))
         .route(
             api::NETWORKS,
@@ -109,6 +117,8 @@ pub fn document() -> utoipa::openapi::OpenApi {
             change,
             detach,
             connections,
+            hand_over,
+            take_over,
             addresses,
             networks,
             replace,
@@ -301,6 +311,59 @@ async fn connections(
     let not_ours = || wrong("`after` is not what a page says in `next`".into());
     let after = after.map(|it| ConnectionsAsked::read_id(&it).ok_or_else(not_ours)).transpose()?;
     Ok(Json(switch.connections(ConnectionsAsked { port, limit, after }).await??))
+}
+
+/// Whether a port that is handed over stays for now.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stays {
+    #[serde(default)]
+    stays: bool,
+}
+
+/// What another host needs to go on with a logical port of this one, and with the ports behind its
+/// tags: connections, translated flows, packets in fragments, groups. Only agents read it. Nothing
+/// changes here.
+#[utoipa::path(get, path = api::HANDOVER, params(
+    ("name" = PortName, Path, description = "The host's port, or the logical one: `shop%2Fweb-1`."),
+    ("stays" = Option<bool>, Query, description = "The port's packets go on passing this host, so windows of TCP are not told."),
+), responses(
+    (status = 200, content_type = "application/octet-stream", body = Vec<u8>, description = "To be PUT to the other host's agent."),
+    (status = 400, body = Problem, description = "The query is not understood."),
+    (status = 404, body = Problem, description = "The port is not on this host."),
+    (status = 422, body = Problem, description = "It is no logical port, or no logical network here has it."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn hand_over(
+    State(switch): State<Handle>,
+    Name(port): Name<PortName>,
+    query: Result<Query<Stays>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let Query(Stays { stays }) =
+        query.map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.body_text()))?;
+    let bytes = switch.hand_over(port, stays).await??;
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response())
+}
+
+/// Goes on with a logical port as another host had it, in place of what is known of the port here.
+/// The port is attached here before. What is refused changes nothing.
+#[utoipa::path(put, path = api::HANDOVER, params(
+    ("name" = PortName, Path, description = "The host's port, or the logical one: `shop%2Fweb-1`."),
+), request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "What the other host's agent has told."), responses(
+    (status = 200, body = HandoverTaken, description = "How much goes on here."),
+    (status = 400, body = Problem, description = "This agent cannot read the body."),
+    (status = 404, body = Problem, description = "The port is not on this host."),
+    (status = 413, body = Problem, description = "The body is longer than 64 MiB."),
+    (status = 422, body = Problem, description = "The body is another port's; or it is no logical port, or no logical network here has it."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn take_over(
+    State(switch): State<Handle>,
+    Name(port): Name<PortName>,
+    request: Request,
+) -> Answer<HandoverTaken> {
+    let bytes = read(request, &switch).await?;
+    Ok(Json(switch.take_over(port, bytes).await??))
 }
 
 /// Where each Ethernet address is reached, as far as it was learned or pinned.

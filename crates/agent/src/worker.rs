@@ -15,6 +15,7 @@
 mod apply;
 mod following;
 mod handle;
+mod handover;
 mod networks;
 mod order;
 mod switch;
@@ -38,6 +39,7 @@ use crate::networks::Capacity;
 use crate::store::Store;
 
 pub use handle::{Handle, PutError, Stopped};
+pub(crate) use handover::TakeOverError;
 pub(crate) use networks::{Condition, ReplaceError};
 use order::Shared;
 pub use switch::StartError;

@@ -10,9 +10,9 @@ use hyper::header::{HeaderValue, IF_MATCH};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, ConnectionsPage, Generation, LogicalApplied,
-    NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PacketTrace, PacketTraceSpec,
-    PortChange, PortName, PortSpec, PortStatus, RuleHits, TraceReport, TraceSpec,
+    AddressStatus, AgentStatus, CaptureSpec, ConnectionsPage, Generation, HandoverTaken,
+    LogicalApplied, NetworkName, NetworkSpec, NetworksReplaced, NetworksStatus, PacketTrace,
+    PacketTraceSpec, PortChange, PortName, PortSpec, PortStatus, RuleHits, TraceReport, TraceSpec,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,7 +21,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
 use crate::{
-    ADDRESSES, CAPTURE, CONNECTIONS, FieldProblem, LOGICAL, LOGICAL_RULES, LOGICAL_TRACE,
+    ADDRESSES, CAPTURE, CONNECTIONS, FieldProblem, HANDOVER, LOGICAL, LOGICAL_RULES, LOGICAL_TRACE,
     LogicalNetworks, METRICS, NETWORKS, PORTS, Problem, READY, STATUS, TRACE,
 };
 
@@ -331,6 +331,36 @@ impl Client {
         self.ask(Method::GET, &format!("{path}?limit={limit}{after}"), None::<&()>)
     }
 
+    /// What another host needs to go on with a logical port of this one. `stays`: the port's
+    /// packets go on passing this host meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if the port is not on this host.
+    pub fn hand_over(&self, port: &PortName, stays: bool) -> Result<Bytes, ClientError> {
+        let path = HANDOVER.replace("{name}", &escaped(&port.0));
+        self.send(Method::GET, &format!("{path}?stays={stays}"), None::<&()>)
+    }
+
+    /// Has a host go on with a logical port as [another](Self::hand_over) had it. It is attached
+    /// there before.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if the port is not on this host, with 400 or 422 if this
+    /// is not what goes with it.
+    pub fn take_over(&self, port: &PortName, from: Bytes) -> Result<HandoverTaken, ClientError> {
+        let path = HANDOVER.replace("{name}", &escaped(&port.0));
+        let line = format!("{} {path}", Method::PUT);
+        let request =
+            self.request_of(&line, Method::PUT, &path, "application/octet-stream", from)?;
+        let (status, body) = self.wait(&line, self.exchange(&line, request))?;
+        if !status.is_success() {
+            return Err(refused(&line, status, &body));
+        }
+        serde_json::from_slice(&body).map_err(|source| self.broken(line, source))
+    }
+
     /// What would become of a packet in the logical networks. Nothing changes.
     ///
     /// # Errors
@@ -434,13 +464,24 @@ impl Client {
             Some(body) => serde_json::to_vec(body).map_err(|source| self.broken(line, source))?,
             None => Vec::new(),
         };
+        self.request_of(line, method, path, "application/json", json.into())
+    }
+
+    fn request_of(
+        &self,
+        line: &str,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
         // hyper demands a Host (RFC 9112 §3.2); on a Unix socket it means nothing.
         Request::builder()
             .method(method)
             .uri(path)
             .header("host", "agent")
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(json)))
+            .header("content-type", kind)
+            .body(Full::new(body))
             .map_err(|source| self.broken(line, source))
     }
 

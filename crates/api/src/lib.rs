@@ -33,6 +33,11 @@ pub const PORT: &str = "/v1/ports/{name}";
 /// `?limit=` says how many at most, `?after=` goes on behind the page that said so in `next`.
 pub const CONNECTIONS: &str = "/v1/ports/{name}/connections";
 
+/// `GET`: what another host needs to go on with a logical port of this one, as bytes that only
+/// agents read; `?stays=true`: the port does not go yet. `PUT` them to the agent of the host that
+/// the port goes to, which a `model::HandoverTaken` answers. The name is as of [`CONNECTIONS`].
+pub const HANDOVER: &str = "/v1/ports/{name}/handover";
+
 /// `GET`: where each Ethernet address is reached, a list of `model::AddressStatus`.
 pub const ADDRESSES: &str = "/v1/addresses";
 

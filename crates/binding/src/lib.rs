@@ -27,6 +27,7 @@ mod answers;
 mod decide;
 mod flow_name;
 mod flows;
+mod handover;
 mod hits;
 mod known;
 mod labels;
@@ -43,6 +44,7 @@ mod underway;
 
 pub use decide::{Departs, Leaves, Verdict};
 pub use flow_name::FlowName;
+pub use handover::OfAnother;
 pub use hits::{AllHits, Count, Hits};
 pub use labels::{label, vni};
 pub use lines::Line;

@@ -51,7 +51,7 @@ pub use invalid::InvalidConfig;
 pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use logical::{
     Connection, ConnectionEnds, ConnectionState, ConnectionsPage, DomainChange, FrameCount,
-    LastRefusal, LogicalApplied, LogicalPortStatus, LogicalSettings, LogicalStatus,
+    HandoverTaken, LastRefusal, LogicalApplied, LogicalPortStatus, LogicalSettings, LogicalStatus,
     MOST_CONNECTIONS, ObjectChange, ObjectFate, RuleHits, RuleTotals,
 };
 pub use logical_port::{LogicalPortName, NoLogicalPort};

@@ -308,6 +308,16 @@ pub struct Connection {
     pub loose: bool,
 }
 
+/// What a host has taken over of a logical port that was another's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HandoverTaken {
+    /// How many connections, and flows that are translated, go on here.
+    pub connections: u64,
+    /// How many find no room: their next packets are as if they were the first.
+    pub lost: u64,
+}
+
 /// Some of the connections of a logical port.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -36,6 +36,23 @@ impl Pieces {
         Self { ends, are_sound: true, pieces: [piece].to_vec() }
     }
 
+    /// A packet of which another host knew this. `None` if no host did: there are more pieces than
+    /// are remembered, or some that contradict each other.
+    pub fn of_parts(ends: Tuple, are_sound: bool, pieces: Vec<Piece>) -> Option<Self> {
+        let overlap = || {
+            let mut sorted = pieces.clone();
+            sorted.sort_unstable_by_key(|it| (it.from, it.end));
+            sorted.windows(2).any(|two| two[1].from < two[0].end)
+        };
+        let is_known = !pieces.is_empty() && pieces.len() <= MOST && !overlap();
+        is_known.then_some(Self { ends, are_sound, pieces })
+    }
+
+    /// The pieces that have come and contradict no other.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
     /// The packet with one more fragment. `ends`: a first fragment's.
     pub fn with(&self, piece: Piece, ends: Option<Tuple>) -> Self {
         if let Some(ends) = ends

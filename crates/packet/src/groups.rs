@@ -37,6 +37,22 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// A machine that has told another host this. `None` if it is more than a host remembers.
+    pub fn of_parts(takes_all: bool, groups: Vec<IpAddr>) -> Option<Self> {
+        let is_known = groups.len() <= MOST;
+        is_known.then(|| Self { groups: groups.into_iter().collect(), takes_all })
+    }
+
+    /// The groups that it listens to.
+    pub fn groups(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.groups.iter().copied()
+    }
+
+    /// Whether it gets every group's packets.
+    pub const fn takes_all(&self) -> bool {
+        self.takes_all
+    }
+
     /// Remembers what is told.
     pub fn hear(&mut self, told: Told) {
         match told {

@@ -5,9 +5,9 @@
 //!          ── hand_over ────────────▶ take_over     it has moved: the new host has it
 //! ```
 //!
-//! Numbers are a host's own, so it all goes by names. Taking over replaces what was taken over of
-//! the same place before: it may be done as often as there is something new to tell, until the
-//! place is here.
+//! Numbers and times are a host's own, so it all goes by names, and by how much time is left.
+//! Taking over replaces what was taken over of the same place before: it may be done as often as
+//! there is something new to tell, until the place is here.
 
 use alloc::vec::Vec;
 
@@ -16,32 +16,33 @@ use logical::objects::{Direction, Identity};
 use packet::Tuple;
 use packet::fragments::Pieces;
 use packet::groups::Listener;
-use units::Instant;
+use units::{Instant, Span};
 
-use crate::change::{FragmentOf, Passing};
+use crate::change::FragmentOf;
 use crate::paths::Path;
 use crate::rules::RuleName;
 use crate::state::{Note, State, mark};
 
 /// A connection of a port, and what is noted of it besides.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Handed {
-    record: Record,
-    opened: Direction,
-    origin: Option<Identity>,
-    rule: Option<RuleName>,
+pub(crate) struct Handed {
+    pub record: Record,
+    pub opened: Direction,
+    pub origin: Option<Identity>,
+    pub rule: Option<RuleName>,
 }
 
 /// All that a host knows of a place's packets before.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Handover {
-    connections: Vec<Handed>,
+    pub(crate) connections: Vec<Handed>,
     /// Flows that are translated.
-    flows: Vec<Record>,
-    /// By which neighbours flows came.
-    paths: Vec<(Tuple, Path, Instant)>,
-    fragments: Vec<(Passing, FragmentOf, (Pieces, Instant))>,
-    listener: Option<Listener>,
+    pub(crate) flows: Vec<Record>,
+    /// By which neighbours flows came, and for how long that is remembered.
+    pub(crate) paths: Vec<(Tuple, Path, Span)>,
+    /// What is known of packets in fragments each way, and for how long.
+    pub(crate) fragments: Vec<(Direction, FragmentOf, (Pieces, Span))>,
+    pub(crate) listener: Option<Listener>,
 }
 
 impl Handover {
@@ -79,8 +80,14 @@ impl State {
         Handover {
             connections: records(self.zone(place)).map(handed).collect(),
             flows: records(self.translating(place)).map(|(record, ..)| record).collect(),
-            paths: self.paths.of(place),
-            fragments: self.fragments.of(place),
+            paths: (self.paths.of(place).into_iter())
+                .filter(|(.., until)| *until > now)
+                .map(|(flow, path, until)| (flow, path, until.since(now)))
+                .collect(),
+            fragments: (self.fragments.of(place).into_iter())
+                .filter(|(.., (_, until))| *until > now)
+                .map(|((_, way), of, (pieces, until))| (way, of, (pieces, until.since(now))))
+                .collect(),
             listener: self.listeners.get(place).cloned(),
         }
     }
@@ -105,10 +112,11 @@ impl State {
             let made = translating.map(|it| self.table.import(it, record, stamp, Flags::NONE, now));
             lost += usize::from(!matches!(made, Some(Ok(_))));
         }
-        self.paths.replace(place, &from.paths);
+        let paths = from.paths.iter().cloned().map(|(flow, path, left)| (flow, path, now + left));
+        self.paths.replace(place, paths);
         self.fragments.retain(|(port, _)| port != place);
-        for (passing, of, known) in &from.fragments {
-            self.fragments.note(passing.clone(), *of, known.clone(), now);
+        for (way, of, (pieces, left)) in &from.fragments {
+            self.fragments.note((place.clone(), *way), *of, (pieces.clone(), now + *left), now);
         }
         match &from.listener {
             Some(listener) => self.listeners.insert(place.clone(), listener.clone()),

@@ -67,15 +67,21 @@ impl Paths {
     }
 
     /// These are all flows of a router.
-    pub fn replace(&mut self, router: &Identity, all: &[(Tuple, Path, Instant)]) {
+    pub fn replace(
+        &mut self,
+        router: &Identity,
+        all: impl Iterator<Item = (Tuple, Path, Instant)>,
+    ) {
+        self.0.remove(router);
         let mut flows = Flows::default();
-        for (flow, path, until) in all.iter().take(MOST) {
-            flows.paths.insert(*flow, (path.clone(), *until));
-            flows.ends.insert((*until, *flow));
+        for (flow, path, until) in all.take(MOST) {
+            if let Some((_, before)) = flows.paths.insert(flow, (path, until)) {
+                flows.ends.remove(&(before, flow));
+            }
+            flows.ends.insert((until, flow));
         }
-        match all {
-            [] => drop(self.0.remove(router)),
-            _ => drop(self.0.insert(router.clone(), flows)),
+        if !flows.paths.is_empty() {
+            self.0.insert(router.clone(), flows);
         }
     }
 

@@ -7,9 +7,10 @@ use model::InvalidConfig;
 use serde::Serialize;
 
 use crate::host::{
-    AttachError, CaptureError, ChangeError, DetachError, PacketTraceError, TraceError,
+    AttachError, CaptureError, ChangeError, DetachError, HandoverError, PacketTraceError,
+    TraceError,
 };
-use crate::worker::{PutError, ReplaceError, Stopped};
+use crate::worker::{PutError, ReplaceError, Stopped, TakeOverError};
 
 /// An answer: JSON, and a newline for whoever reads it on a terminal.
 pub struct Json<T>(pub T);
@@ -113,6 +114,26 @@ impl From<PacketTraceError> for Refusal {
             }
         };
         Self(status, error.to_string())
+    }
+}
+
+impl From<HandoverError> for Refusal {
+    fn from(error: HandoverError) -> Self {
+        match error {
+            HandoverError::Port(error) => error.into(),
+            HandoverError::OfAnother(_) => {
+                Self(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
+            }
+        }
+    }
+}
+
+impl From<TakeOverError> for Refusal {
+    fn from(error: TakeOverError) -> Self {
+        match error {
+            TakeOverError::Host(error) => error.into(),
+            TakeOverError::Unreadable(_) => Self(StatusCode::BAD_REQUEST, error.to_string()),
+        }
     }
 }
 

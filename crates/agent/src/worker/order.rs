@@ -7,18 +7,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use binding::Networks as LogicalNetworks;
 use datapath::{CannotReach, Directory};
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, ConnectionsPage, Generation, InvalidConfig,
-    LogicalPortName, PacketTrace, PacketTraceSpec, PortChange, PortName, PortSpec, PortStatus,
-    TraceReport, TraceSpec, VtepList,
+    AddressStatus, AgentStatus, CaptureSpec, ConnectionsPage, Generation, HandoverTaken,
+    InvalidConfig, LogicalPortName, PacketTrace, PacketTraceSpec, PortChange, PortName, PortSpec,
+    PortStatus, TraceReport, TraceSpec, VtepList,
 };
 use overlay::{Delta, Topology};
+use pipeline::Place;
 use plane::taps::Reader;
 use seal::Keys;
 use tokio::sync::{Mutex, oneshot, watch};
 
 use crate::bell::Bell;
 use crate::host::{
-    AttachError, CaptureError, ChangeError, ConnectionsAsked, DetachError, Ending,
+    AttachError, CaptureError, ChangeError, ConnectionsAsked, DetachError, Ending, HandoverError,
     PacketTraceError, Proof, Room, RulesNow, TraceError, UplinkError,
 };
 use crate::journal::Journal;
@@ -103,6 +104,8 @@ pub enum Order {
     Trace(TraceSpec, oneshot::Sender<Result<TraceReport, TraceError>>),
     Rules(Option<PortName>, oneshot::Sender<Result<RulesNow, PacketTraceError>>),
     Connections(ConnectionsAsked, oneshot::Sender<Result<ConnectionsPage, PacketTraceError>>),
+    HandOver(PortName, oneshot::Sender<Result<Vec<Place>, HandoverError>>),
+    TakeOver(PortName, Vec<Place>, oneshot::Sender<Result<HandoverTaken, HandoverError>>),
     TracePacket(PacketTraceSpec, oneshot::Sender<Result<PacketTrace, PacketTraceError>>),
     Check(Arc<Networks>, oneshot::Sender<Result<(), InvalidConfig>>),
     Replace(

@@ -359,6 +359,12 @@ impl Switch {
             Order::Connections(asked, reply) => {
                 let _ = reply.send(self.host.connections(&asked));
             }
+            Order::HandOver(port, reply) => {
+                let _ = reply.send(self.host.hand_over(&port));
+            }
+            Order::TakeOver(port, places, reply) => {
+                let _ = reply.send(self.host.take_over(&port, &places));
+            }
             Order::TracePacket(spec, reply) => {
                 let _ = reply.send(self.host.trace_packet(&spec));
             }

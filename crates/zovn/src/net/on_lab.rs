@@ -38,9 +38,8 @@ const A_LOOK: Duration = Duration::from_millis(100);
 /// How long agents may take to be still, or a port to be up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What hosts cannot be asked yet: ports do not move with their connections, and measures fill up
-/// while many frames go one after the other.
-const CANNOT: [&str; 2] = ["move", "limits"];
+/// What hosts cannot be asked yet: measures fill up while many frames go one after the other.
+const CANNOT: [&str; 1] = ["limits"];
 
 /// The largest packet of machines' interfaces.
 const MTU: u32 = 9216;
@@ -56,6 +55,8 @@ pub struct OnLab {
     interrupted: Arc<AtomicBool>,
     /// The machines' ports, as the case calls them.
     ports: BTreeMap<String, Placed>,
+    /// Ports that are about to move, at the hosts that they go to.
+    prepared: BTreeMap<String, Placed>,
     /// Machines behind others' tags, by those and by the tag.
     children: BTreeMap<(String, u16), String>,
     /// The logical port of each machine.
@@ -92,6 +93,7 @@ impl OnLab {
             rack: Rack::up(&Home::system(), interrupted.clone())?,
             interrupted,
             ports: BTreeMap::new(),
+            prepared: BTreeMap::new(),
             children: BTreeMap::new(),
             logical: BTreeMap::new(),
             away: BTreeSet::new(),
@@ -122,14 +124,14 @@ impl OnLab {
         Ok(())
     }
 
-    fn detach(&mut self, name: &str) -> Result<(), String> {
-        let Some(placed) = self.ports.remove(name) else { return Ok(()) };
+    fn detach(&mut self, placed: &Placed) -> Result<(), String> {
         let client = self.client(placed.place.host)?;
         client.detach(&placed.port).map(drop).map_err(|error| error.to_string())
     }
 
-    fn attach(&mut self, name: String, place: Place) -> Result<(), String> {
-        let is_free = |number: &usize| !self.ports.values().any(|it| it.machine == *number);
+    fn attach(&mut self, name: &str, place: Place) -> Result<Placed, String> {
+        let all = self.ports.values().chain(self.prepared.values());
+        let is_free = |number: &usize| !all.clone().any(|it| it.machine == *number);
         let number = (0..).find(is_free).unwrap_or_default();
         let machine = self.rack.machine(number).map_err(|error| error.to_string())?;
         let attach = Attachment::Container {
@@ -158,7 +160,24 @@ impl OnLab {
         self.until(|| format!("port {name} is not up"), is_up)?;
         let wire = self.rack.machine(number).and_then(lab::Machine::wire);
         let wire = wire.map_err(|error| error.to_string())?;
-        self.ports.insert(name, Placed { place, port, machine: number, wire, sent: 0 });
+        Ok(Placed { place, port, machine: number, wire, sent: 0 })
+    }
+
+    /// Attaches a port at the host that it goes to, unless it is there, and hands over what its
+    /// host knows of it. `stays`: it does not go yet.
+    fn hand_over(&mut self, name: &str, to: Place, stays: bool) -> Result<(), String> {
+        let Some(host) = self.ports.get(name).map(|it| it.place.host) else { return Ok(()) };
+        if !self.prepared.get(name).is_some_and(|it| it.place == to) {
+            let placed = self.attach(name, to)?;
+            self.prepared.insert(name.to_owned(), placed);
+        }
+        let new = &self.prepared[name];
+        let [from, to] = [host, new.place.host].map(|host| &self.rack.hosts()[usize::from(host)]);
+        let handed = from.hand_over(&new.port, stays).map_err(|error| error.to_string())?;
+        let taken = to.take_over(&new.port, handed).map_err(|error| error.to_string())?;
+        if taken.lost > 0 {
+            return Err(format!("port {name} has lost {} connections on its way", taken.lost));
+        }
         Ok(())
     }
 
@@ -207,10 +226,25 @@ impl OnLab {
             Some(_) => {}
         }
         let places = self.places(wanted);
-        let is_gone = |name: &String, it: &Placed| places.get(name) != Some(&it.place);
-        let gone = self.ports.iter().filter(|(name, it)| is_gone(name, it));
-        let gone: Vec<_> = gone.map(|(name, _)| name.clone()).collect();
-        gone.iter().try_for_each(|name| self.detach(name))?;
+        let mut moved = None;
+        if let Some(Op::Move(it)) = wanted.op
+            && let Some(now) = self.ports.get(&it.port).map(|it| it.place.clone())
+            && let Some(host) = wanted.network.hosts.iter().position(|host| *host == it.to)
+            && now.host != host as u8
+        {
+            // The topology says where the port is: where it was, as long as it only prepares.
+            let stays = places.get(&it.port) == Some(&now);
+            self.hand_over(&it.port, Place { host: host as u8, ..now }, stays)?;
+            if !stays && let Some(new) = self.prepared.remove(&it.port) {
+                moved = self.ports.insert(it.port.clone(), new);
+            }
+        }
+        let is_gone = |name: &String, it: &mut Placed| places.get(name) != Some(&it.place);
+        let mut gone: Vec<_> = self.ports.extract_if(.., is_gone).map(|(_, it)| it).collect();
+        if wanted.op.is_none() {
+            gone.extend(mem::take(&mut self.prepared).into_values());
+        }
+        gone.iter().try_for_each(|it| self.detach(it))?;
         let objects = logical::read(&wanted.declared.text).objects;
         let hosts = wanted.network.hosts.len();
         if wanted.op.is_none() {
@@ -219,9 +253,12 @@ impl OnLab {
             self.apply(&nodes.cloned().collect::<Vec<_>>(), hosts)?;
         }
         self.apply(&objects, hosts)?;
+        // All hosts know by now where it is, so nothing comes to where it was.
+        moved.iter().try_for_each(|it| self.detach(it))?;
         for (name, place) in places {
             if !self.ports.contains_key(&name) {
-                self.attach(name, place)?;
+                let placed = self.attach(&name, place)?;
+                self.ports.insert(name, placed);
             }
         }
         Ok(())
