@@ -47,10 +47,14 @@ impl Networks {
         Some(Ok(lost))
     }
 
+    /// Whether a port of the switch is this one, wherever others reach it.
+    pub fn is_attached(&self, port: &Identity) -> bool {
+        self.bound.iter().flatten().any(|it| it.name == *port)
+    }
+
     /// A port and its children, if it is a port of the switch and there are rows.
     fn going_with(&self, port: &Identity) -> Option<Vec<Identity>> {
-        let at = self.places.get(port)?;
-        let bound = self.bound.get(at.index())?.as_ref().filter(|it| it.name == *port)?;
+        let bound = self.bound.iter().flatten().find(|it| it.name == *port)?;
         let (Ready { net, .. }, at) = bound.at.as_ref()?;
         let children = net.children(*at).map(|child| net.name(child).clone());
         Some([port.clone()].into_iter().chain(children).collect())

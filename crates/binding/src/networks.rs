@@ -197,8 +197,9 @@ impl Networks {
         before.into_iter().map(|old| old.net).collect()
     }
 
-    /// Ports are there from now on that are not here. Returns what was said before, so that it is
-    /// freed where nobody waits.
+    /// Ports are there from now on, also those that are attached here: such a one is about to come,
+    /// or has left, and nothing goes to it here. Returns what was said before, so that it is freed
+    /// where nobody waits.
     pub fn locate(&mut self, places: Arc<Places>) -> Arc<Places> {
         let before = mem::replace(&mut self.far, places);
         self.place_all();
@@ -247,7 +248,8 @@ impl Networks {
         self.bound.get(port.index()).is_some_and(Option::is_some)
     }
 
-    /// Whether a port of a logical network is one of this host, or a child of one.
+    /// Whether a port of a logical network is where others reach it: on this host, or a child of
+    /// one that is.
     pub fn is_here(&self, name: &Identity) -> bool {
         self.places.contains_key(name)
     }
@@ -324,10 +326,13 @@ impl Networks {
     }
 
     fn place_all(&mut self) {
-        let Self { bound, places, .. } = self;
+        let Self { bound, places, far, .. } = self;
         places.clear();
         for (number, bound) in (0..).zip(bound) {
             let (Some(bound), Some(port)) = (bound, PortId::new(number)) else { continue };
+            if far.far(&bound.name).is_some() {
+                continue;
+            }
             places.insert(bound.name.clone(), port);
             if let Some((Ready { net, .. }, at)) = &bound.at {
                 let children = net.children(*at).map(|child| net.name(child).clone());

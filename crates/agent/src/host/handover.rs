@@ -52,11 +52,10 @@ impl Host {
         Ok(HandoverTaken { connections: handed as u64 - lost, lost })
     }
 
-    /// A logical port of this host.
+    /// A logical port that is attached to this host.
     fn logical_here(&self, port: &PortName) -> Result<Identity, PacketTraceError> {
         let name = self.logical_name(port)?;
-        let id = identity(&name);
-        let is_here = |id: &Identity| self.plane.logical().is_some_and(|it| it.is_here(id));
-        id.filter(is_here).ok_or(PacketTraceError::NotHere(name))
+        let is_attached = |id: &Identity| self.plane.logical().is_some_and(|it| it.is_attached(id));
+        identity(&name).filter(is_attached).ok_or(PacketTraceError::NotHere(name))
     }
 }

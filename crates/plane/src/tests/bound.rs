@@ -35,6 +35,9 @@ fn settings(flows: u32) -> binding::Settings {
 struct Hosts {
     planes: Vec<Plane<MemoryPort, Cables, NoResponder, NoGate>>,
     ends: BTreeMap<Identity, End>,
+    /// Ports that are attached where others do not reach them: they are about to come, or have
+    /// left.
+    beside: BTreeMap<Identity, End>,
     generation: u64,
     /// By host: its part of each domain, as it was made last.
     parts: Vec<BTreeMap<Identity, (Domain, Arc<Net>)>>,
@@ -73,21 +76,27 @@ impl Hosts {
             plane
         };
         let planes = between(hosts).into_iter().map(plane).collect();
-        let (ends, parts) = (BTreeMap::new(), vec![BTreeMap::new(); hosts]);
-        let mut new = Self { planes, ends, generation: 0, parts, changes: 0 };
+        let parts = vec![BTreeMap::new(); hosts];
+        let (ends, beside) = (BTreeMap::new(), BTreeMap::new());
+        let mut new = Self { planes, ends, beside, generation: 0, parts, changes: 0 };
         let are_parents = |it: &(PortIndex, &logical::topology::Port)| {
             !matches!(it.1.attachment, Attachment::Child { .. })
         };
         for (number, (_, port)) in topology.ports().filter(are_parents).enumerate() {
-            let (device, machine) = pair(memory);
-            let (host, name) = (number % hosts, port.id.clone());
-            let (switched, forwarding) = (PortConfig::default(), datapath::PortConfig::default());
-            let port = new.planes[host].attach(now, device, switched, forwarding).unwrap();
-            new.planes[host].bind(port, name.clone());
-            new.ends.insert(name, End { host, port, machine });
+            let end = new.attach(now, number % hosts, &port.id, memory);
+            new.ends.insert(port.id.clone(), end);
         }
         new.realize(topology);
         new
+    }
+
+    /// Attaches a port to a host, with so much memory.
+    fn attach(&mut self, now: Instant, host: usize, name: &Identity, memory: MemoryConfig) -> End {
+        let (device, machine) = pair(memory);
+        let (switched, forwarding) = (PortConfig::default(), datapath::PortConfig::default());
+        let port = self.planes[host].attach(now, device, switched, forwarding).unwrap();
+        self.planes[host].bind(port, name.clone());
+        End { host, port, machine }
     }
 
     /// Has all hosts decide by what is declared.
@@ -121,7 +130,8 @@ impl Hosts {
             }
             let is_here = |it: &Identity| host_of(it).or_else(|| home(it)) == Some(host);
             let all = names.iter().chain(&routers);
-            let own: BTreeSet<_> = all.filter(|it| is_here(it)).cloned().collect();
+            let is_beside = |it: &Identity| self.beside.get(it).is_some_and(|it| it.host == host);
+            let own: BTreeSet<_> = all.filter(|it| is_here(it) || is_beside(it)).cloned().collect();
             let mut nets = Vec::new();
             for (name, domain) in compiler::compile(topology) {
                 let rows = domain.part(&own);
@@ -464,6 +474,41 @@ fn a_port_of_which_no_generation_knows_sends_and_gets_nothing() {
         assert_eq!(host.turn(now).len(), 1);
         host.assert_balanced();
     }
+}
+
+#[test]
+fn a_port_that_is_attached_at_two_hosts_is_where_it_is_bound() {
+    let now = Instant::from_nanos(1_000_000_000);
+    let all = logical::load(TWO).unwrap();
+    let mut hosts = Hosts::new(&all, 2, MEMORY);
+    let [a, b]: [Identity; 2] = hosts.ends.keys().cloned().collect::<Vec<_>>().try_into().unwrap();
+    let frame = datagram();
+    let connections = |hosts: &Hosts, host: usize| {
+        hosts.planes[host].logical().unwrap().followed(&b, None, now).count()
+    };
+    hosts.offer(&a, &frame);
+    assert_eq!(hosts.turn(now), [(b.clone(), frame.clone())]);
+    assert_eq!(connections(&hosts, 1), 1);
+    // It is prepared where its sender is, whose flow is known by now.
+    let prepared = hosts.attach(now, 0, &b, MEMORY);
+    hosts.beside.insert(b.clone(), prepared);
+    hosts.realize(&all);
+    assert!(!hosts.planes[0].logical().unwrap().is_here(&b));
+    hosts.offer(&a, &frame);
+    assert_eq!(hosts.turn(now), [(b.clone(), frame.clone())]);
+    let handed = hosts.planes[1].logical().unwrap().hand_over(&b, now).unwrap();
+    let taken = hosts.planes[0].logical_mut().unwrap().take_over(&b, &handed, now);
+    assert_eq!((taken, connections(&hosts, 0)), (Some(Ok(0)), 1));
+    // It moves.
+    let [new, old] = [hosts.beside.remove(&b), hosts.ends.remove(&b)].map(Option::unwrap);
+    hosts.ends.insert(b.clone(), new);
+    hosts.beside.insert(b.clone(), old);
+    hosts.realize(&all);
+    hosts.offer(&a, &frame);
+    assert_eq!(hosts.turn(now), [(b.clone(), frame)]);
+    let left = &mut hosts.beside.get_mut(&b).unwrap().machine;
+    assert_eq!(left.receive(1, |_| {}), 0, "where it was it gets nothing");
+    hosts.assert_balanced();
 }
 
 /// `a` may speak to all and be spoken to by none, and nobody may speak to `b`.
