@@ -476,10 +476,15 @@ fn a_port_of_which_no_generation_knows_sends_and_gets_nothing() {
     }
 }
 
+/// Connections to `b` are followed.
+const FOLLOWED: &str = "
+- {kind: Policy, metadata: {name: p, tenant: t}, spec: {appliesTo: {ports: [b]}, rules: [{name: in, direction: toPort, action: allow}]}}
+";
+
 #[test]
 fn a_port_that_is_attached_at_two_hosts_is_where_it_is_bound() {
     let now = Instant::from_nanos(1_000_000_000);
-    let all = logical::load(TWO).unwrap();
+    let all = logical::load(&[TWO, FOLLOWED].concat()).unwrap();
     let mut hosts = Hosts::new(&all, 2, MEMORY);
     let [a, b]: [Identity; 2] = hosts.ends.keys().cloned().collect::<Vec<_>>().try_into().unwrap();
     let frame = datagram();
