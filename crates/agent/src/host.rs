@@ -618,7 +618,8 @@ impl Host {
                 self.share_thread();
             }
         }
-        let moved = self.plane.turn(now);
+        let checked = self.check_backends(now);
+        let moved = checked | self.plane.turn(now);
         self.tell_lines(now);
         if !self.parting.is_empty() {
             self.part(now);
@@ -688,6 +689,7 @@ impl Host {
             parting,
             self.news.deadline(),
             self.lines_due(),
+            self.checks_due(),
             self.gate_due,
             self.retry_at,
             self.look_at,

@@ -58,6 +58,8 @@ pub struct Realization {
     pub places: Arc<Places>,
     /// Whether other hosts hand frames to routers here.
     pub has_routers: bool,
+    /// Whether hosts tell each other which backends of load balancers serve.
+    pub has_checks: bool,
 }
 
 /// One generation.
@@ -241,7 +243,8 @@ impl Logical {
         let places = own.map(|own| self.elsewhere.places(own, peer_of)).unwrap_or_default();
         let (generation, facts) = (self.generation, self.facts.clone());
         let has_routers = self.parts.values().any(|part| !part.routers.is_empty());
-        Realization { generation, nets, facts, places: places.into(), has_routers }
+        let has_checks = self.parts.values().any(|part| part.net.checked().next().is_some());
+        Realization { generation, nets, facts, places: places.into(), has_routers, has_checks }
     }
 
     /// What tunnels of a host with these addresses have to carry for its ports, and for those that

@@ -15,6 +15,7 @@ use crate::known::Known;
 use crate::networks::{Leaving, Networks};
 use crate::notes::MachineFrame;
 use crate::seed::reseed;
+use crate::turn::Said;
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +86,13 @@ impl Networks {
         frame: &MachineFrame<'_>,
     ) -> Verdict<'_> {
         let MachineFrame { from, bytes: frame, excess, .. } = *frame;
+        if let Some((said, word)) = self.word(from, frame) {
+            return self.pass_on(now, class, said, word);
+        }
+        if self.hear_answer(from, frame) {
+            self.note_taken(from);
+            return Verdict::Taken;
+        }
         let Some((net, sent)) = self.decide(now, from, frame, excess) else {
             self.note_refused(now, from, None, Reason::Disabled, frame);
             return Verdict::Refuse(REFUSED);
@@ -148,6 +156,29 @@ impl Networks {
                 self.uplink.into_iter().for_each(|uplink| bystanders.insert(uplink));
                 Verdict::Forward(Destination::Many(&self.audience))
             }
+        }
+    }
+
+    /// What is said of a load balancer's backends goes to the hosts that choose among them, or is
+    /// heard. Who takes no more copies has the next word soon.
+    fn pass_on(&mut self, now: Instant, class: Class, said: Said, word: &[u8]) -> Verdict<'_> {
+        let balancer = match said {
+            Said::Here(balancer) => balancer,
+            Said::There(balancer) => {
+                self.hear_word(now, &balancer, word);
+                return Verdict::Taken;
+            }
+        };
+        self.audience = Audience::default();
+        let Audience { flows, bystanders, .. } = &mut self.audience;
+        if let Some(uplink) = self.uplink {
+            let hosts = self.far.choosers(&balancer);
+            flows.extend(hosts.map(|host| (uplink, host.flow(class))));
+            bystanders.insert(uplink);
+        }
+        match flows.is_empty() {
+            true => Verdict::Taken,
+            false => Verdict::Forward(Destination::Many(&self.audience)),
         }
     }
 
@@ -355,6 +386,12 @@ impl Networks {
         whole: &MachineFrame<'_>,
     ) -> Departs<'_> {
         let MachineFrame { from, bytes: frame, excess, .. } = *whole;
+        if let Some((_, word)) = self.word(from, frame) {
+            let bytes = frame.len();
+            self.leaving = Leaving { frame: word.to_vec(), bytes, ..Leaving::default() };
+            let origin = Origin { is_networks: true, ..Origin::default() };
+            return Departs::As(&self.leaving.frame, origin);
+        }
         self.decided.anew += 1;
         let Some((_, sent)) = self.decide(now, from, frame, excess) else {
             self.note_refused(now, from, None, Reason::Disabled, frame);

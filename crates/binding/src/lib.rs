@@ -24,10 +24,12 @@
 extern crate alloc;
 
 mod answers;
+mod checks;
 mod decide;
 mod flow_name;
 mod flows;
 mod handover;
+mod health;
 mod hits;
 mod known;
 mod labels;
@@ -41,10 +43,12 @@ mod seed;
 mod trace;
 mod turn;
 mod underway;
+mod word;
 
 pub use decide::{Departs, Leaves, Verdict};
 pub use flow_name::FlowName;
 pub use handover::OfAnother;
+pub use health::{BackendHealth, HealthNews};
 pub use hits::{AllHits, Count, Hits};
 pub use labels::{label, vni};
 pub use lines::Line;

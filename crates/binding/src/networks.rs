@@ -14,6 +14,7 @@ use units::Instant;
 
 use crate::answers::Answers;
 use crate::flows::{Flows, Number, Site};
+use crate::health::Health;
 use crate::hits::{AllHits, HitAt, NetAt};
 use crate::lines::{Lines, Pending};
 use crate::notes::Notes;
@@ -120,6 +121,7 @@ pub struct Networks {
     pub(crate) notes: Notes,
     /// What frames on their way to other hosts have opened.
     pub(crate) underway: Underway,
+    pub(crate) health: Health,
     generation: u64,
     /// How often zones had begun when flows were told of it last.
     zones_begun: u64,
@@ -155,6 +157,7 @@ impl Networks {
             flows: Flows::new(settings.flows, settings.secret),
             notes: Notes::default(),
             underway: Underway::default(),
+            health: Health::default(),
             generation: 0,
             zones_begun: 0,
             decided: Decided::default(),
@@ -187,6 +190,8 @@ impl Networks {
             self.flows.change(old.cell);
         }
         self.hits.realize(self.nets.iter().map(|ready| &ready.net));
+        self.health.realize(self.nets.iter().map(|ready| &*ready.net));
+        self.state.set_down(self.health.down());
         let nets = &self.nets;
         self.lines.retain(|rule| nets.iter().any(|it| it.net.rules().at(rule).is_some()));
         for bound in self.bound.iter_mut().flatten() {
@@ -339,7 +344,8 @@ impl Networks {
                 places.extend(children.map(|child| (child, port)));
             }
         }
-        let Self { bound, places, far, flows, .. } = self;
+        let Self { bound, places, far, flows, health, .. } = self;
+        health.place(places);
         flows.place(|name| site(places, far, name));
         for bound in bound.iter_mut().flatten() {
             let is_known = bound.at.is_some();

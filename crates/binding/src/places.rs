@@ -2,8 +2,9 @@
 //! ports.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
-use datapath::Remote;
+use datapath::{Peer, Remote};
 use logical::objects::Identity;
 
 /// Where ports are on other hosts, and the label of each port, here or there.
@@ -12,6 +13,8 @@ pub struct Places {
     far: BTreeMap<Identity, Remote>,
     labels: BTreeMap<Identity, u32>,
     names: BTreeMap<u32, Identity>,
+    /// The other hosts that choose among a load balancer's backends.
+    choosers: BTreeMap<Identity, Vec<Peer>>,
 }
 
 /// Two ports have one label.
@@ -44,7 +47,7 @@ impl Places {
     }
 
     /// A port is on another host, or on none that is known.
-    pub fn place(&mut self, name: &Identity, host: Option<datapath::Peer>) {
+    pub fn place(&mut self, name: &Identity, host: Option<Peer>) {
         match (host, self.labels.get(name)) {
             (Some(peer), Some(label)) => {
                 self.far.insert(name.clone(), Remote { peer, label: *label });
@@ -53,6 +56,18 @@ impl Places {
                 self.far.remove(name);
             }
         }
+    }
+
+    /// These other hosts choose among the backends of a load balancer.
+    pub fn choose_at(&mut self, balancer: &Identity, hosts: Vec<Peer>) {
+        self.choosers.insert(balancer.clone(), hosts);
+    }
+
+    /// Where words of a load balancer's backends go.
+    pub(crate) fn choosers(&self, balancer: &Identity) -> impl Iterator<Item = Remote> {
+        let label = self.label(balancer);
+        let hosts = self.choosers.get(balancer).into_iter().flatten();
+        hosts.map(move |peer| Remote { peer: *peer, label })
     }
 
     pub(crate) fn far(&self, name: &Identity) -> Option<Remote> {

@@ -7,6 +7,9 @@
 //!               whom, from where └──────────┘
 //! ```
 //!
+//! What a host says of load balancers' backends goes by the turn, too: out to other hosts in a
+//! header for nobody, and in from them in one for the load balancer.
+//!
 //! So a router's frame lies in memory of its own while it waits for its receiver, and is decided
 //! when it comes and when it leaves like a frame of any port. What a router tells a sender
 //! elsewhere goes the same way.
@@ -31,6 +34,12 @@ const LEN: usize = 16;
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 /// Addresses of nobody: locally administered.
 const LOCAL: u8 = 0x02;
+
+/// A word for the other hosts that choose among the backends of the load balancer with a label.
+pub fn for_others(label: u32, word: &[u8]) -> Vec<u8> {
+    let origin = Origin { label, is_networks: true, ..Origin::default() };
+    wrapped(0, origin, Class::default(), word)
+}
 
 /// A frame with what is to be known of it when it comes back.
 fn wrapped(label: u32, origin: Origin, class: Class, frame: &[u8]) -> Vec<u8> {
@@ -58,17 +67,39 @@ fn unwrapped(bytes: &[u8]) -> Option<(u32, Origin, Class, &[u8])> {
     Some((number(2)?, origin, Class::from_low_bits(header[14]), frame))
 }
 
+/// Which host says something of a load balancer's backends.
+pub enum Said {
+    /// This one, to others.
+    Here(Identity),
+    /// Another one.
+    There(Identity),
+}
+
 impl Networks {
     /// The class of a frame that has come back by the turn; `None` of any other port's.
     pub fn class(&self, from: PortId, bytes: &[u8]) -> Option<Class> {
         (self.turn == Some(from)).then(|| unwrapped(bytes).map(|it| it.2)).flatten()
     }
 
-    /// The turn, if frames with this label are for a router here.
+    /// The turn, if frames with this label are for a router here, or of a load balancer.
     pub(crate) fn turn_of(&self, name: &Identity) -> Option<PortId> {
-        let is_its =
-            name.kind == Kind::RouterPort && self.nets.iter().any(|it| it.net.resumes(name));
+        let is_its = match name.kind {
+            Kind::LoadBalancer => true,
+            Kind::RouterPort => self.nets.iter().any(|it| it.net.resumes(name)),
+            _ => false,
+        };
         self.turn.filter(|_| is_its)
+    }
+
+    /// What has come back by the turn of a load balancer's backends, if it is no router's frame.
+    pub(crate) fn word<'a>(&self, from: PortId, bytes: &'a [u8]) -> Option<(Said, &'a [u8])> {
+        let (label, origin, _, word) = unwrapped(bytes).filter(|_| self.turn == Some(from))?;
+        let balancer = |label| self.far.name(label).filter(|it| it.kind == Kind::LoadBalancer);
+        let said = match label {
+            0 => Said::Here(balancer(origin.label)?.clone()),
+            _ => Said::There(balancer(label)?.clone()),
+        };
+        Some((said, word))
     }
 
     /// A frame as it goes around.

@@ -16,6 +16,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use interpreter::Down;
 use logical::Topology;
 use logical::topology::PortIndex;
 use serde_json::{Value, json};
@@ -32,6 +33,8 @@ pub struct Declared {
     pub topology: Topology,
     /// The same as a file of objects.
     pub text: String,
+    /// Which backends of load balancers health checks find down.
+    pub down: Down,
     ports: Vec<(String, PortIndex)>,
 }
 
@@ -124,7 +127,25 @@ pub fn declare(network: &Network) -> Result<Declared, String> {
     let ports = network.ports.keys();
     let find = |name: &String| Some((name.clone(), topology.port(TENANT, &plain(name))?));
     let ports = ports.filter_map(find).collect();
-    Ok(Declared { topology, text, ports })
+    let down = down(network, &topology)?;
+    Ok(Declared { topology, text, down, ports })
+}
+
+/// The backends that are down, by the objects' names.
+fn down(network: &Network, topology: &Topology) -> Result<Down, String> {
+    let mut down = Down::new();
+    for it in &network.lbs {
+        let name = plain(&it.name);
+        let balancer = topology.balancers().find(|(_, it)| it.id.name.as_str() == name);
+        let Some((_, balancer)) = balancer else { continue };
+        for word in it.down.iter().flatten() {
+            let (address, port) = address_and_port(word);
+            let ends = address.parse().ok().zip(port.or(balancer.port));
+            let ends = ends.ok_or_else(|| format!("`{word}` is no backend: write ADDRESS:PORT"))?;
+            down.entry(balancer.id.clone()).or_default().insert(ends);
+        }
+    }
+    Ok(down)
 }
 
 impl Objects<'_> {
@@ -212,6 +233,10 @@ impl Objects<'_> {
             }
             if it.affinity.is_some() {
                 spec["affinity"] = json!("clientIp");
+            }
+            if it.down.is_some() {
+                spec["healthCheck"] =
+                    json!({ "interval": "1s", "timeout": "1s", "failures": 2, "successes": 1 });
             }
             self.tenants("LoadBalancer", &plain(&it.name), spec);
         }

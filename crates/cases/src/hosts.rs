@@ -14,7 +14,9 @@ use conntrack::{Phase, Settings, Timeouts};
 use interpreter::Tuple;
 use logical::objects::Identity;
 use logical::topology::{Attachment, PortIndex, RouterIndex, Topology};
-use pipeline::{Change, Copy, Handover, Net, Onward, Reason, Refusal, Sent, State, Step, Told};
+use pipeline::{
+    Change, Copy, Down, Handover, Net, Onward, Reason, Refusal, Sent, State, Step, Told,
+};
 use units::Instant;
 
 /// A host: its part of each domain, by the domain's name, and what it knows of frames before.
@@ -161,6 +163,11 @@ impl Hosts {
             }
         }
         self.take_over(&moves, handed);
+    }
+
+    /// Health checks have found these backends down, and all others up: every host knows.
+    pub fn set_down(&mut self, down: &Down) {
+        self.all.values_mut().for_each(|host| host.state.set_down(down.clone()));
     }
 
     /// The host of a port, or of a router that keeps flows; `None` if each has it, or none.

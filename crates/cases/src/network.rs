@@ -43,6 +43,7 @@ impl Network {
         let has = [
             (self.routers.values().any(|it| !it.nat.is_empty()), "nat"),
             (!self.lbs.is_empty(), "lb"),
+            (self.lbs.iter().any(|it| it.down.is_some()), "health"),
             (self.routers.values().any(|it| it.routes.iter().any(|it| it.symmetric)), "symmetric"),
         ];
         has.into_iter().filter(|(is_so, _)| *is_so).map(|(_, need)| need)
@@ -684,6 +685,9 @@ pub struct Balancer {
     #[serde(default)]
     pub reject: bool,
     pub hairpin: Option<bool>,
+    /// Backends where nobody answers, as health checks find out. `None`: there are none.
+    #[serde(default, deserialize_with = "some_one_or_many")]
+    pub down: Option<Vec<String>>,
 }
 
 /// Who serves: an address and a port in a word, or by fields.

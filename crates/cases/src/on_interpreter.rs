@@ -54,6 +54,7 @@ const CAN: &[&str] = &[
     "symmetric",
     "limits",
     "lb-arp",
+    "health",
 ];
 
 /// The interpreter, and all that it has been sent.
@@ -90,6 +91,7 @@ impl Execution for OnInterpreter {
         };
         self.hosts = wanted.network.ports.iter().filter_map(at).collect();
         let topology = &wanted.declared.topology;
+        self.state.set_down(wanted.declared.down.clone());
         self.state.retain(|port| topology.ports().any(|(_, it)| it.id == *port));
         Ok(())
     }

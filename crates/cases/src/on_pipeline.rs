@@ -54,6 +54,7 @@ const CAN: &[&str] = &[
     "learn",
     "learning",
     "lb-arp",
+    "health",
     "limits",
     "symmetric",
     "move",
@@ -128,6 +129,7 @@ impl Execution for OnPipeline {
                 home.cloned().unwrap_or_default()
             },
         );
+        self.hosts.set_down(&declared.down);
         self.declared = Some(declared.clone());
         Ok(())
     }

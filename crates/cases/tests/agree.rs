@@ -7,7 +7,7 @@ use interpreter::Arrival;
 use logical::Topology;
 use logical::objects::Identity;
 use logical::topology::{Attachment, NodeIndex, Port, PortIndex, RouterIndex};
-use pipeline::Refusal;
+use pipeline::{Down, Refusal};
 use units::{Instant, Mac, Rng, Span};
 use wire::whole;
 use worlds::{Options, World};
@@ -106,7 +106,7 @@ impl Traffic<'_> {
 struct Counts(BTreeMap<&'static str, usize>);
 
 impl Counts {
-    const WORDS: [&'static str; 21] = [
+    const WORDS: [&'static str; 22] = [
         "verdict: delivered",
         "neighbour answer",
         "answered",
@@ -125,6 +125,7 @@ impl Counts {
         "destination translation",
         "source translation",
         "load balancer: back",
+        "refused: no_backend",
         "back as its flow came",
         "a known flow",
         "an error about a translated packet",
@@ -200,6 +201,21 @@ impl Spread {
     }
 }
 
+/// Some backends of load balancers, each as likely as not.
+fn some_down(topology: &Topology, rng: &mut Rng) -> Down {
+    let mut down = Down::new();
+    for (_, balancer) in topology.balancers() {
+        for backend in &balancer.backends {
+            let port = backend.port.or(balancer.port).unwrap_or(80);
+            if rng.below(2) == 0 {
+                let own = down.entry(balancer.id.clone()).or_default();
+                own.insert((backend.address, port));
+            }
+        }
+    }
+    down
+}
+
 /// Frames in a world, decided by both.
 fn agree(
     seed: u64,
@@ -225,6 +241,7 @@ fn agree(
     let mut state = interpreter::State::default();
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut traffic = Traffic { world: &world, rng, got: Vec::new() };
+    let mut health = Rng::new(!seed);
     for _ in 0..frames {
         let (index, frame) = traffic.next();
         // Often no time passes, and sometimes so much that all is forgotten: how long something is
@@ -233,6 +250,11 @@ fn agree(
         assert!(all.expire(now));
         if moves && traffic.rng.below(8) == 0 {
             spread.go_on(topology, &mut all, &mut traffic.rng);
+        }
+        if health.below(8) == 0 {
+            let down = some_down(topology, &mut health);
+            all.set_down(&down);
+            state.set_down(down);
         }
         let port = &topology[index].id;
         // What each host has is at one of them this time.

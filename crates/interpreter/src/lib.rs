@@ -47,4 +47,4 @@ pub use decide::{Arrival, decide};
 pub use decision::{Copy, Decision, Line, Reason, Refusal, Step};
 pub use packet::{Fields, Tuple};
 pub use rule::RuleId;
-pub use state::{Change, State};
+pub use state::{Change, Down, State};

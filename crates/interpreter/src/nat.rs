@@ -10,7 +10,9 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use logical::objects::{Affinity, NatKind, PortRange};
-use logical::topology::{Balancer, Link, Nat, Router, RouterPort, RouterPortIndex, Topology};
+use logical::topology::{
+    Backend, Balancer, Link, Nat, Router, RouterPort, RouterPortIndex, Topology,
+};
 use packet::{Ip, Tuple, address_hash, flow_hash};
 use units::{Instant, Span};
 use wire::ip::protocol;
@@ -46,6 +48,17 @@ pub struct Inside {
     pub by: Option<String>,
     /// Whether its packets are of a connection.
     pub is_tracked: bool,
+}
+
+/// Of backends the one that a number means, each as often as its weight says, and the number
+/// without what that took of it.
+fn weighted(backends: &[Backend], number: u64) -> Option<(&Backend, u64)> {
+    let sum =
+        |backends: &[Backend]| -> u64 { backends.iter().map(|it| u64::from(it.weight)).sum() };
+    let all = sum(backends);
+    let place = number.checked_rem(all)?;
+    let chosen = (1..).find(|count| place < sum(&backends[..*count]))?;
+    Some((&backends[chosen - 1], number / all))
 }
 
 impl Place<'_> {
@@ -97,7 +110,8 @@ impl Place<'_> {
         })
     }
 
-    /// Chooses who serves, of those behind an address. `None` if it is not that address.
+    /// Chooses who serves, of those behind an address. `None` if it is not that address. Whoever is
+    /// down is chosen as if it was up, and only what it was chosen for is chosen for anew.
     pub fn balance(&self, it: &Balancer, tuple: Tuple) -> Option<Result<Tuple, Reason>> {
         let (address, port) = tuple.destination;
         let is_it = it.vip == address
@@ -106,21 +120,19 @@ impl Place<'_> {
         if !is_it {
             return None;
         }
-        let all: u64 = it.backends.iter().map(|it| u64::from(it.weight)).sum();
-        if all == 0 {
-            return Some(Err(Reason::NoBackend));
-        }
         let number = match it.affinity {
             Affinity::None => flow_hash(tuple),
             Affinity::ClientIp => address_hash(tuple.source.0),
         };
-        let mut place = number % all;
-        let chosen = it.backends.iter().find(|it| {
-            let is_it = place < u64::from(it.weight);
-            place = place.saturating_sub(it.weight.into());
-            is_it
-        })?;
-        let destination = (chosen.address, chosen.port.unwrap_or(port));
+        let ends = |it: &Backend| (it.address, it.port.unwrap_or(port));
+        let is_up = |backend: &Backend| !self.state.is_down(&it.id, ends(backend));
+        let up: Vec<_> = it.backends.iter().copied().filter(is_up).collect();
+        let chosen = match weighted(&it.backends, number) {
+            Some((chosen, rest)) if !is_up(chosen) => weighted(&up, rest),
+            chosen => chosen,
+        };
+        let Some((chosen, _)) = chosen else { return Some(Err(Reason::NoBackend)) };
+        let destination = ends(chosen);
         // Who asks for itself has to see the address answer, not itself.
         let is_own = chosen.address == tuple.source.0 && it.hairpin_snat;
         let source = if is_own { (it.vip, tuple.source.1) } else { tuple.source };

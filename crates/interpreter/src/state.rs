@@ -4,7 +4,7 @@
 //! get. Whether it is allowed is not kept. The rules are asked again, for that first packet.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -213,7 +213,11 @@ pub struct State {
     listeners: BTreeMap<Whose, Listener>,
     paths: BTreeMap<(Identity, Tuple), (Path, Instant)>,
     meters: BTreeMap<MeterOf, Instant>,
+    down: Down,
 }
+
+/// Backends that health checks have found down, by load balancer: their addresses and ports.
+pub type Down = BTreeMap<Identity, BTreeSet<(IpAddr, u16)>>;
 
 /// What a frame changes once it has left.
 #[derive(Clone, Debug, PartialEq)]
@@ -247,6 +251,16 @@ pub enum What {
 }
 
 impl State {
+    /// These backends are down from now on, and all others up. Connections stay where they are.
+    pub fn set_down(&mut self, down: Down) {
+        self.down = down;
+    }
+
+    /// Whether a backend of a load balancer is down.
+    pub(crate) fn is_down(&self, balancer: &Identity, backend: (IpAddr, u16)) -> bool {
+        self.down.get(balancer).is_some_and(|down| down.contains(&backend))
+    }
+
     /// Makes the changes of a frame that has left.
     pub fn commit(&mut self, changes: &[Change]) {
         for Change(what) in changes.iter().cloned() {

@@ -50,9 +50,9 @@ pub use host::{AgentSettings, DEFAULT_SOCKET, Deleted, HostConfig, MOST_PORTS, P
 pub use invalid::InvalidConfig;
 pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use logical::{
-    Connection, ConnectionEnds, ConnectionState, ConnectionsPage, DomainChange, FrameCount,
-    HandoverTaken, LastRefusal, LogicalApplied, LogicalPortStatus, LogicalSettings, LogicalStatus,
-    MOST_CONNECTIONS, ObjectChange, ObjectFate, RuleHits, RuleTotals,
+    BackendState, BackendStatus, Connection, ConnectionEnds, ConnectionState, ConnectionsPage,
+    DomainChange, FrameCount, HandoverTaken, LastRefusal, LogicalApplied, LogicalPortStatus,
+    LogicalSettings, LogicalStatus, MOST_CONNECTIONS, ObjectChange, ObjectFate, RuleHits, RuleTotals,
 };
 pub use logical_port::{LogicalPortName, NoLogicalPort};
 pub use name::PortName;

@@ -170,9 +170,47 @@ pub struct LogicalStatus {
     /// Lines of rules' logs that their meters have held back.
     #[serde(default)]
     pub suppressed_lines: u64,
+    /// Checks of load balancers' backends that this host has made.
+    #[serde(default)]
+    pub checks: u64,
+    /// How many of them have failed.
+    #[serde(default)]
+    pub failed_checks: u64,
+    /// The backends of load balancers with health checks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backends: Vec<BackendStatus>,
     /// What rules have admitted and refused, by their policies' tenants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleTotals>,
+}
+
+/// Whether a backend of a load balancer serves.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum BackendState {
+    /// It gets new connections.
+    Up,
+    /// Its checks have failed: it gets none.
+    Down,
+}
+
+/// A backend of a load balancer that has a health check.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BackendStatus {
+    /// The load balancer.
+    #[cfg_attr(feature = "openapi", schema(example = "LoadBalancer/shop/web"))]
+    pub balancer: String,
+    /// The backend's address.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "10.0.1.1"))]
+    pub address: IpAddr,
+    /// Its port.
+    pub port: u16,
+    /// Whether it serves.
+    pub state: BackendState,
+    /// Whether this host checks it: its machine is here.
+    pub here: bool,
 }
 
 /// What becomes of an object when others are applied.

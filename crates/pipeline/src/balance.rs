@@ -32,8 +32,8 @@ impl Walk<'_> {
             self.step(|| Step::new(&port.id, "load balancer", None, "back to who asked"));
             return set(under, &ip, back.other, port);
         }
-        for (id, balancer) in switch.balancers.iter().map(|it| &net.balancers[*it]) {
-            let Some(chosen) = backends::choose(balancer, ip.tuple) else { continue };
+        for own @ (id, balancer) in switch.balancers.iter().map(|it| &net.balancers[*it]) {
+            let Some(chosen) = backends::choose(own, &self.state.down, ip.tuple) else { continue };
             let (chosen, change) = match (flows.known(ip.tuple), chosen) {
                 (Some(known), _) => (known.other, flows.renew(&known, ip.tuple, &under.frame, &ip)),
                 (None, Ok(_)) if !ip.begins() => return Err(Net::stop(Reason::Untracked, id)),

@@ -26,6 +26,7 @@ mod answers;
 mod backends;
 mod balance;
 mod change;
+mod checked;
 mod conditions;
 mod flow;
 mod flows;
@@ -51,7 +52,9 @@ mod told;
 mod touched;
 mod translate;
 
+pub use backends::Down;
 pub use change::{Change, FragmentOf, Passing};
+pub use checked::{Asked, Checked};
 pub use flow::{Connection, Gated, Head, Key, Passes, Start, Way};
 pub use handover::Handover;
 pub use net::Net;

@@ -12,6 +12,7 @@ use packet::groups::Listener;
 use units::{Instant, Mac};
 
 use crate::answers::Answers;
+use crate::backends::Down;
 use crate::change::Change;
 use crate::flow::{Gated, Passes, Start};
 use crate::fragments::Fragments;
@@ -91,6 +92,7 @@ pub struct State {
     pub(crate) listeners: BTreeMap<Identity, Listener>,
     answers: Answers,
     pub(crate) paths: Paths,
+    pub(crate) down: Down,
 }
 
 impl State {
@@ -108,7 +110,13 @@ impl State {
             listeners: BTreeMap::new(),
             answers: Answers::default(),
             paths: Paths::default(),
+            down: Down::new(),
         }
+    }
+
+    /// These backends are down from now on, and all others up. Connections stay where they are.
+    pub fn set_down(&mut self, down: Down) {
+        self.down = down;
     }
 
     /// Keeps connections of a part's own ports, as many as each may have.

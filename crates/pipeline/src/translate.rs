@@ -116,8 +116,8 @@ impl Net {
                 is_tracked: true,
             });
         }
-        for (id, balancer) in router.balancers.iter().map(|it| &self.balancers[*it]) {
-            let Some(chosen) = backends::choose(balancer, tuple) else { continue };
+        for own @ (id, _) in router.balancers.iter().map(|it| &self.balancers[*it]) {
+            let Some(chosen) = backends::choose(own, &flows.state.down, tuple) else { continue };
             if !ip.begins() {
                 return Err(Reason::Untracked);
             }

@@ -20,6 +20,7 @@ Examples:
   zovn get rules                             which rules admit and refuse how much
   zovn get rules --port shop/db-1 --json | jq -r '.[] | select(.refused.frames > 0).rule'
   zovn get connections --port shop/web-1     which connections are followed, and how far they are
+  zovn get backends                          which backends of load balancers serve
   zovn get refusals                          what was refused last, and by which rule";
 
 /// Show what an agent has been told.
@@ -48,6 +49,8 @@ enum What {
     /// The last frames that logical networks have refused: when, why, by which rule of which
     /// generation; the last one first.
     Refusals(AnswerArgs),
+    /// The backends of load balancers with health checks: which are up, and which this host checks.
+    Backends(AnswerArgs),
 }
 
 /// Which rules.
@@ -98,6 +101,11 @@ pub fn run(args: Args) -> Outcome {
         What::Refusals(answer) => {
             let all = seen::refusals(answer.client()?.ports()?);
             answer.show(&all, || seen::refusals_table(&all))?;
+        }
+        What::Backends(answer) => {
+            let logical = answer.client()?.status()?.logical;
+            let all = logical.map(|it| it.backends).unwrap_or_default();
+            answer.show(&all, || seen::backends(&all))?;
         }
     }
     Ok(ExitCode::SUCCESS)

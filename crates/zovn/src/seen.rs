@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use api::{Client, ClientError};
 use model::{
-    Connection, ConnectionEnds, ConnectionState, FrameCount, LastRefusal, MOST_CONNECTIONS,
-    PortName, PortStatus, RuleHits,
+    BackendState, BackendStatus, Connection, ConnectionEnds, ConnectionState, FrameCount,
+    LastRefusal, MOST_CONNECTIONS, PortName, PortStatus, RuleHits,
 };
 use serde::Serialize;
 
@@ -26,6 +26,24 @@ pub fn rules(rules: &[RuleHits]) -> String {
             bytes.to_string(),
             refused.frames.to_string(),
             refused.bytes.to_string(),
+        ]);
+    }
+    text(table)
+}
+
+/// A line for each backend.
+pub fn backends(all: &[BackendStatus]) -> String {
+    let mut table = headed(["load balancer", "backend", "state", "checked"]);
+    for BackendStatus { balancer, address, port, state, here } in all {
+        let state = match state {
+            BackendState::Up => "up",
+            BackendState::Down => "down",
+        };
+        table.add_row([
+            balancer.clone(),
+            SocketAddr::new(*address, *port).to_string(),
+            state.into(),
+            if *here { "here" } else { "elsewhere" }.into(),
         ]);
     }
     text(table)

@@ -1,6 +1,9 @@
-//! Lines that rules of logical networks write into the agent's log.
+//! Lines that logical networks write into the agent's log: of rules, and of backends that come up
+//! or go down.
 
-use binding::Line;
+use std::net::SocketAddr;
+
+use binding::{HealthNews, Line};
 use logical::objects::Severity;
 use units::Instant;
 
@@ -41,6 +44,34 @@ impl Host {
     /// When there are lines to write, although nothing else happens.
     pub(super) fn lines_due(&self) -> Option<Instant> {
         self.plane.logical()?.lines_due()
+    }
+
+    /// Has backends of load balancers checked that are due, and writes a line of each that has come
+    /// up or gone down. Whether any was checked.
+    pub(super) fn check_backends(&mut self, now: Instant) -> bool {
+        let Some(networks) = self.plane.logical_mut() else { return false };
+        let is_due = networks.checks_due().is_some_and(|due| due <= now);
+        if is_due {
+            networks.check(now);
+        }
+        for HealthNews { balancer, backend: (address, port), is_up, is_here } in
+            networks.take_health_news()
+        {
+            let backend = SocketAddr::new(address, port);
+            match is_up {
+                true => tracing::info!(%balancer, %backend, here = is_here, "a backend is up"),
+                false => tracing::warn!(
+                    %balancer, %backend, here = is_here,
+                    "a backend is down: it gets no new connections until it is up"
+                ),
+            }
+        }
+        is_due
+    }
+
+    /// When a backend of a load balancer is to be checked, or has not answered.
+    pub(super) fn checks_due(&self) -> Option<Instant> {
+        self.plane.logical()?.checks_due()
     }
 }
 

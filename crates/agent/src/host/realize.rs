@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::mem;
 
-use binding::{Decided, Networks};
+use binding::{BackendHealth, Decided, Networks};
 use lossless::PortId;
-use model::{Generation, LogicalPortName, LogicalStatus, PortSpec};
+use model::{BackendState, BackendStatus, Generation, LogicalPortName, LogicalStatus, PortSpec};
 
 use port::memory::{MemoryConfig, turned};
 
@@ -16,6 +16,18 @@ use crate::logical::{Realization, identity};
 
 /// How many frames go around at once, and how long one may be, with what goes around before it.
 const TURN: MemoryConfig = MemoryConfig { slots: 128, slot_size: (64 << 10) + 64 };
+
+/// Which backends of load balancers serve.
+fn backends(networks: &Networks) -> Vec<BackendStatus> {
+    let told = |it: BackendHealth<'_>| BackendStatus {
+        balancer: it.balancer.to_string(),
+        address: it.backend.0,
+        port: it.backend.1,
+        state: if it.is_up { BackendState::Up } else { BackendState::Down },
+        here: it.is_here,
+    };
+    networks.backends().map(told).collect()
+}
 
 impl Host {
     /// Has room for connections from now on, if there was none.
@@ -69,11 +81,11 @@ impl Host {
         }
     }
 
-    /// Has frames go around that other hosts hand to routers here, as soon as there are such
-    /// routers.
+    /// Has frames go around that other hosts hand to routers here, and what hosts say of load
+    /// balancers' backends, as soon as there are such.
     fn turn_around(&mut self) {
-        let has_routers = self.logical.has_routers && self.plane.logical().is_some();
-        if !has_routers || self.plane.turns() {
+        let is_needed = self.logical.has_routers || self.logical.has_checks;
+        if !is_needed || self.plane.logical().is_none() || self.plane.turns() {
             return;
         }
         let device = Device::Turn(turned(TURN));
@@ -81,7 +93,8 @@ impl Host {
         match self.plane.attach(self.now(), device, switched, forwarding) {
             Ok(id) => self.plane.bind_turn(id),
             Err(error) => tracing::error!(
-                "other hosts cannot reach what routers translate here: {error}; detach a port"
+                "other hosts cannot reach what routers translate here, or be told which backends serve: {error}; \
+                 detach a port"
             ),
         }
     }
@@ -107,6 +120,9 @@ impl Host {
             decided_frames: decided.anew,
             flows: decided.flows as u64,
             suppressed_lines: networks.map_or(0, Networks::suppressed_lines),
+            checks: networks.map_or((0, 0), Networks::checks).0,
+            failed_checks: networks.map_or((0, 0), Networks::checks).1,
+            backends: networks.map(backends).unwrap_or_default(),
             // Those are added up elsewhere.
             rules: Vec::new(),
         })

@@ -22,6 +22,9 @@ pub struct Elsewhere {
     hosts: BTreeMap<Identity, VtepList>,
     /// Where each router is that keeps flows, if a host is known.
     routers: BTreeMap<Identity, VtepList>,
+    /// The hosts that choose among the backends of each load balancer with a health check: its
+    /// clients', and its routers'.
+    choosers: BTreeMap<Identity, BTreeSet<VtepList>>,
 }
 
 /// The network in the switch, and in tunnels, of all that is a tenant's. No declared network has
@@ -45,19 +48,35 @@ impl Elsewhere {
         domains: &BTreeMap<Identity, Arc<Domain>>,
         sites: &Sites,
     ) -> Result<Self, SameLabel> {
-        let stations = domains.values().flat_map(|domain| &domain.stations);
-        let ports = stations.filter(|(_, it)| is_had(&it.role)).map(|((_, port), _)| port);
+        let stations = || {
+            let all = domains.values().flat_map(|domain| &domain.stations);
+            all.filter(|(_, it)| is_had(&it.role))
+        };
+        let checked = || {
+            let all = domains.values().flat_map(|domain| &domain.balancers);
+            all.filter(|(_, it)| it.health_check.is_some())
+        };
+        let ports = stations().map(|((_, port), _)| port);
         let router_ports = domains.values().flat_map(|domain| domain.router_ports.keys());
         // A domain that changes into another is there beside it for a moment.
-        let named: BTreeSet<_> = ports.chain(router_ports).collect();
+        let named: BTreeSet<_> =
+            ports.chain(router_ports).chain(checked().map(|(id, _)| id)).collect();
         let named = named.into_iter();
         let labels = Places::new(named.map(|name| (name.clone(), binding::label(name))))?;
         let host = |(id, site): (&Identity, &Site)| {
             Some((id.clone(), VtepList::try_from(site.clone()).ok()?))
         };
         let all = sites.iter().filter_map(host);
-        let (routers, hosts) = all.partition(|(id, _)| id.kind == Kind::LogicalRouter);
-        Ok(Self { labels, hosts, routers })
+        let (routers, hosts): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            all.partition(|(id, _)| id.kind == Kind::LogicalRouter);
+        let mut choosers: BTreeMap<_, BTreeSet<VtepList>> = BTreeMap::new();
+        for (id, balancer) in checked() {
+            let clients = stations().filter(|((at, _), _)| balancer.switches.contains(at));
+            let clients = clients.filter_map(|((_, port), _)| hosts.get(port));
+            let homes = balancer.routers.iter().filter_map(|router| routers.get(router));
+            choosers.entry(id.clone()).or_default().extend(clients.chain(homes).cloned());
+        }
+        Ok(Self { labels, hosts, routers, choosers })
     }
 
     /// The routers that keep their flows at the host with these tunnel addresses, for others too.
@@ -76,6 +95,10 @@ impl Elsewhere {
         let mut places = self.labels.clone();
         for (port, host) in self.hosts.iter().filter(|(_, host)| *host != own) {
             places.place(port, peer_of(host.first()));
+        }
+        for (balancer, hosts) in &self.choosers {
+            let others = hosts.iter().filter(|host| *host != own);
+            places.choose_at(balancer, others.filter_map(|host| peer_of(host.first())).collect());
         }
         places
     }

@@ -1,8 +1,9 @@
 //! The figures of logical networks.
 
 use std::fmt;
+use std::net::SocketAddr;
 
-use model::{FrameCount, LogicalStatus, PortStatus};
+use model::{BackendState, FrameCount, LogicalStatus, PortStatus};
 
 use super::page::{Labels, Page};
 
@@ -35,6 +36,17 @@ pub fn encode(
     page.counter("logical_decided_frames", help, None, decided)?;
     let help = "Lines of rules' logs that their meters have held back.";
     page.counter("logical_suppressed_lines", help, None, one(status.suppressed_lines))?;
+    let help = "Checks of load balancers' backends that this host has made.";
+    page.counter("logical_checks", help, None, one(status.checks))?;
+    let help = "Checks of load balancers' backends that have failed.";
+    page.counter("logical_failed_checks", help, None, one(status.failed_checks))?;
+    let up = status.backends.iter().map(|it| {
+        let backend = SocketAddr::new(it.address, it.port).to_string();
+        let labels = vec![("balancer", it.balancer.clone()), ("backend", backend)];
+        (labels, i64::from(it.state == BackendState::Up))
+    });
+    let help = "Whether a backend of a load balancer with a health check gets new connections.";
+    page.gauge("logical_backend_up", help, None, up)?;
     let counts = |of: fn(&FrameCount) -> u64| {
         status.rules.iter().flat_map(move |it| {
             let tenant = it.tenant.clone().unwrap_or_default();

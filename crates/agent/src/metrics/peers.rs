@@ -426,6 +426,15 @@ pub(super) mod tests {
                 decided_frames: 6,
                 flows: 7,
                 suppressed_lines: 7,
+                checks: 8,
+                failed_checks: 9,
+                backends: vec![model::BackendStatus {
+                    balancer: "LoadBalancer/shop/web".into(),
+                    address: IpAddr::from([10, 0, 1, 1]),
+                    port: 80,
+                    state: model::BackendState::Up,
+                    here: true,
+                }],
                 rules: vec![model::RuleTotals {
                     tenant: Some("shop".into()),
                     admitted: model::FrameCount { frames: 3, bytes: 180 },

@@ -2,13 +2,18 @@
 
 use alloc::format;
 use core::net::IpAddr;
+use core::ops::RangeInclusive;
 
 use units::Span;
 
 use crate::objects::{
-    AddressRange, DhcpProfile, DnsZone, LoadBalancer, LogicalPort, LogicalSwitch, MacChoice,
+    AddressRange, DhcpProfile, DnsZone, HealthCheck, LoadBalancer, LogicalPort, LogicalSwitch,
+    MacChoice, Protocol,
 };
 use crate::report::Report;
+
+/// How often, and for how long, backends may be asked.
+const CHECKS: RangeInclusive<Span> = Span::from_millis(100)..=Span::from_secs(3600);
 
 pub fn switch(it: &LogicalSwitch, report: &mut Report<'_>) {
     report.most("/spec/subnets", &it.subnets, 16);
@@ -151,6 +156,9 @@ pub fn balancer(it: &LoadBalancer, report: &mut Report<'_>) {
     if !it.protocol.has_ports() && it.port.is_some() {
         report.say("/spec/port", format!("{} has no ports: take it out", it.protocol));
     }
+    if let Some(check) = &it.health_check {
+        health(it, check, report);
+    }
     for (i, backend) in it.backends.iter().enumerate() {
         let path = format!("/spec/backends/{i}");
         match (&backend.logical_port, backend.ip) {
@@ -176,4 +184,24 @@ pub fn balancer(it: &LoadBalancer, report: &mut Report<'_>) {
             report.say(format!("/spec/attach/{i}"), "write exactly one of `switch` and `router`");
         }
     }
+}
+
+fn health(it: &LoadBalancer, check: &HealthCheck, report: &mut Report<'_>) {
+    let path = "/spec/healthCheck";
+    if it.protocol != Protocol::TCP {
+        let message =
+            format!("it opens TCP connections, and {} has none: take it out", it.protocol);
+        report.say(path, message);
+    } else if it.port.is_none() && it.backends.iter().any(|it| it.port.is_none()) {
+        let message = "which port it asks is missing: add `port`, or one to each backend";
+        report.say(path, message);
+    }
+    report.within("/spec/healthCheck/interval", check.interval, CHECKS);
+    report.within("/spec/healthCheck/timeout", check.timeout, CHECKS);
+    if check.timeout > check.interval {
+        let message = format!("{} is longer than `interval`, {}", check.timeout, check.interval);
+        report.say(format!("{path}/timeout"), message);
+    }
+    report.within("/spec/healthCheck/failures", check.failures, 1..=100);
+    report.within("/spec/healthCheck/successes", check.successes, 1..=100);
 }

@@ -339,6 +339,33 @@ fn rules_say_what_can_be_so() {
 }
 
 #[test]
+fn health_checks_are_of_what_can_be_asked() {
+    let balancer = |spec: &str| {
+        alloc::format!(
+            "- {{kind: LoadBalancer, metadata: {{name: l, tenant: shop}}, spec: {{vip: 10.9.9.9, \
+             attach: [{{switch: web}}], backends: [{{ip: 10.0.0.1}}], {spec}}}}}\n"
+        )
+    };
+    let path = "/spec/healthCheck";
+    refused(&balancer("protocol: udp, port: 53, healthCheck: {}"), path, "TCP");
+    refused(&balancer("protocol: tcp, healthCheck: {}"), path, "port");
+    for (field, wrong) in [
+        ("interval", "interval: 99ms, timeout: 99ms"),
+        ("timeout", "timeout: 0s"),
+        ("timeout", "interval: 1s, timeout: 2s"),
+        ("failures", "failures: 0"),
+        ("successes", "successes: 101"),
+    ] {
+        let text = balancer(&alloc::format!("protocol: tcp, port: 80, healthCheck: {{{wrong}}}"));
+        refused(&text, &alloc::format!("{path}/{field}"), "");
+    }
+    let right = "protocol: tcp, port: 80, healthCheck: {interval: 100ms, timeout: 100ms}";
+    let topology = resolved(&balancer(right));
+    let (_, it) = topology.balancers().next().unwrap();
+    assert_eq!(it.health_check.map(|it| (it.failures, it.successes)), Some((3, 2)));
+}
+
+#[test]
 fn quotas_bind() {
     let text = SHOP.replace("ports: 100,", "ports: 3,");
     let faults = load(&text).unwrap_err();

@@ -18,6 +18,8 @@ use wire::{Offload, ethernet};
 use worlds::{Options, World};
 use zerocopy::IntoBytes;
 
+mod health;
+
 use super::cable::{Cables, between};
 use crate::{NoGate, NoResponder, Plane};
 
@@ -122,8 +124,16 @@ impl Hosts {
             home(&topology[port.router].id)
         };
         let host_of = |name: &Identity| host_of(name).or_else(|| home_of(name));
+        let checked = topology.balancers().filter(|(_, it)| it.health_check.is_some());
+        let checked: Vec<_> = checked.map(|(_, it)| it.id.clone()).collect();
+        let all_names = [names.clone(), checked.clone()].concat();
         for (host, plane) in self.planes.iter_mut().enumerate() {
-            let mut places = Places::new(names.iter().cloned().zip(1..)).unwrap();
+            let mut places = Places::new(all_names.iter().cloned().zip(1..)).unwrap();
+            for balancer in &checked {
+                let others = (0..hosts).filter(|it| *it != host);
+                let others = others.filter_map(|it| Peer::new(it as u32)).collect();
+                places.choose_at(balancer, others);
+            }
             for name in &names {
                 let there = host_of(name).filter(|it| *it != host);
                 places.place(name, there.and_then(|it| Peer::new(it as u32)));

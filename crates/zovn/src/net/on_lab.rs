@@ -38,8 +38,9 @@ const A_LOOK: Duration = Duration::from_millis(100);
 /// How long agents may take to be still, or a port to be up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What hosts cannot be asked yet: measures fill up while many frames go one after the other.
-const CANNOT: [&str; 1] = ["limits"];
+/// What hosts cannot be asked yet: measures fill up while many frames go one after the other, and
+/// machines answer no checks.
+const CANNOT: [&str; 2] = ["limits", "health"];
 
 /// The largest packet of machines' interfaces.
 const MTU: u32 = 9216;
