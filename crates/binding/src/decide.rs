@@ -237,7 +237,7 @@ impl Networks {
             Some(_) => Leaves::AsItIs,
             None => match self.leave_from_far_anew(now, came, to, frame) {
                 Ok(()) => {
-                    reseed(frame, &mut self.leaving.frame, partial);
+                    reseed((frame, frame.len()), &mut self.leaving.frame, partial);
                     Leaves::As(&self.leaving.frame)
                 }
                 Err(refusal) => Leaves::Refused(refusal),

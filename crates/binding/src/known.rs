@@ -5,12 +5,13 @@ use alloc::vec::Vec;
 use datapath::{Origin, Remote};
 use logical::objects::Identity;
 use lossless::{Destination, PortId};
-use pipeline::{Gated, Head, Passes, Way};
+use pipeline::{Gated, Head, Passes, Start, Way};
 use units::{Class, Instant};
 
 use crate::flows::{At, Flow, Flows, Now, Site, Source};
 use crate::networks::{Bound, Leaving, Networks};
 use crate::notes::MachineFrame;
+use crate::seed::reseed;
 
 /// How a frame leaves whose flow is known.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -67,6 +68,7 @@ impl Networks {
         let flow = self.flows.fresh(at)?;
         if !flow.now.passes {
             let way = flow.way.as_ref().filter(|it| it.takes(&head, frame.bytes, frame.excess))?;
+            self.state.leads(way, &head, frame.start(), now).then_some(())?;
             if !way.gate.allows() {
                 let passes = self.state.again(&way.gate, frame.start(), now, &mut Vec::new());
                 (!passes.is_unknown()).then_some(())?;
@@ -147,7 +149,7 @@ impl Networks {
         to: PortId,
         frame: &MachineFrame<'_>,
     ) -> Option<Known> {
-        self.goes(now, Site::Here(to), frame)
+        self.goes(now, Site::Here(to), frame).map(|(known, _)| known)
     }
 
     /// Has a far machine's frame leave by a port of this host, if it is known how.
@@ -192,42 +194,60 @@ impl Networks {
         frame: &MachineFrame<'_>,
     ) -> Option<(Known, Origin)> {
         let (to, bytes) = (Site::There(remote), frame.len);
-        let known = match frame.slot {
-            Some(slot) if self.goes_at_once(frame.from, slot, to, bytes) => Known::AsItIs,
+        let (known, hides_origin) = match frame.slot {
+            Some(slot) if self.goes_at_once(frame.from, slot, to, bytes) => (Known::AsItIs, false),
             _ => self.goes(now, to, frame)?,
         };
         let label = self.bound.get(frame.from.index())?.as_ref()?.label;
+        let label = if hides_origin { 0 } else { label };
         Some((known, Origin { label, ..Origin::default() }))
     }
 
-    /// Has a machine's frame that has come before, and is as it was, go to where a port is.
+    /// Has a machine's frame that has come before, and is as it was, go to where a port is. How, and
+    /// whether its receiver cannot tell where it is from.
     #[inline(always)]
-    fn goes(&mut self, now: Instant, to: Site, frame: &MachineFrame<'_>) -> Option<Known> {
+    fn goes(&mut self, now: Instant, to: Site, frame: &MachineFrame<'_>) -> Option<(Known, bool)> {
         let noted = frame.slot.and_then(|slot| self.notes.get(frame.from, slot));
-        let (at, flow) = match noted.and_then(|at| Some((at, self.flows.fresh(at)?))) {
+        let at = match noted.filter(|at| self.flows.fresh(*at).is_some()) {
             Some(noted) => noted,
             None => {
                 let head = head(&self.bound, frame)?;
                 let at = self.find(&head, Some(frame.from))?;
-                let flow = self.flows.fresh(at)?;
-                let takes = |way: &Way| way.takes(&head, frame.bytes, frame.excess);
-                flow.way.as_ref().is_some_and(takes).then_some((at, flow))?
+                let way = self.flows.fresh(at)?.way.as_ref()?;
+                way.takes(&head, frame.bytes, frame.excess).then_some(at)?
             }
         };
-        let Flow { to: its, now: follows, way, gate } = *flow;
-        let way = way?;
-        if self.flows.site(its) != to {
-            return None;
-        }
         let Self { flows, state, leaving, decided, .. } = self;
-        leaving.begin(follows, frame.len);
-        let mut again = |gate: &Gated| state.again(gate, frame.start(), now, &mut leaving.advances);
-        let sender = again(&way.gate);
-        if sender.is_unknown() {
+        let Flow { to: its, now: follows, way, gate } = flows.fresh(at)?;
+        let way = way.as_ref()?;
+        if flows.site(*its) != to {
             return None;
         }
-        let receiver = match (&gate, to) {
-            (Some(gate), _) => again(gate),
+        leaving.begin(*follows, frame.len);
+        let start = frame.start();
+        let sender = state.again(&way.gate, start, now, &mut leaving.advances);
+        if sender.is_unknown() || !state.takes_again(way, start, now, &mut leaving.advances) {
+            return None;
+        }
+        let known = match way.changes_nothing() {
+            true => Known::AsItIs,
+            false => {
+                leaving.frame.clear();
+                leaving.frame.extend_from_slice(frame.bytes);
+                way.rewrite(&Head::of(0, start)?, &mut leaving.frame);
+                Known::Rewritten
+            }
+        };
+        if way.translates() && frame.partial.is_some() {
+            reseed((frame.bytes, frame.len), &mut leaving.frame, frame.partial)?;
+        }
+        let receiver = match (gate, to) {
+            // Its port sees the ends that a router has given it.
+            (Some(gate), _) if way.translates() => {
+                let start = Start { bytes: &leaving.frame, len: frame.len };
+                state.again(gate, start, now, &mut leaving.advances)
+            }
+            (Some(gate), _) => state.again(gate, start, now, &mut leaving.advances),
             // Its own host decides whether it arrives.
             (None, Site::There(_)) => Passes::Yes,
             (None, _) => Passes::Unknown,
@@ -236,17 +256,11 @@ impl Networks {
             return None;
         }
         decided.known += 1;
+        let hides_origin = way.hides_origin();
         if !matches!((sender, receiver), (Passes::Yes, Passes::Yes)) {
             note(flows, at, sender, receiver);
         }
-        if way.changes_nothing() {
-            return Some(Known::AsItIs);
-        }
-        let head = Head::of(0, frame.start())?;
-        leaving.frame.clear();
-        leaving.frame.extend_from_slice(frame.bytes);
-        way.rewrite(&head, &mut leaving.frame);
-        Some(Known::Rewritten)
+        Some((known, hides_origin))
     }
 
     /// Remembers what was decided of a machine's frame for a port; `gate`: what this says of it, if

@@ -179,9 +179,11 @@ impl Networks {
         self.generation = generation;
         let before = mem::take(&mut self.nets);
         for net in nets {
-            // What is as old is the same, is known by the same cell, and its flows stay.
-            let same = before.iter().find(|old| {
-                Arc::ptr_eq(&old.net, &net) || net.since() != 0 && old.net.since() == net.since()
+            // What is as old, and has the same routers' flows here, is the same, is known by the
+            // same cell, and its flows stay.
+            let is_as_old = |old: &Net| net.since() != 0 && old.since() == net.since();
+            let same = before.iter().find(|Ready { net: old, .. }| {
+                Arc::ptr_eq(old, &net) || is_as_old(old) && old.own_routers().eq(net.own_routers())
             });
             let cell = same.map_or_else(|| self.flows.add_cell(), |old| old.cell);
             self.nets.push(Ready { net, cell });

@@ -8,21 +8,27 @@ use wire::PartialChecksum;
 use wire::checksum::Sum;
 use wire::ip::{Layout, Version};
 
-/// A packet's addresses, both.
-fn addresses(frame: &[u8]) -> Option<Range<usize>> {
-    let Layout { version, network, .. } = Layout::of(frame)?;
+/// A packet's addresses, both. `len`: how long its frame is, whose headers are there.
+fn addresses(head: &[u8], len: usize) -> Option<Range<usize>> {
+    let Layout { version, network, .. } = Layout::of_head(head, len)?;
     let (at, len) = match version {
         Version::V4 => (network + 12, 8),
         Version::V6 => (network + 8, 32),
     };
-    (at + len <= frame.len()).then_some(at..at + len)
+    (at + len <= head.len()).then_some(at..at + len)
 }
 
 /// Has a frame whose checksum is not complete leave with the sum of the addresses that it leaves
-/// with. `partial`: of the frame as it was sent.
-pub fn reseed(sent: &[u8], leaves: &mut [u8], partial: Option<PartialChecksum>) -> Option<()> {
+/// with: all of it, or as much of its beginning as there is of what was sent, which had `len`
+/// bytes. `partial`: of the frame as it was sent. `None`: there is none, or it lies elsewhere.
+pub fn reseed(
+    (sent, len): (&[u8], usize),
+    leaves: &mut [u8],
+    partial: Option<PartialChecksum>,
+) -> Option<()> {
     let place = usize::from(partial?.start) + usize::from(partial?.offset);
-    let (old, new) = (sent.get(addresses(sent)?)?, addresses(leaves)?);
+    let other = (len + leaves.len()).checked_sub(sent.len())?;
+    let (old, new) = (sent.get(addresses(sent, len)?)?, addresses(leaves, other)?);
     let seed = u16::from_be_bytes(*sent.get(place..)?.first_chunk()?);
     // RFC 1624 §3, of a sum and not of its complement.
     let sum = Sum::word(seed) + Sum::word(Sum::of(old).checksum()) + Sum::of(&leaves[new]);
@@ -60,14 +66,14 @@ mod tests {
             let mut leaves = expected.clone();
             // Whoever rewrote it may have changed the field as if it were complete.
             leaves[40..42].fill(0x5a);
-            reseed(&sent, &mut leaves, Some(partial)).unwrap();
+            reseed((&sent, sent.len()), &mut leaves, Some(partial)).unwrap();
             let complete = |frame: &[u8]| {
                 let mut frame = frame.to_vec();
                 partial.complete(&mut frame);
                 frame
             };
             assert_eq!(complete(&leaves), complete(&expected));
-            assert_eq!(reseed(&sent, &mut leaves, None), None);
+            assert_eq!(reseed((&sent, sent.len()), &mut leaves, None), None);
         }
     }
 }

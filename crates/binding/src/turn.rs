@@ -124,7 +124,7 @@ impl Networks {
             let start = usize::from(it.start).saturating_sub(bytes.len() - inner.len());
             PartialChecksum { start: start as u16, ..it }
         });
-        reseed(inner, &mut self.leaving.frame, partial);
+        reseed((inner, inner.len()), &mut self.leaving.frame, partial);
     }
 
     /// A frame that has come back, and who decides about it.

@@ -341,6 +341,12 @@ impl Table {
         (is_it && takes()).then(|| Hit::of(entry, id.place, way))
     }
 
+    /// Whether a connection is still there.
+    #[inline]
+    pub fn has(&self, id: Id, now: Instant) -> bool {
+        self.place(id).is_some_and(|place| self.is_live(place, self.clock.tick(now)))
+    }
+
     #[inline(always)]
     fn verdict(place: u32, way: Way, entry: &Entry, packet: &Packet) -> Verdict {
         let hit = Hit::of(entry, place, way);

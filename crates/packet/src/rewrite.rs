@@ -88,6 +88,71 @@ pub fn set_tuple(frame: &mut [u8], ip: &Ip, to: Tuple) {
     rewrite(&mut frame[..ip.layout.end], at, ip.layout.transport, ip, to, is_here);
 }
 
+/// Other ends for the packets of a flow of TCP or UDP, made ready once: what they add to checksums
+/// is the same for each packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NewEnds {
+    /// Both addresses; of IPv4 in the first eight bytes.
+    addresses: [u8; 32],
+    ports: [u8; 4],
+    /// What they add to the sum of the addresses, and of these and the ports.
+    added: [Sum; 2],
+}
+
+impl NewEnds {
+    /// For packets that have some ends, others of the same version of IP.
+    pub fn new(before: Tuple, behind: Tuple) -> Self {
+        let addresses = |tuple: Tuple| {
+            let mut addresses = [0; 32];
+            let (source, destination) = (octets(tuple.source.0), octets(tuple.destination.0));
+            put(&mut addresses, 0, &source);
+            put(&mut addresses, source.len(), &destination);
+            addresses
+        };
+        let ports = |tuple: Tuple| {
+            let [[a, b], [c, d]] = [tuple.source.1, tuple.destination.1].map(u16::to_be_bytes);
+            [a, b, c, d]
+        };
+        let added = |old: &[u8], new: &[u8]| Sum::word(Sum::of(old).checksum()) + Sum::of(new);
+        let (old, new) = (addresses(before), addresses(behind));
+        let of_addresses = added(&old, &new);
+        let all = of_addresses + added(&ports(before), &ports(behind));
+        Self { addresses: new, ports: ports(behind), added: [of_addresses, all] }
+    }
+
+    /// How many bytes of a frame it changes, at most: up to there it has to be at hand.
+    pub fn reach(layout: &Layout) -> usize {
+        let (place, _) = checksum_place(layout.protocol).unwrap_or((0, false));
+        layout.transport + place + 2
+    }
+
+    /// Gives a packet these ends, as [`set_tuple`] does. `frame`: its headers, or more of it.
+    pub fn set(&self, frame: &mut [u8], layout: &Layout) {
+        let Layout { version, network, transport, protocol: carried, .. } = *layout;
+        let [of_addresses, all] = self.added;
+        let changed = |sum: u16, added: Sum| (Sum::word(!sum) + added).checksum();
+        match version {
+            Version::V4 => {
+                put(frame, network + 12, &self.addresses[..8]);
+                let place = network + ipv4::Header::CHECKSUM_OFFSET;
+                let sum = word(frame, place).map_or(0, |sum| changed(sum, of_addresses));
+                put(frame, place, &sum.to_be_bytes());
+            }
+            Version::V6 => put(frame, network + 8, &self.addresses),
+        }
+        put(frame, transport, &self.ports);
+        let Some((place, _)) = checksum_place(carried) else { return };
+        let Some(sum) = word(frame, transport + place) else { return };
+        let sum = match (carried, changed(sum, all)) {
+            // RFC 768: there is none.
+            (protocol::UDP, _) if sum == 0 => return,
+            (protocol::UDP, 0) => 0xffff,
+            (_, sum) => sum,
+        };
+        put(frame, transport + place, &sum.to_be_bytes());
+    }
+}
+
 fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),

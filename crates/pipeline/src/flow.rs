@@ -15,7 +15,7 @@
 use alloc::vec::Vec;
 
 use conntrack::{Change, Hit, Id, Kind, Packet, Table, Verdict, Way as Goes, Zone};
-use packet::rewrite;
+use packet::rewrite::{self, NewEnds};
 use units::{Dscp, Instant, Mac};
 use wire::checksum::Sum;
 use wire::ethernet::ethertype;
@@ -336,6 +336,8 @@ pub struct Way {
     /// The addresses that they get there with, through how many routers, and how long they may be,
     /// from their IP header on.
     routed: Option<Routed>,
+    /// What a router makes of their ends.
+    translated: Option<Translated>,
     /// How they are marked.
     dscp: Option<Dscp>,
 }
@@ -354,6 +356,37 @@ impl Way {
     #[inline]
     pub fn takes(&self, head: &Head, frame: &[u8], excess: usize) -> bool {
         self.routed.is_none_or(|routed| routed.takes(head, frame, excess))
+            && (self.translated.is_none() || NewEnds::reach(&head.layout()) <= frame.len())
+    }
+
+    /// Whether a router on it translates.
+    #[inline]
+    pub const fn translates(&self) -> bool {
+        self.translated.is_some()
+    }
+
+    /// Whether its source is translated: nobody behind can tell which port packets came from.
+    #[inline]
+    pub fn hides_origin(&self) -> bool {
+        self.translated.is_some_and(|it| it.hides_origin)
+    }
+
+    /// Whether the router that translates would still make the same of a packet's ends.
+    #[inline]
+    pub(crate) fn leads(&self, table: &Table, head: &Head, frame: Start<'_>, now: Instant) -> bool {
+        self.translated.is_none_or(|it| it.holds(table, head, frame, now))
+    }
+
+    /// The same of a packet that is about to leave: what it changes is put to the advances.
+    #[inline]
+    pub(crate) fn again(
+        &self,
+        table: &Table,
+        frame: Start<'_>,
+        now: Instant,
+        advances: &mut Vec<Change>,
+    ) -> bool {
+        self.translated.is_none_or(|it| it.again(table, frame, now, advances).is_some())
     }
 
     /// Whether packets arrive as they were sent.
@@ -366,6 +399,9 @@ impl Way {
     pub fn rewrite(&self, head: &Head, frame: &mut [u8]) {
         if let Some(dscp) = self.dscp {
             rewrite::set_dscp(frame, &head.layout(), dscp);
+        }
+        if let Some(translated) = self.translated {
+            translated.ends.set(frame, &head.layout());
         }
         if let Some(routed) = self.routed {
             rewrite::take_hops(frame, &head.layout(), routed.hops);
@@ -387,12 +423,57 @@ impl Routed {
     }
 }
 
+/// What a router makes of a flow's ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Translated {
+    /// Whose flows they are.
+    pub zone: Zone,
+    /// The one that packets are of, and which way they go in it. `None`: they are translated by
+    /// addresses alone, or not at all, as long as no flow has their ends.
+    pub connection: Option<(Id, Goes)>,
+    /// What they are behind the router.
+    pub ends: NewEnds,
+    /// Whether their source is another there.
+    pub hides_origin: bool,
+}
+
+impl Translated {
+    #[inline]
+    fn holds(&self, table: &Table, head: &Head, frame: Start<'_>, now: Instant) -> bool {
+        match self.connection {
+            Some((id, _)) => table.has(id, now),
+            None => {
+                let is_free = |it: Packet| table.is_free(self.zone, &it.tuple, now);
+                table.zone_len(self.zone) == 0 || head.packet(frame.bytes).is_some_and(is_free)
+            }
+        }
+    }
+
+    #[inline]
+    fn again(
+        &self,
+        table: &Table,
+        frame: Start<'_>,
+        now: Instant,
+        advances: &mut Vec<Change>,
+    ) -> Option<()> {
+        let Some((id, way)) = self.connection else {
+            return self.holds(table, &Head::of(0, frame)?, frame, now).then_some(());
+        };
+        let kind = Head::kind(frame)?;
+        table.recall(id, way, &kind, now)?;
+        advances.push(Change::Advance { id, way, kind });
+        Some(())
+    }
+}
+
 /// A way as a walk finds it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
     gate: Option<Gated>,
     to: Option<PortAt>,
     routed: Option<Routed>,
+    translated: Option<Translated>,
     dscp: Option<Dscp>,
 }
 
@@ -409,6 +490,15 @@ impl Found {
         self.routed = Some(Routed { destination, source, hops: hops + 1, mtu });
     }
 
+    /// A router that translates has sent it on. Only one on a way is remembered: what two make of a
+    /// packet is decided one by one.
+    pub fn translated(&mut self, by: Option<Translated>) {
+        if by.is_none() || self.translated.is_some() {
+            self.forget();
+        }
+        self.translated = by;
+    }
+
     /// The one port that it is for.
     pub fn is_for(&mut self, to: PortAt) {
         self.to = Some(to);
@@ -421,8 +511,8 @@ impl Found {
 
     /// The whole way, if it is one that others can take.
     pub fn way(self) -> Option<Way> {
-        let Self { gate, to, routed, dscp } = self;
-        Some(Way { to: to?, gate: gate?, routed, dscp })
+        let Self { gate, to, routed, translated, dscp } = self;
+        Some(Way { to: to?, gate: gate?, routed, translated, dscp })
     }
 }
 
@@ -494,6 +584,49 @@ mod tests {
             rng_seed: proptest::test_runner::RngSeed::Fixed(1),
             ..Default::default()
         })]
+
+        /// Other ends that are made ready once are written as those of one packet are.
+        #[test]
+        fn a_flows_other_ends_are_those_of_each_of_its_packets(
+            [a, b, c, d] in proptest::array::uniform4(0_u32..),
+            [e, f, g, h] in proptest::array::uniform4(0_u16..),
+            (sum, rest) in (0_u16..4, proptest::collection::vec(0_u8..=255, 12..40)),
+            six in proptest::bool::ANY,
+            tcp in proptest::bool::ANY,
+        ) {
+            let address = |last: u32| match six {
+                true => core::net::Ipv6Addr::from(0xfd << 120 | u128::from(last)).into(),
+                false => core::net::IpAddr::from(last.to_be_bytes()),
+            };
+            let carried = if tcp { protocol::TCP } else { protocol::UDP };
+            let tuple = |from: u32, to: u32, source, destination| packet::Tuple {
+                protocol: carried,
+                source: (address(from), source),
+                destination: (address(to), destination),
+            };
+            let (before, behind) = (tuple(a, b, e, f), tuple(c, d, g, h));
+            let [ports, others] = [e, f].map(u16::to_be_bytes);
+            let mut body = [&ports[..], &others, &[0; 4], &rest].concat();
+            body[12] = 0x50;
+            let len = (body.len() as u16).to_be_bytes();
+            body[4..6].copy_from_slice(&len);
+            body.resize(body.len().max(20), 0);
+            let ends = (before.source.0, before.destination.0);
+            let frame = wire::whole::packet((Mac([2; 6]), Mac([4; 6])), ends, carried, &body);
+            let mut frame = frame.expect("a short packet");
+            let fields = packet::Fields::of(&frame);
+            let ip = fields.and_then(|it| it.ip).expect("it is IP");
+            let place = ip.layout.transport + if tcp { 16 } else { 6 };
+            if sum < 3 {
+                // None, or a wrong one.
+                frame[place..place + 2].copy_from_slice(&[0_u16, 0xffff, 7][usize::from(sum)].to_be_bytes());
+            }
+            let mut expected = frame.clone();
+            rewrite::set_tuple(&mut expected, &ip, behind);
+            let reach = NewEnds::reach(&ip.layout);
+            NewEnds::new(ip.tuple, behind).set(&mut frame[..reach], &ip.layout);
+            proptest::prop_assert_eq!(&frame, &expected);
+        }
 
         /// Whatever is sent: what is of a flow is a whole packet, and its key has its ends.
         #[test]

@@ -6,7 +6,7 @@
 
 use core::net::IpAddr;
 
-use conntrack::{Begin, Connection, Hit, Kind, Packet, Stamp, Verdict, Way, Zone};
+use conntrack::{Begin, Connection, Hit, Id, Kind, Packet, Stamp, Verdict, Way, Zone};
 use logical::objects::PortRange;
 use packet::{Ip, Tuple};
 use units::Instant;
@@ -45,6 +45,11 @@ fn kept(it: Tuple) -> Option<conntrack::Tuple> {
 }
 
 impl Known {
+    /// The connection that it is, and which way the packet goes in it.
+    pub const fn connection(&self) -> (Id, Way) {
+        (self.hit.id, self.hit.way)
+    }
+
     /// Whether packets go as its first one went.
     fn is_request(&self) -> bool {
         self.hit.way == Way::Original
@@ -91,7 +96,7 @@ impl Flows<'_> {
     }
 
     /// What a packet is to its flow.
-    fn kind(frame: &[u8], ip: &Ip) -> Kind {
+    pub fn kind(frame: &[u8], ip: &Ip) -> Kind {
         match ip.tuple.protocol {
             protocol::TCP => Packet::read(frame, &ip.layout).map_or(Kind::Other, |it| it.kind),
             protocol::ICMP | protocol::ICMPV6 if ip.begins() => Kind::Ask,
@@ -102,13 +107,13 @@ impl Flows<'_> {
 
     /// A packet of a known flow has passed.
     pub fn renew(&self, known: &Known, tuple: Tuple, frame: &[u8], ip: &Ip) -> Option<Change> {
-        match known.is_request() {
-            // One that was over may begin again.
+        let packet = Packet { tuple: kept(tuple)?, kind: Self::kind(frame, ip) };
+        let (id, way) = known.connection();
+        let goes_on = || self.state.table.recall(id, way, &packet.kind, self.now).is_some();
+        // One that was over may begin again.
+        match known.is_request() && !goes_on() {
             true => self.keep(tuple, known.other, frame, ip),
-            false => {
-                let packet = Packet { tuple: kept(tuple)?, kind: Self::kind(frame, ip) };
-                Some(Change::Advance(known.hit.change(&packet)))
-            }
+            false => Some(Change::Advance(known.hit.change(&packet))),
         }
     }
 

@@ -9,13 +9,15 @@ use core::net::{IpAddr, Ipv6Addr};
 use logical::objects::{Broadcast, Direction, Identity, Multicast, UnknownUnicast};
 use packet::answer::{self, Error};
 use packet::relay::{self, Back};
-use packet::{BALANCER, Fields, Ip, Tuple, groups, rewrite};
+use packet::rewrite::{self, NewEnds};
+use packet::{BALANCER, Fields, Ip, Tuple, groups};
 use units::{Class, Instant, Mac};
 use wire::ip::{Fragment, Version, protocol};
 use wire::{arp, ethernet, neighbor};
 use zerocopy::IntoBytes;
 
-use crate::flow::{Found, Gated, Head};
+use crate::flow::{Found, Gated, Head, Translated};
+use crate::flows::Known;
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
 use crate::net::{Leads, Net, Port, Role, Router};
@@ -25,7 +27,7 @@ use crate::route::Way;
 use crate::rules::{RuleName, Subject};
 use crate::service::{self, Served};
 use crate::state::State;
-use crate::translate::Inside;
+use crate::translate::{Inside, Outside};
 
 /// Through how many routers a packet may go.
 const MOST_ROUTERS: u8 = 16;
@@ -545,7 +547,7 @@ impl Walk<'_> {
         let net = self.net;
         let port = &net.router_ports[at.at()];
         let router = &net.routers[port.router.at()];
-        if router.keeps_flows() {
+        if router.is_symmetric || router.is_elsewhere {
             self.found.forget();
         }
         let stop = |reason| Net::stop(reason, &router.id);
@@ -720,14 +722,23 @@ impl Walk<'_> {
         };
         let (routers, tuple) = (under.routers + 1, under.tuple);
         let (mut frame, mut own_mac, mut origin) = (under.frame.clone(), its.row.mac, under.origin);
+        if router.translates() && inside.is_none() {
+            self.found.forget();
+        }
         if let Some(inside) = inside.filter(|_| router.translates()) {
             let flows = self.flows(&router.id);
             let packet = (&frame[..], &ip);
             let subject = net.subject(&under);
             let made = net.translate_out(router, flows, [at, out], &inside, packet, &subject);
-            let (behind, by, change) = made.map_err(stop)?;
+            let Outside { tuple: behind, by, change, stays } = made.map_err(stop)?;
             let is_later = ip.layout.fragment == Fragment::Later;
             self.done.changes.extend(change.filter(|_| !is_later));
+            self.found.translated(flows.zone.filter(|_| stays).map(|zone| Translated {
+                zone,
+                connection: inside.known.as_ref().map(Known::connection),
+                ends: NewEnds::new(before, behind),
+                hides_origin: behind.source != before.source,
+            }));
             if behind.source != before.source {
                 self.step(|| {
                     let what = alloc::format!("from {}", behind.source.0);

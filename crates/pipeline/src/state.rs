@@ -14,7 +14,7 @@ use units::{Instant, Mac};
 use crate::answers::Answers;
 use crate::backends::Down;
 use crate::change::Change;
-use crate::flow::{Gated, Passes, Start};
+use crate::flow::{Gated, Head, Passes, Start, Way};
 use crate::fragments::Fragments;
 use crate::learned::Learned;
 use crate::net::Net;
@@ -285,6 +285,26 @@ impl State {
         advances: &mut Vec<conntrack::Change>,
     ) -> Passes {
         gate.again(&self.table, frame, now, advances)
+    }
+
+    /// Whether a packet of a flow would still take its way: whether the router that translates on
+    /// it knows the flow.
+    #[inline]
+    pub fn leads(&self, way: &Way, head: &Head, frame: Start<'_>, now: Instant) -> bool {
+        way.leads(&self.table, head, frame, now)
+    }
+
+    /// The same of one that is about to leave. What it [changes](Self::advance) once it has left is
+    /// put to the advances.
+    #[inline]
+    pub fn takes_again(
+        &self,
+        way: &Way,
+        frame: Start<'_>,
+        now: Instant,
+        advances: &mut Vec<conntrack::Change>,
+    ) -> bool {
+        way.again(&self.table, frame, now, advances)
     }
 
     /// Whether a flow's packets pass a port whatever they are to connections, and change nothing:

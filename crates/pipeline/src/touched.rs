@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
 
-use image::{Change, Condition, Domain, Station};
+use image::{Change, Condition, Domain, Nat, RoutePolicy, Station};
 use logical::objects::Identity;
 use units::Mac;
 
@@ -40,6 +40,7 @@ impl Touched {
                 // Who is new, and has nothing that others have, is not where known packets go.
                 Change::Station(key, Some(station))
                     if !before.stations.contains_key(&key)
+                        && !has_routers_address(before, &station)
                         && stations.of(before, &key.0).are_free(&station) => {}
                 // These are asked by no packet of a flow.
                 Change::Zone(..) | Change::Profile(..) | Change::Meter(..) => {}
@@ -51,7 +52,13 @@ impl Touched {
                 .any(|peer| !peer.groups.is_disjoint(&groups) || !peer.sets.is_disjoint(&sets))
         };
         for rows in [before, now] {
-            if rows.route_policies.values().any(|it| speaks(&it.condition)) {
+            let mut nats = rows.nats.values();
+            let translates_by = |it: &Nat| {
+                let named = it.exempt.iter().chain(&it.only_for);
+                it.condition.iter().any(speaks) || named.into_iter().any(|it| sets.contains(it))
+            };
+            let routes_by = |it: &RoutePolicy| speaks(&it.condition);
+            if rows.route_policies.values().any(routes_by) || nats.any(translates_by) {
                 return Self::All;
             }
             let others = rows.policies.iter().filter(|(_, policy)| {
@@ -65,6 +72,19 @@ impl Touched {
         }
         Self::Ports(ports)
     }
+}
+
+/// Whether somebody has an address that a router has, or stands for.
+fn has_routers_address(rows: &Domain, station: &Station) -> bool {
+    let has = |it: IpAddr| station.addresses.contains(&it);
+    let ports = rows.router_ports.values().flat_map(|it| &it.addresses);
+    let external = |it: &Nat| {
+        station.addresses.iter().any(|own| it.external.contains(*own))
+            || it.external_mac == Some(station.mac)
+    };
+    ports.into_iter().any(|it| has(it.address))
+        || rows.nats.values().any(external)
+        || rows.balancers.values().any(|it| has(it.vip))
 }
 
 /// The addresses of a switch.

@@ -7,6 +7,7 @@
 use alloc::string::{String, ToString};
 use core::net::IpAddr;
 
+use conntrack::Kind;
 use image::Nat;
 use logical::objects::{AddressRange, NatKind};
 use packet::{Ip, Tuple, address_hash};
@@ -34,6 +35,19 @@ pub struct Inside {
     pub by: Option<String>,
     /// Whether its packets are of a connection.
     pub is_tracked: bool,
+}
+
+/// A flow's ends as a router sends it on.
+pub struct Outside {
+    /// The ends then.
+    pub tuple: Tuple,
+    /// What changed the source.
+    pub by: Option<String>,
+    /// What is to be remembered.
+    pub change: Option<Change>,
+    /// Whether all its packets have these, as long as its flow is known; or, if it is of none, as
+    /// long as it is of none.
+    pub stays: bool,
 }
 
 impl RouterPort {
@@ -188,10 +202,13 @@ impl Net {
         inside: &Inside,
         (frame, ip): (&[u8], &Ip),
         subject: &Subject<'_>,
-    ) -> Result<(Tuple, Option<String>, Option<Change>), Reason> {
+    ) -> Result<Outside, Reason> {
         let (before, now) = (inside.before, inside.tuple);
         if let Some(known) = &inside.known {
-            return Ok((now, None, flows.renew(known, before, frame, ip)));
+            let change = flows.renew(known, before, frame, ip);
+            // What no connection follows changes nothing, whatever it says.
+            let stays = Flows::kind(frame, ip) != Kind::Other;
+            return Ok(Outside { tuple: now, by: None, change, stays });
         }
         let is_translated = now.destination != before.destination;
         let mut behind = now;
@@ -236,12 +253,13 @@ impl Net {
             || router.nats.iter().any(|nat| self.is_outside(router, &nat.row, ways[0]));
         is_tracked |= is_translated && by.is_none() && !came_from_outside();
         if !is_tracked || behind == before || !ip.begins() {
-            return Ok((behind, by, None));
+            return Ok(Outside { tuple: behind, by, change: None, stays: !is_tracked });
         }
         if !is_chosen {
             behind = flows.free(behind, None)?;
         }
-        Ok((behind, by, flows.keep(before, behind, frame, ip)))
+        let change = flows.keep(before, behind, frame, ip);
+        Ok(Outside { tuple: behind, by, change, stays: false })
     }
 
     /// Errors about packets of floating addresses, which are not kept.

@@ -15,6 +15,7 @@ use zerocopy::IntoBytes;
 mod bound;
 mod cable;
 mod sharing;
+mod translated;
 
 use crate::plane::BURST;
 use crate::{Clearance, Gate, NoPeers, NoResponder, Plane};

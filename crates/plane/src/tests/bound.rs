@@ -23,7 +23,7 @@ mod health;
 use super::cable::{Cables, between};
 use crate::{NoGate, NoResponder, Plane};
 
-const MEMORY: MemoryConfig = MemoryConfig { slots: 64, slot_size: 4096 };
+pub const MEMORY: MemoryConfig = MemoryConfig { slots: 64, slot_size: 4096 };
 
 /// Memory for so many flows.
 fn settings(flows: u32) -> binding::Settings {
@@ -34,12 +34,14 @@ fn settings(flows: u32) -> binding::Settings {
 }
 
 /// Hosts that together have all ports of their networks.
-struct Hosts {
-    planes: Vec<Plane<MemoryPort, Cables, NoResponder, NoGate>>,
-    ends: BTreeMap<Identity, End>,
+pub struct Hosts {
+    pub planes: Vec<Plane<MemoryPort, Cables, NoResponder, NoGate>>,
+    pub ends: BTreeMap<Identity, End>,
     /// Ports that are attached where others do not reach them: they are about to come, or have
     /// left.
     beside: BTreeMap<Identity, End>,
+    /// Whether routers keep their flows at none of them.
+    pub homeless: bool,
     generation: u64,
     /// By host: its part of each domain, as it was made last.
     parts: Vec<BTreeMap<Identity, (Domain, Arc<Net>)>>,
@@ -47,16 +49,16 @@ struct Hosts {
 }
 
 /// A port, the host that has it, and the other end of it.
-struct End {
-    host: usize,
+pub struct End {
+    pub host: usize,
     port: PortId,
-    machine: MemoryEnd,
+    pub machine: MemoryEnd,
 }
 
 impl Hosts {
     /// So many hosts, each with some of the ports, which have so much memory. A child is where its
     /// parent is.
-    fn new(topology: &Topology, hosts: usize, memory: MemoryConfig) -> Self {
+    pub fn new(topology: &Topology, hosts: usize, memory: MemoryConfig) -> Self {
         Self::remembering(4096, topology, hosts, memory)
     }
 
@@ -78,9 +80,10 @@ impl Hosts {
             plane
         };
         let planes = between(hosts).into_iter().map(plane).collect();
-        let parts = vec![BTreeMap::new(); hosts];
         let (ends, beside) = (BTreeMap::new(), BTreeMap::new());
-        let mut new = Self { planes, ends, beside, generation: 0, parts, changes: 0 };
+        let (generation, changes, homeless) = (0, 0, false);
+        let parts = vec![BTreeMap::new(); hosts];
+        let mut new = Self { planes, ends, beside, homeless, generation, parts, changes };
         let are_parents = |it: &(PortIndex, &logical::topology::Port)| {
             !matches!(it.1.attachment, Attachment::Child { .. })
         };
@@ -102,7 +105,7 @@ impl Hosts {
     }
 
     /// Has all hosts decide by what is declared.
-    fn realize(&mut self, topology: &Topology) {
+    pub fn realize(&mut self, topology: &Topology) {
         self.generation += 1;
         let host_of = |name: &Identity| {
             let (_, port) = topology.ports().find(|(_, port)| port.id == *name)?;
@@ -117,8 +120,11 @@ impl Hosts {
         // Each router translates at one host.
         let hosts = self.planes.len();
         let routers: Vec<_> = topology.routers().map(|(_, router)| router.id.clone()).collect();
-        let home =
-            |router: &Identity| routers.iter().position(|it| it == router).map(|it| it % hosts);
+        let is_homeless = self.homeless;
+        let home = |router: &Identity| {
+            let place = routers.iter().position(|it| it == router);
+            place.map(|it| if is_homeless { usize::MAX } else { it % hosts })
+        };
         let home_of = |name: &Identity| {
             let (_, port) = topology.router_ports().find(|(_, port)| port.id == *name)?;
             home(&topology[port.router].id)
@@ -158,7 +164,7 @@ impl Hosts {
         }
     }
 
-    fn offer(&mut self, from: &Identity, frame: &[u8]) {
+    pub fn offer(&mut self, from: &Identity, frame: &[u8]) {
         let End { host, machine, .. } = self.ends.get_mut(from).unwrap();
         machine.send(frame).unwrap();
         self.planes[*host].mark_all_rx_ready();
@@ -177,7 +183,7 @@ impl Hosts {
     }
 
     /// Turns until nothing moves. What each port's machine has got by then, in no order.
-    fn turn(&mut self, now: Instant) -> Vec<(Identity, Vec<u8>)> {
+    pub fn turn(&mut self, now: Instant) -> Vec<(Identity, Vec<u8>)> {
         self.settle(now);
         let mut got = Vec::new();
         for (name, end) in &mut self.ends {
@@ -185,6 +191,11 @@ impl Hosts {
         }
         got.sort();
         got
+    }
+
+    /// How many frames were decided as those of their flows before.
+    pub fn known(&self) -> u64 {
+        self.planes.iter().map(|plane| plane.logical().unwrap().decided().known).sum()
     }
 
     fn held(&self) -> u64 {
@@ -304,8 +315,7 @@ fn agree(seed: u64, options: Options, hosts: usize, patience: u32) -> Counts {
         }
     }
     all.assert_balanced();
-    let decided = all.planes.iter().map(|plane| plane.logical().unwrap().decided().known);
-    counts.known = decided.sum();
+    counts.known = all.known();
     counts
 }
 
@@ -315,6 +325,8 @@ struct Counts {
     delivered: usize,
     refused: usize,
     known: u64,
+    /// Known, and got with other ends.
+    translated: usize,
 }
 
 fn sum(all: impl Iterator<Item = Counts>) -> Counts {
@@ -322,6 +334,7 @@ fn sum(all: impl Iterator<Item = Counts>) -> Counts {
         delivered: sum.delivered + it.delivered,
         refused: sum.refused + it.refused,
         known: sum.known + it.known,
+        translated: sum.translated + it.translated,
     })
 }
 
@@ -333,8 +346,9 @@ fn remembering_changes_nothing(seed: u64, options: Options, hosts: usize) -> Cou
     let mut rng = Rng::new(seed);
     let mut known: Vec<(Identity, Vec<u8>)> = Vec::new();
     let mut counts = Counts::default();
+    let often = if options.translations { 30 } else { 10 };
     for number in 0..150 {
-        if number % 10 == 9 {
+        if number % often == often - 1 {
             // Ports are attached once: what is new in the world has none.
             world = world.edited(&mut rng);
             all.iter_mut().for_each(|it| it.realize(&world.topology));
@@ -349,13 +363,17 @@ fn remembering_changes_nothing(seed: u64, options: Options, hosts: usize) -> Cou
             (port, frame)
         });
         let (from, frame) = again.unwrap_or_else(|| {
-            let sent = world.frame(&mut rng);
+            let is_aimed = options.translations && rng.below(3) != 0;
+            let sent = if is_aimed { world.aimed(&mut rng) } else { world.frame(&mut rng) };
             (world.topology[sent.port].id.clone(), sent.frame)
         });
         if !all[0].ends.contains_key(&from) {
             continue;
         }
-        now += Span::from_millis(10);
+        // Now and then for so long that some connections are over.
+        let is_long = options.translations && rng.below(20) == 0;
+        now += if is_long { Span::from_secs(rng.below(300)) } else { Span::from_millis(10) };
+        let before = all[0].known();
         let [seen, expected] = all.each_mut().map(|hosts| {
             hosts.offer(&from, &frame);
             hosts.turn(now)
@@ -363,19 +381,35 @@ fn remembering_changes_nothing(seed: u64, options: Options, hosts: usize) -> Cou
         assert_eq!(seen, expected, "{seed}: from {from}: {frame:02x?}\n{}", world.text);
         counts.delivered += seen.len();
         counts.refused += usize::from(seen.is_empty());
+        let is_translated = seen.iter().any(|(_, it)| ends(it) != ends(&frame));
+        counts.translated += usize::from(is_translated && all[0].known() > before);
+        let [connections, others] =
+            all.each_ref().map(|it| it.planes.iter().map(connections).collect::<Vec<_>>());
+        assert_eq!(connections, others, "{seed}: from {from}: {frame:02x?}\n{}", world.text);
         let is_of_a_flow = |frame: &[u8]| pipeline::Head::of(0, frame.into()).is_some();
         if !seen.is_empty() && is_of_a_flow(&frame) {
             known.insert(0, (from, frame));
         }
         for (port, frame) in seen {
             let reply = world.reply(&frame, &mut rng).filter(|reply| is_of_a_flow(reply));
-            known.extend(reply.map(|reply| (port, reply)));
+            let place = if options.translations { 0 } else { known.len() };
+            known.splice(place..place, reply.map(|reply| (port, reply)));
         }
     }
     all.iter().for_each(Hosts::assert_balanced);
-    let decided = all[0].planes.iter().map(|plane| plane.logical().unwrap().decided().known);
-    counts.known = decided.sum();
+    counts.known = all[0].known();
     counts
+}
+
+/// How many connections a host follows.
+fn connections(plane: &Plane<MemoryPort, Cables, NoResponder, NoGate>) -> usize {
+    plane.logical().unwrap().connections()
+}
+
+/// A packet's addresses and what stands where ports do.
+fn ends(frame: &[u8]) -> Option<&[u8]> {
+    let layout = wire::ip::Layout::of(frame)?;
+    frame.get(layout.address_range().start..layout.transport + 4)
 }
 
 #[test]
@@ -384,6 +418,20 @@ fn what_is_known_of_flows_is_what_would_be_decided_anew() {
     let sum = sum((0..120)
         .map(|seed| remembering_changes_nothing(seed, stateful(seed), 1 + seed as usize % 2)));
     assert!(sum.delivered > 3000 && sum.refused > 1000 && sum.known > 2000, "{sum:?}");
+}
+
+/// The same through routers that translate.
+#[test]
+fn what_is_known_of_translated_flows_is_what_would_be_decided_anew() {
+    let options = |seed: u64| Options {
+        stateful: !seed.is_multiple_of(3),
+        translations: true,
+        stray: seed.is_multiple_of(2),
+        ..OPTIONS
+    };
+    let sum = sum((0..200)
+        .map(|seed| remembering_changes_nothing(seed, options(seed), 1 + seed as usize % 2)));
+    assert!(sum.delivered > 5000 && sum.known > 1000 && sum.translated > 300, "{sum:?}");
 }
 
 const OPTIONS: Options =
@@ -568,7 +616,7 @@ fn a_frame_that_a_far_host_drops_opens_nothing() {
 }
 
 /// Two switches and a router between them, whose port at the second carries 1500 bytes, and names.
-const ROUTED: &str = "
+pub const ROUTED: &str = "
 - {kind: Tenant, metadata: {name: t}, spec: {}}
 - {kind: DnsZone, metadata: {name: z, tenant: t}, spec: {records: {b.t: [10.0.1.2]}}}
 - {kind: LogicalSwitch, metadata: {name: s, tenant: t}, spec: {subnets: [10.0.0.0/24], dns: [z]}}
