@@ -52,7 +52,8 @@ pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use logical::{
     BackendState, BackendStatus, Connection, ConnectionEnds, ConnectionState, ConnectionsPage,
     DomainChange, FrameCount, HandoverTaken, LastRefusal, LogicalApplied, LogicalPortStatus,
-    LogicalSettings, LogicalStatus, MOST_CONNECTIONS, ObjectChange, ObjectFate, RuleHits, RuleTotals,
+    LogicalSettings, LogicalStatus, MOST_CONNECTIONS, ObjectChange, ObjectFate, RuleHits,
+    RuleTotals,
 };
 pub use logical_port::{LogicalPortName, NoLogicalPort};
 pub use name::PortName;

@@ -122,7 +122,7 @@ fn what_is_declared_at_a_controller_holds_between_hosts() {
 fn while_talking(shop: &Shop, act: impl FnOnce(&dyn Fn())) {
     let (rounds, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let listener = shop.listen(DB, 5432);
-    let mut stream = shop.connect(WEB, DB, 5432).unwrap();
+    let stream = shop.connect(WEB, DB, 5432).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let (mut other, _) = listener.accept().unwrap();
     thread::scope(|scope| {
