@@ -6,8 +6,8 @@
 //!                 └─ which ports are here, or are to be
 //! ```
 //!
-//! What was said is executed until other is said, whether a controller is there or not. A port whose
-//! networks are not known yet is attached when they are: its interface has their addresses.
+//! What was said is executed until other is said, whether a controller is there or not. A port
+//! whose networks are not known yet is attached when they are: its interface has their addresses.
 
 mod kept;
 mod rows;
@@ -38,8 +38,8 @@ const LIMITS: Limits = Limits { domains: 16_384, update_bytes: 256 << 20 };
 /// How many bytes of updates may be underway here.
 const WINDOW: u64 = 4 << 20;
 
-/// How long to wait before connecting again: at first, and at last. Which part of it chance says, so
-/// that hosts that have lost one controller do not come back to it at once.
+/// How long to wait before connecting again: at first, and at last. Which part of it chance says,
+/// so that hosts that have lost one controller do not come back to it at once.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(10);
 

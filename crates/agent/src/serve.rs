@@ -61,8 +61,8 @@ pub enum ServeError {
 /// The first signal drains: no more frames are accepted, and held frames have the configured time
 /// to reach their receivers. A second signal ends it at once. After SIGTERM, containers keep their
 /// interfaces, and the ports that were attached through the API are kept, for the next agent. After
-/// SIGINT, everything that the agent has made is removed. Logical networks are those that a controller
-/// says, if one is followed.
+/// SIGINT, everything that the agent has made is removed. Logical networks are those that a
+/// controller says, if one is followed.
 ///
 /// # Errors
 ///

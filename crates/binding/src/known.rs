@@ -203,8 +203,8 @@ impl Networks {
         Some((known, Origin { label, ..Origin::default() }))
     }
 
-    /// Has a machine's frame that has come before, and is as it was, go to where a port is. How, and
-    /// whether its receiver cannot tell where it is from.
+    /// Has a machine's frame that has come before, and is as it was, go to where a port is. How,
+    /// and whether its receiver cannot tell where it is from.
     #[inline(always)]
     fn goes(&mut self, now: Instant, to: Site, frame: &MachineFrame<'_>) -> Option<(Known, bool)> {
         let noted = frame.slot.and_then(|slot| self.notes.get(frame.from, slot));

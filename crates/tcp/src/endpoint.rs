@@ -656,7 +656,7 @@ impl Endpoint {
             timeouts: counters.timeouts,
             fast_recoveries: counters.recoveries,
             tail_probes: counters.probes,
-            tail_copies: counters.copies,
+            tail_copies: self.send.probe.copies,
             spurious: self.send.undo.done,
             cwnd: self.send.window.size,
             ssthresh: (threshold != crate::control::UNKNOWN).then_some(threshold),

@@ -94,6 +94,8 @@ pub(crate) struct TailProbe {
     copy: bool,
     /// Whether one is to be sent.
     pub due: bool,
+    /// How many were copies so far.
+    pub copies: u32,
 }
 
 impl TailProbe {
@@ -103,6 +105,6 @@ impl TailProbe {
     }
 
     pub(crate) fn forget(&mut self) {
-        *self = Self::default();
+        *self = Self { copies: self.copies, ..Self::default() };
     }
 }

@@ -65,8 +65,6 @@ pub(crate) struct Counters {
     pub timeouts: u32,
     pub recoveries: u32,
     pub probes: u32,
-    /// Probes that sent a segment again.
-    pub copies: u32,
 }
 
 /// The sending half. There are many endpoints, and few of them in cache: what a segment looks at

@@ -1,9 +1,9 @@
 //! What a controller has said, kept for the next agent: it executes that before any controller
 //! answers.
 //!
-//! Each domain is a file of its own in a folder: a line of JSON, then its rows as they come from the
-//! controller. It is written aside and renamed, on a thread of its own, and read only if its rows
-//! come to the digest that the line has.
+//! Each domain is a file of its own in a folder: a line of JSON, then its rows as they come from
+//! the controller. It is written aside and renamed, on a thread of its own, and read only if its
+//! rows come to the digest that the line has.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

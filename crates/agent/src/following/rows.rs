@@ -1,8 +1,8 @@
 //! What a controller has said, as it is executed.
 //!
-//! A domain may become two, or two may become one. Then the controller says so of each by itself, and
-//! for a moment a port here may be in none of them. What it had is executed on until all has been
-//! said: it *leaves*.
+//! A domain may become two, or two may become one. Then the controller says so of each by itself,
+//! and for a moment a port here may be in none of them. What it had is executed on until all has
+//! been said: it *leaves*.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -78,7 +78,7 @@ impl Sender {
             self.send_new(config, now, len, fin)
         } else {
             self.probe.copy = true;
-            self.counters.copies += 1;
+            self.probe.copies += 1;
             let last = self.scoreboard.len() as usize - 1;
             self.send_again(config, now, last)
         };

@@ -11,24 +11,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use api::{Client, ClientError, Condition};
-use cases::{Execution, Known, OnPipeline, Op, Seen, Wanted};
-use interpreter::Tuple;
+use cases::{Declared, Execution, Known, OnPipeline, Op, Seen, Wanted};
+use interpreter::{Down, Fields, Tuple};
 use lab::{Home, LabError, Rack, Wire};
 use logical::objects::{Identity, Kind, Object};
 use logical::topology::Attachment as Attached;
 use model::{
-    AgentStatus, Attachment, Connection, ConnectionEnds, ConnectionState, Limits, LogicalPortName,
-    PortName, PortSpec, PortState, PortStatus,
+    AgentStatus, Attachment, BackendState, BackendStatus, Connection, ConnectionEnds,
+    ConnectionState, Limits, LogicalPortName, PortName, PortSpec, PortState, PortStatus,
 };
 use units::{Class, Mac, Span};
 use wire::ethernet::{self, Tag, ethertype};
 use wire::ip::protocol;
+use wire::tcp::{Flags, Header};
+use wire::whole;
+use zerocopy::IntoBytes;
 
 use crate::seen::connections_of;
 
@@ -38,9 +42,8 @@ const A_LOOK: Duration = Duration::from_millis(100);
 /// How long agents may take to be still, or a port to be up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What hosts cannot be asked yet: measures fill up while many frames go one after the other, and
-/// machines answer no checks.
-const CANNOT: [&str; 2] = ["limits", "health"];
+/// What hosts cannot be asked yet: measures fill up while many frames go one after the other.
+const CANNOT: [&str; 1] = ["limits"];
 
 /// The largest packet of machines' interfaces.
 const MTU: u32 = 9216;
@@ -65,6 +68,53 @@ pub struct OnLab {
     /// Ports that are taken away.
     away: BTreeSet<String>,
     arrived: Vec<Seen>,
+    checks: Checks,
+}
+
+/// Checks of load balancers' backends, which machines answer as servers would: those that are down
+/// with a reset.
+#[derive(Default)]
+struct Checks {
+    /// The addresses of routers, which ask; none if nothing is checked.
+    asking: BTreeSet<IpAddr>,
+    down: Down,
+}
+
+impl Checks {
+    fn of(declared: &Declared) -> Self {
+        let Declared { topology, down, .. } = declared;
+        let is_checked = topology.balancers().any(|(_, it)| it.health_check.is_some());
+        let routers = topology.router_ports().filter(|_| is_checked);
+        let addresses = routers.flat_map(|(_, port)| port.addresses.iter().map(|it| it.address));
+        Self { asking: addresses.collect(), down: down.clone() }
+    }
+
+    /// A machine's answer to a frame of a check, if it answers it. `None`: it is another frame.
+    fn answer(&self, frame: &[u8]) -> Option<Option<Vec<u8>>> {
+        let fields = Fields::of(frame)?;
+        let ip = fields.ip.filter(|ip| self.asking.contains(&ip.tuple.source.0))?;
+        let asked = ip.tcp?;
+        if !ip.begins() {
+            return Some(None);
+        }
+        let Tuple { source, destination, .. } = ip.tuple.reversed();
+        let is_down = self.down.values().any(|down| down.contains(&source));
+        let flag = if is_down { Flags::RST } else { Flags::SYN };
+        let mut segment = Header::new(source.1, destination.1, 0, flag | Flags::ACK);
+        segment.acknowledgment = asked.sequence.get().wrapping_add(1).into();
+        let (macs, ends) = ((fields.destination, fields.source), (source.0, destination.0));
+        Some(whole::packet(macs, ends, protocol::TCP, segment.as_bytes()))
+    }
+
+    /// Whether a host has found out what is so.
+    fn are_known(&self, host: &AgentStatus) -> bool {
+        let is_down = |it: &BackendStatus| {
+            let own = self.down.iter().filter(|(id, _)| id.to_string() == it.balancer);
+            own.into_iter().any(|(_, down)| down.contains(&(it.address, it.port)))
+        };
+        let mut all = host.logical.iter().flat_map(|it| &it.backends);
+        all.all(|it| (it.state == BackendState::Down) == is_down(it))
+    }
 }
 
 /// Where a port is, and what is sent and got there.
@@ -99,6 +149,7 @@ impl OnLab {
             logical: BTreeMap::new(),
             away: BTreeSet::new(),
             arrived: Vec::new(),
+            checks: Checks::default(),
         })
     }
 
@@ -262,7 +313,28 @@ impl OnLab {
                 self.ports.insert(name, placed);
             }
         }
-        Ok(())
+        self.checks = Checks::of(wanted.declared);
+        self.find_out()
+    }
+
+    /// Waits until every host knows which backends of load balancers are down.
+    fn find_out(&mut self) -> Result<(), String> {
+        let begun = Instant::now();
+        loop {
+            self.gather()?;
+            let all = self.rack.hosts().iter().map(Client::status).collect::<Result<Vec<_>, _>>();
+            let all = all.map_err(|error| error.to_string())?;
+            if all.iter().all(|host| self.checks.are_known(host)) {
+                return Ok(());
+            }
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err("interrupted".into());
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err("hosts do not find out which backends are down".into());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Has all hosts execute objects.
@@ -274,9 +346,14 @@ impl OnLab {
 
     /// Takes what machines have got.
     fn gather(&mut self) -> Result<(), String> {
-        let Self { ports, children, arrived, .. } = self;
+        let Self { ports, children, arrived, checks, .. } = self;
         for (name, placed) in ports {
             while let Some(frame) = placed.wire.receive().map_err(|error| error.to_string())? {
+                if let Some(answer) = checks.answer(&frame) {
+                    let sent = answer.map(|answer| placed.wire.send(&answer)).transpose();
+                    sent.map_err(|error| error.to_string())?;
+                    continue;
+                }
                 let child = ethernet::untagged(&frame)
                     .filter(|_| frame[12..14] == ethertype::VLAN.to_be_bytes())
                     .and_then(|(tag, inner)| {

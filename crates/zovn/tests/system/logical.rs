@@ -1,6 +1,7 @@
 //! A tenant's two-tier network on one host, of containers: what a file declares is what they can
 //! do.
 
+mod backends;
 mod see;
 
 use std::fs;
