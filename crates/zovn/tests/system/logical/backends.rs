@@ -11,15 +11,17 @@ use super::*;
 
 /// What both web servers serve. Answers come to the database's machine, whatever its switch says.
 const BALANCER: &str = "
-- kind: LoadBalancer
-  metadata: {name: web, tenant: shop}
-  spec:
-    {vip: 10.9.9.9, port: 80, protocol: tcp, backends: [{logicalPort: web-1}, {logicalPort: web-2}],
-     attach: [{switch: db}], reject: true,
-     healthCheck: {interval: 200ms, timeout: 200ms, failures: 2, successes: 2}}
-- kind: Policy
-  metadata: {name: db-out, tenant: shop}
-  spec: {appliesTo: {ports: [db-1]}, rules: [{name: all, direction: fromPort, action: allow}]}
+---
+kind: LoadBalancer
+metadata: {name: web, tenant: shop}
+spec:
+  {vip: 10.9.9.9, port: 80, protocol: tcp, backends: [{logicalPort: web-1}, {logicalPort: web-2}],
+   attach: [{switch: db}], reject: true,
+   healthCheck: {interval: 200ms, timeout: 200ms, failures: 2, successes: 2}}
+---
+kind: Policy
+metadata: {name: db-out, tenant: shop}
+spec: {appliesTo: {ports: [db-1]}, rules: [{name: all, direction: fromPort, action: allow}]}
 ";
 
 /// Whether each backend is up, as the agent says.
