@@ -17,6 +17,7 @@ pub type Site = Vec<IpAddr>;
 const SITES: &str = "sites";
 
 /// A change that hosts are told of.
+#[expect(clippy::large_enum_variant, reason = "nearly all are rows")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     /// Of a row.
@@ -30,7 +31,7 @@ impl Told {
     pub fn encode(&self) -> (Vec<u8>, Option<Vec<u8>>) {
         match self {
             Self::Row(change) => change.encode(),
-            Self::Site(of, site) => (json(&(SITES, of)), site.as_ref().map(|site| json(site))),
+            Self::Site(of, site) => (json(&(SITES, of)), site.as_ref().map(json)),
         }
     }
 
