@@ -194,3 +194,80 @@ fn read(path: &Path, node: &str) -> Result<(Head, Map, Delta), String> {
     }
     Ok((head, rows, delta))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOSE: (Store, Fence) = (Store(3), Fence(2));
+
+    /// A folder where an agent of node h1 has kept a domain, and the path of that.
+    fn kept() -> (tempfile::TempDir, PathBuf) {
+        let read = logical::read(include_str!("../../../../examples/shop.yaml"));
+        let (name, rows) = compiler::compile(&read.resolve().unwrap()).pop_first().unwrap();
+        let shop = Followed {
+            generation: Generation(7),
+            name: name.clone(),
+            rows: rows.into(),
+            sites: [(name.clone(), vec![[192, 0, 2, 1].into()])].into(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let keeper = Keeper::new(folder.path(), "h1").unwrap();
+        let name = Name::from(name.to_string());
+        keeper.keep(WHOSE, &name, &shop);
+        let path = keeper.path(&name);
+        while !path.exists() {
+            thread::yield_now();
+        }
+        (folder, path)
+    }
+
+    fn found(folder: &tempfile::TempDir, node: &str) -> Found {
+        Keeper::new(folder.path(), node).unwrap().found()
+    }
+
+    #[test]
+    fn the_next_agent_has_what_was_kept_and_another_nodes_has_not() {
+        let (folder, _) = kept();
+        let Found { whose, copies, rows } = found(&folder, "h1");
+        assert_eq!((whose, rows.newest(), copies.len()), (Some(WHOSE), Generation(7), 1));
+        assert_eq!(rows.executed().0.len(), 1);
+        assert!(found(&folder, "h2").copies.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_damaged_is_not_executed() {
+        let (folder, path) = kept();
+        let whole = fs::read(&path).unwrap();
+        let step = whole.len() / 50;
+        for at in (0..whole.len()).step_by(step) {
+            let mut other = whole.clone();
+            other[at] ^= 1;
+            for damaged in [&whole[..at], &other] {
+                fs::write(&path, damaged).unwrap();
+                let Found { copies, rows, .. } = found(&folder, "h1");
+                // Where a bit is of the first line, it may be of what says whose the rows are.
+                let is_of_head = damaged.len() == whole.len() && at < head(&whole);
+                assert!(copies.is_empty() || is_of_head, "{at} of {}", whole.len());
+                assert_eq!(copies.is_empty(), rows.executed().0.is_empty());
+            }
+        }
+    }
+
+    /// The length of a file's first line.
+    fn head(file: &[u8]) -> usize {
+        file.iter().position(|it| *it == b'\n').unwrap()
+    }
+
+    #[test]
+    fn what_is_forgotten_is_gone() {
+        let (folder, path) = kept();
+        let keeper = Keeper::new(folder.path(), "h1").unwrap();
+        let name = keeper.found().copies[0].0.clone();
+        keeper.forget(&name);
+        while path.exists() {
+            thread::yield_now();
+        }
+        assert!(keeper.found().copies.is_empty() && keeper.found().rows.executed().0.is_empty());
+    }
+}

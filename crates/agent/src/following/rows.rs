@@ -135,3 +135,67 @@ impl Followed {
         encoded.map(|(key, row)| (key.into(), row.map(Into::into))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shop() -> Followed {
+        let read = logical::read(include_str!("../../../../examples/shop.yaml"));
+        let topology = read.resolve().unwrap();
+        let (name, rows) = compiler::compile(&topology).pop_first().unwrap();
+        let sites = rows.ports.keys().map(|port| (port.clone(), vec![[192, 0, 2, 1].into()]));
+        Followed { generation: Generation(1), name, sites: sites.collect(), rows: rows.into() }
+    }
+
+    fn ports(names: &[&str]) -> BTreeSet<Identity> {
+        names.iter().map(|name| format!("LogicalPort/shop/{name}").parse().unwrap()).collect()
+    }
+
+    /// The ports that rows are executed of.
+    fn executed(rows: &Rows) -> BTreeSet<Identity> {
+        rows.executed().0.values().flat_map(|domain| domain.ports.keys().cloned()).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let (shop, name) = (shop(), Name::from("LogicalSwitch/shop/web"));
+        let rows = Rows::default().with(&name, Generation(7), &shop.encode(), &BTreeSet::new());
+        let rows = rows.unwrap();
+        let read = rows.domain(&name).unwrap();
+        assert_eq!((&read.rows, &read.sites), (&shop.rows, &shop.sites));
+        assert_eq!(rows.newest(), Generation(7));
+    }
+
+    #[test]
+    fn ports_keep_what_they_had_until_all_has_been_said() {
+        let (shop, own) = (shop(), ports(&["web-1"]));
+        let [before, after] = ["LogicalSwitch/shop/db", "LogicalSwitch/shop/web"].map(Name::from);
+        let none = Rows::default();
+        let first = none.with(&before, Generation(1), &shop.encode(), &own).unwrap();
+        assert!(first.settled().is_none(), "nothing left");
+        assert_eq!(executed(&first).len(), shop.rows.ports.len());
+
+        // The domain is gone, and what it has become is not there yet.
+        let gone = first.without(&before, &own);
+        assert_eq!(executed(&gone), own);
+        assert!(executed(&gone.settled().unwrap()).is_empty());
+
+        let back = gone.with(&after, Generation(2), &shop.encode(), &own).unwrap();
+        assert!(back.settled().is_none(), "the port is in a domain again");
+        assert_eq!(back.executed().0.len(), 1);
+    }
+
+    #[test]
+    fn what_is_not_understood_changes_nothing() {
+        let (shop, name) = (shop(), Name::from("LogicalSwitch/shop/web"));
+        let mut delta = shop.encode();
+        delta.put(b"[\"ways\",7]".as_slice().into(), None);
+        let refused = Rows::default().with(&name, Generation(1), &delta, &BTreeSet::new());
+        assert!(refused.unwrap_err().contains("ways"));
+        let unnamed = Name::from("shop");
+        let refused =
+            Rows::default().with(&unnamed, Generation(1), &shop.encode(), &BTreeSet::new());
+        assert_eq!(refused.unwrap_err(), "shop is no name of a domain");
+    }
+}
