@@ -18,6 +18,9 @@
 //! with it. Where a network is promised nothing, it is what its ports are, and is compared as
 //! above.
 //!
+//! What objects guarantee logical ports is not refused where it is written, but where a port has no
+//! room for it: [`admit_objects`].
+//!
 //! The order of claims does not matter, and what is admitted stays admitted when one is less or is
 //! gone. Nothing here knows which host asks: an agent does for itself, a controller may for any.
 
@@ -28,6 +31,7 @@ extern crate alloc;
 
 mod excess;
 mod largest;
+mod objects;
 mod ports;
 #[cfg(test)]
 mod tests;
@@ -40,6 +44,7 @@ use units::{Bytes, Rate, Span};
 
 pub use excess::{Excess, Holder, NotAdmitted, RateTerm};
 use largest::Largest;
+pub use objects::{Grant, Kept, NotKept, PortAsk, TenantAsk, admit_objects};
 pub use ports::{NotWithin, OfNoRate, admit_ports};
 
 /// The part of an uplink's rate that is scheduled, in hundredths, and the part of that which
@@ -156,11 +161,11 @@ impl<'a> Sums<'a> {
         let mut wait = Span::ZERO;
         match host.rate {
             Some(rate) => {
-                let scheduled = u128::from(rate.bits_per_sec()) * SCHEDULED;
-                let limit = scheduled * PROMISED / 10_000;
-                if bits.total > limit {
-                    let control = narrow(scheduled / 100 - limit);
-                    let [sum, limit] = [bits.total, limit].map(narrow);
+                let limit = most_promised(rate);
+                if bits.total > limit.into() {
+                    let scheduled = u128::from(rate.bits_per_sec()) * SCHEDULED / 100;
+                    let control = narrow(scheduled) - limit;
+                    let sum = narrow(bits.total);
                     let most = beside(bits.largest, control);
                     excesses.push(Excess::Rate { sum, limit, rate, most });
                 }
@@ -203,6 +208,11 @@ fn beside(networks: Largest<&NetworkName>, control: u64) -> excess::Most<Holder>
     most.sort_by_key(|(_, amount)| Reverse(*amount));
     most.truncate(largest::NAMED);
     most
+}
+
+/// What networks may be promised of an uplink of this rate, in bits a second.
+fn most_promised(rate: Rate) -> u64 {
+    narrow(u128::from(rate.bits_per_sec()) * SCHEDULED * PROMISED / 10_000)
 }
 
 /// A sum as it is told: no host has as much.

@@ -159,6 +159,7 @@ impl HostFile {
                 | InvalidConfig::DuplicateMac { port: name, .. }
                 | InvalidConfig::DuplicateAddress { port: name, .. }
                 | InvalidConfig::DuplicateInterface { port: name, .. }
+                | InvalidConfig::DuplicateHostInterface { port: name, .. }
                 | InvalidConfig::MemberAddress { port: name, .. }
                 | InvalidConfig::PortClass { port: name, .. }
                 | InvalidConfig::TooManyPorts { port: name, .. }
@@ -258,6 +259,7 @@ mod tests {
             .fold(text, |text, key| text.replace(&format!("\n{key} = "), "\n# was = "));
         let keys = [
             "metrics",
+            "class",
             "send_rate",
             "egress",
             "quota",
@@ -401,7 +403,7 @@ mod tests {
             ),
             (
                 complaint(&PORT.replace("'container'", "'pod'")),
-                "`pod` is not known here: write one of container, vhost-user",
+                "`pod` is not known here: write one of container, vhost-user, interface",
             ),
         ] {
             let (place, what) = error.split_once("`: ").unwrap();

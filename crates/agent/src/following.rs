@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use logical::objects::Identity;
 use model::{Generation, LogicalPortName, PortSpec, VtepList};
 use replica::{Changed, Fence, Follower, Limits, Name, Store};
-use southbound::{Execute, FollowError, Node, Ports};
+use southbound::{Execute, FollowError, Node, Ports, Proof};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
@@ -48,6 +48,8 @@ const LONGEST: Duration = Duration::from_secs(10);
 pub struct Follows {
     /// Where the controller listens for agents.
     pub controller: SocketAddr,
+    /// What this host proves that it is its node by, and whom it trusts.
+    pub proof: Proof,
     /// The TransportNode that this host is.
     pub node: String,
     /// The folder where what was said is kept for the next agent.
@@ -135,9 +137,9 @@ impl Following {
 
     /// Follows until that ends; why it has.
     async fn session(&mut self, switch: &Handle) -> String {
-        let Follows { controller, node, .. } = &self.follows;
-        let channel = match southbound::connect(*controller).await {
-            Ok(channel) => channel,
+        let Follows { controller, proof, node, .. } = &self.follows;
+        let connection = match southbound::connect(*controller, proof).await {
+            Ok(connection) => connection,
             Err(error) => return chain(&error),
         };
         let mut wanted = switch.wanted();
@@ -149,7 +151,7 @@ impl Following {
         let node = Node { name: node.clone(), incarnation: incarnation(), window_bytes: WINDOW };
         let Self { follower, execution, .. } = self;
         tracing::info!(%controller, node = node.name, "following");
-        let follow = southbound::follow(channel, &node, follower, &mut changes, all, execution);
+        let follow = southbound::follow(connection, &node, follower, &mut changes, all, execution);
         let tell = async {
             let mut told = first;
             while wanted.changed().await.is_ok() {

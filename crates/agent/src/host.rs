@@ -9,8 +9,10 @@ mod ending;
 mod error;
 mod gate;
 mod growth;
+mod guarantees;
 mod handover;
 mod host_plane;
+mod inspector;
 mod interfaces;
 mod lines;
 mod news;
@@ -65,6 +67,7 @@ pub use ending::Ending;
 pub(crate) use error::CaptureError;
 pub use error::{AttachError, ChangeError, DetachError, StartError, UplinkError};
 use gate::HostGate;
+use guarantees::Guarantees;
 pub(crate) use handover::HandoverError;
 use host_plane::HostPlane;
 use interfaces::Interfaces;
@@ -73,7 +76,7 @@ pub(crate) use packet::{PacketTraceError, RulesNow};
 use paths::BfdMonitor;
 use porter::{Porter, Ticket};
 use responder::{HostResponder, Member};
-use shares::UplinkShares;
+use shares::{AtUplink, UplinkShares};
 use thread::{ThreadNow, ThreadShares};
 use told::News;
 pub(crate) use trace::TraceError;
@@ -144,6 +147,8 @@ pub struct Host {
     epoll: OwnedFd,
     /// The time by which everybody is judged.
     clock: Watched,
+    /// Whether it was told that there is no memory for all known flows.
+    has_told_short: bool,
     /// The time of the last turn.
     turned_at: Instant,
     tick_at: Instant,
@@ -169,6 +174,8 @@ pub struct Host {
     uplink: Option<Uplink>,
     /// How networks share it, once it is there, if its rate is declared.
     shares: Option<UplinkShares>,
+    /// What objects guarantee ports of it.
+    guarantees: Guarantees,
     /// What they have of the thread.
     thread: ThreadShares,
     /// The interfaces that have its addresses.
@@ -246,6 +253,7 @@ impl Host {
             deleted: settings.deleted,
             epoll,
             clock: Watched::new(clock::now()),
+            has_told_short: false,
             turned_at: Instant::ZERO,
             tick_at: Instant::ZERO,
             gate_due: None,
@@ -259,6 +267,7 @@ impl Host {
             peer_due: None,
             uplink: uplink.cloned(),
             shares: None,
+            guarantees: Guarantees::default(),
             thread: ThreadShares::new(frame),
             interfaces,
             news: News::new(Instant::ZERO),
@@ -378,6 +387,7 @@ impl Host {
         let now = self.now();
         let shares: BTreeMap<_, _> = shares.map(|(name, share)| (name.clone(), *share)).collect();
         self.thread.set(shares.clone(), promise);
+        self.guarantees.set_file(&shares, promise);
         self.share_thread();
         let Self { plane, numbers, shares: own, .. } = self;
         if let Some((overlay, _)) = plane.peers_mut() {
@@ -395,9 +405,11 @@ impl Host {
     /// Has ports' terms at the uplink hold of those that are attached now.
     fn share_uplink(&mut self) {
         let now = self.now();
-        let Self { plane, numbers, attached, shares, .. } = self;
+        let Self { plane, numbers, attached, shares, guarantees, logical, uplink, .. } = self;
+        guarantees.settle(uplink.as_ref(), attached, &logical.facts);
         if let Some(shares) = shares {
-            shares.set_ports(now, plane, numbers, attached);
+            let ports = AtUplink { attached, facts: &logical.facts, guarantees };
+            shares.set_ports(now, plane, numbers, ports);
         }
     }
 
@@ -410,12 +422,13 @@ impl Host {
     /// Has what the directory says of machines here hold: whose addresses are theirs, and who is
     /// answered.
     fn follow_directory(&mut self) {
-        let Self { plane, directory, attached, .. } = self;
+        let Self { plane, directory, attached, logical, .. } = self;
         // Without tunnels, nothing is too long for them.
         let inner_mtu = plane.peers().map_or(u16::MAX, Overlay::inner_mtu);
         for Attached { id, spec, .. } in &*attached {
             plane.datapath_mut().set_machine(*id, declared(directory, spec));
-            plane.datapath_mut().set_class(*id, spec.class, classes(directory, spec));
+            let class = bound::class(&logical.facts, spec);
+            plane.datapath_mut().set_class(*id, class, classes(directory, spec));
         }
         let member = |Attached { id, spec, .. }: &Attached| {
             let vni = directory.vni(spec.network.as_ref()?)?;
@@ -613,13 +626,15 @@ impl Host {
             }
             self.plane.responder_mut().tick(now);
             self.tell_news(now);
+            self.tell_short_flows();
             self.plane.gate_mut().tick();
             if self.thread.tick(now, &mut self.plane, &self.attached) {
                 self.share_thread();
             }
         }
         let checked = self.check_backends(now);
-        let moved = checked | self.plane.turn(now);
+        let attended = self.attend_neighbours(now);
+        let moved = checked | attended | self.plane.turn(now);
         self.tell_lines(now);
         if !self.parting.is_empty() {
             self.part(now);
@@ -690,6 +705,7 @@ impl Host {
             self.news.deadline(),
             self.lines_due(),
             self.checks_due(),
+            self.neighbours_due(),
             self.gate_due,
             self.retry_at,
             self.look_at,

@@ -42,5 +42,6 @@ pub use logical::StartError as LogicalStartError;
 pub use routes::document;
 pub use serve::{ServeError, serve};
 pub use socket::SocketError;
+pub use southbound::Proof;
 pub use store::Store;
 pub use worker::{Handle, StartError, Stopped, Worker};

@@ -21,10 +21,13 @@ use binding::{Places, SameLabel};
 use datapath::{Labelled, Peer};
 use image::{Domain, StationRole};
 use logical::Fault;
-use logical::objects::{Identity, Kind, Object};
-use model::{DomainChange, Generation, LogicalPortName, ObjectChange, ObjectFate, VtepList};
+use logical::objects::{Declared, Identity, Kind, Name, Object, QosProfile, TransportNode};
+use logical::topology::TenantTerms;
+use model::{
+    DomainChange, Generation, LogicalPortName, NetworkName, ObjectChange, ObjectFate, VtepList,
+};
 use pipeline::Net;
-use units::Mac;
+use units::{Bytes, Class, Mac, Rate};
 
 use elsewhere::Elsewhere;
 pub use elsewhere::{Sites, network_of};
@@ -32,17 +35,71 @@ pub use error::{ApplyError, Faults, StartError};
 pub use kept::Kept;
 pub use start::check;
 
-/// What the interface of a machine has of its logical port.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// What a machine's port has of its logical port.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Facts {
-    /// Its Ethernet address.
+    /// Its interface's Ethernet address.
     pub mac: Mac,
     /// The longest packet of its switch, in bytes, if that is declared.
     pub mtu: Option<u16>,
+    /// The class of its frames.
+    pub class: Class,
+    /// What its profile says of its rates at uplinks, if that says any.
+    pub rates: Option<Rates>,
+    /// Of a port that stands for a provider's network: the VLAN of its switch there.
+    pub vlan: Option<u16>,
+    /// Of such a port: by what its host has that network, as its TransportNode says.
+    pub provided: Option<Provided>,
 }
 
-/// Every port that a machine can have, and what its interface has of it.
-pub type AllFacts = BTreeMap<LogicalPortName, Facts>;
+/// By what a host has a provider's network.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Provided {
+    /// The network.
+    pub network: Name,
+    /// The host's TransportNode.
+    pub node: Name,
+    /// The interface that this names. `None`: it does not have the network.
+    pub interface: Option<String>,
+}
+
+/// What a profile says of a port's rates at uplinks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Rates {
+    /// The profile.
+    pub profile: Identity,
+    /// The least, within what its tenant has.
+    pub guarantee: Option<Rate>,
+    /// The highest.
+    pub limit: Option<Rate>,
+    /// How much may go at once after a rest.
+    pub burst: Option<Bytes>,
+}
+
+/// What a tenant says of all its ports' rates at uplinks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OfTenant {
+    /// The tenant.
+    pub tenant: Identity,
+    /// The rates.
+    pub terms: TenantTerms,
+}
+
+/// What ports of a host have of logical networks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AllFacts {
+    /// Every port that one of a host can be.
+    pub ports: BTreeMap<LogicalPortName, Facts>,
+    /// The tenants that say something of uplinks, by the network of their ports in the switch.
+    pub tenants: BTreeMap<NetworkName, OfTenant>,
+}
+
+impl AllFacts {
+    /// What a port has of this one, if there is such.
+    pub fn get(&self, port: &LogicalPortName) -> Option<&Facts> {
+        self.ports.get(port)
+    }
+}
 
 /// Domains by their names.
 pub type Domains = BTreeMap<Identity, Arc<Domain>>;
@@ -56,7 +113,7 @@ pub struct Realization {
     pub facts: Arc<AllFacts>,
     /// Where ports are on other hosts.
     pub places: Arc<Places>,
-    /// Whether other hosts hand frames to routers here.
+    /// Whether other hosts hand frames to routers here, or these hold frames for neighbours.
     pub has_routers: bool,
     /// Whether hosts tell each other which backends of load balancers serve.
     pub has_checks: bool,
@@ -120,7 +177,10 @@ impl Logical {
         let sites = sites.map(|(id, node)| (id, topology[node].node.vteps.clone()));
         let generation = Generation(self.generation.0 + 1);
         let next = self.told(generation, domains.collect(), &sites.collect());
-        let next = next.map_err(|error| vec![fault(&objects, &error)])?;
+        let mut next = next.map_err(|error| vec![fault(&objects, &error)])?;
+        if let Some(node) = self.own.as_ref().and_then(|own| node_of(&objects, own)) {
+            next.facts = facts(&next.domains, Some(node)).into();
+        }
         Ok(Self { objects: objects.into(), ..next }.with_parts(&own, self))
     }
 
@@ -146,7 +206,7 @@ impl Logical {
         domains: Domains,
         sites: &Sites,
     ) -> Result<Self, SameLabel> {
-        let facts = Arc::new(facts(&domains));
+        let facts = Arc::new(facts(&domains, None));
         let elsewhere = Elsewhere::new(&domains, sites)?.into();
         let (domains, own) = (domains.into(), self.own.clone());
         Ok(Self { generation, domains, facts, elsewhere, own, ..Self::default() })
@@ -169,7 +229,7 @@ impl Logical {
     /// With the host's parts of domains, if it has these ports; what is as before is the same.
     fn with_parts(mut self, own: &BTreeSet<LogicalPortName>, before: &Self) -> Self {
         // A router's or the outside's ports are nobody's to have.
-        let own = own.iter().filter(|name| self.facts.contains_key(name));
+        let own = own.iter().filter(|name| self.has(name));
         let own: BTreeSet<_> = own.filter_map(identity).collect();
         let routers = self.elsewhere.routers_at(self.own.as_ref());
         let has_own = |domain: &Domain| {
@@ -218,12 +278,12 @@ impl Logical {
 
     /// Whether a port is known that a machine can have.
     pub fn has(&self, port: &LogicalPortName) -> bool {
-        self.facts.contains_key(port)
+        self.facts.ports.contains_key(port)
     }
 
     /// Every port that a machine can have.
     pub fn ports(&self) -> impl Iterator<Item = &LogicalPortName> {
-        self.facts.keys()
+        self.facts.ports.keys()
     }
 
     /// How many rows each domain has, and how many of them are executed here.
@@ -240,9 +300,10 @@ impl Logical {
         peer_of: impl Fn(IpAddr) -> Option<Peer>,
     ) -> Realization {
         let nets = self.parts.values().map(|part| part.net.clone()).collect();
-        let places = own.map(|own| self.elsewhere.places(own, peer_of)).unwrap_or_default();
+        let places = self.elsewhere.places(own, peer_of);
         let (generation, facts) = (self.generation, self.facts.clone());
-        let has_routers = self.parts.values().any(|part| !part.routers.is_empty());
+        let goes_around = |part: &Part| !part.routers.is_empty() || part.net.asks();
+        let has_routers = self.parts.values().any(goes_around);
         let has_checks = self.parts.values().any(|part| part.net.checked().next().is_some());
         Realization { generation, nets, facts, places: places.into(), has_routers, has_checks }
     }
@@ -299,22 +360,55 @@ impl Logical {
     }
 }
 
-/// What machines' interfaces have of their logical ports. A child has no interface.
-fn facts(domains: &Domains) -> AllFacts {
-    let mut facts = AllFacts::new();
+/// The TransportNode that a host with these tunnel addresses is.
+fn node_of<'a>(objects: &'a [Object], own: &VtepList) -> Option<&'a Declared<TransportNode>> {
+    let node = |object: &'a Object| match object {
+        Object::TransportNode(it) => Some(it),
+        _ => None,
+    };
+    let mut nodes = objects.iter().filter_map(node);
+    nodes.find(|it| own.iter().any(|address| it.spec.vteps.contains(&address)))
+}
+
+/// What interfaces have of their logical ports, machines' and those to provider networks, at a host
+/// that is this TransportNode, if it is one. A child has no interface.
+fn facts(domains: &Domains, node: Option<&Declared<TransportNode>>) -> AllFacts {
+    let mut facts = AllFacts::default();
     for domain in domains.values() {
+        for (tenant, terms) in &domain.terms {
+            let of = OfTenant { tenant: tenant.clone(), terms: *terms };
+            facts.tenants.insert(network_of(tenant.name.as_str()), of);
+        }
         let is_child = |port| domain.ports.get(port).is_some_and(|it| it.parent.is_some());
         for ((switch, port), station) in &domain.stations {
             let is_had = match station.role {
                 StationRole::Machine => !is_child(port),
-                StationRole::Local => true,
+                StationRole::Local | StationRole::Provider => true,
                 _ => false,
             };
             let name =
                 port.tenant.as_ref().and_then(|it| format!("{it}/{}", port.name).parse().ok());
             if let Some(name) = name.filter(|_| is_had) {
-                let mtu = domain.switches.get(switch).and_then(|it| it.mtu);
-                facts.insert(name, Facts { mac: station.mac, mtu });
+                let switch = domain.switches.get(switch);
+                let provider = switch.and_then(|it| it.provider.as_ref());
+                let provider = provider.filter(|_| station.role == StationRole::Provider);
+                let provided = provider.zip(node).map(|(provider, node)| Provided {
+                    network: provider.network.clone(),
+                    node: node.metadata.name.clone(),
+                    interface: node.spec.providers.get(&provider.network).cloned(),
+                });
+                let (mtu, vlan) = (switch.and_then(|it| it.mtu), provider.map(|it| it.vlan));
+                let row = domain.ports.get(port);
+                let qos = row.and_then(|row| domain.qos.get(row.qos.as_ref()?));
+                let profile = row.and_then(|row| row.qos.clone());
+                let rates = qos.zip(profile).and_then(|(qos, profile)| {
+                    let QosProfile { guarantee, limit, burst, .. } = *qos;
+                    guarantee.or(limit).map(|_| Rates { profile, guarantee, limit, burst })
+                });
+                let class = row.and_then(|row| row.class).or(qos.and_then(|qos| qos.class));
+                let class = class.unwrap_or_default();
+                let facts_of = Facts { mac: station.mac, mtu, class, rates, vlan, provided };
+                facts.ports.insert(name, facts_of);
             }
         }
     }

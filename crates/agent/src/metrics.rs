@@ -213,6 +213,9 @@ impl Snapshot {
         let moved = self.ports().map(|port| (name(port), port.moved_addresses));
         let help = "Ethernet addresses that have moved to this port, or are declared of another.";
         page.counter("moved_addresses", help, None, moved)?;
+        let missed = self.ports().filter_map(|port| Some((name(port), port.missed?)));
+        let help = "Frames that came by the host's interface and found no room in the kernel.";
+        page.counter("missed_frames", help, None, missed)?;
         let flows = self.ports().map(|port| (name(port), i64::from(port.held_flows)));
         page.gauge("held_udp_flows", "UDP flows held because their socket is full.", None, flows)?;
         let flows = self.ports().map(|port| (name(port), i64::from(port.stalled_flows)));
@@ -339,6 +342,7 @@ mod tests {
             egress_limits: model::Limits::egress(),
             ingress_limits: model::Limits::ingress(),
             class: units::Class::default(),
+            declared_class: None,
             quota: None,
             pinned: Vec::new(),
             antispoof: None,
@@ -355,6 +359,7 @@ mod tests {
             vlan: None,
             moved_addresses: 0,
             held_flows: 0,
+            missed: Some(7),
             stalled_flows: 0,
             held_sockets: vec![model::HeldSocket {
                 socket: "10.0.0.2:53".parse().unwrap(),

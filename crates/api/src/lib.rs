@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod controlled;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ use model::{Generation, LogicalPortName, PortName, PortState};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError, Condition, Stream};
+pub use controlled::{Asked, Refused, Remote, RemoteClient, RemoteError};
 pub use model::DEFAULT_SOCKET;
 
 /// `GET`: the whole agent, a `model::AgentStatus`.

@@ -30,18 +30,24 @@ impl Answers {
     /// A port gets an answer of the network's, or a copy of a frame that is for many, unless too
     /// much waits for it.
     pub fn push(&mut self, port: PortId, frame: Vec<u8>) {
+        if self.room(port) == 0 {
+            self.rate_limited += 1;
+            return;
+        }
         if self.askers.len() <= port.index() {
             self.askers.resize_with(port.index() + 1, VecDeque::new);
         }
         let asker = &mut self.askers[port.index()];
-        if asker.len() >= MOST_WAITING {
-            self.rate_limited += 1;
-            return;
-        }
         if asker.is_empty() {
             self.waiting.push_back(port);
         }
         asker.push_back(frame);
+    }
+
+    /// How much more may wait for a port.
+    pub fn room(&self, port: PortId) -> usize {
+        let waiting = self.askers.get(port.index()).map_or(0, VecDeque::len);
+        MOST_WAITING.saturating_sub(waiting)
     }
 
     /// Nothing is left for a port.

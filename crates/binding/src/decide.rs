@@ -11,7 +11,9 @@ use pipeline::{Change, Net, Onward, PortAt, Reason, Received, Told};
 use units::{Class, Instant};
 use wire::PartialChecksum;
 
+use crate::flows::Site;
 use crate::known::Known;
+use crate::neighbours::{self, settle};
 use crate::networks::{Leaving, Networks};
 use crate::notes::MachineFrame;
 use crate::seed::reseed;
@@ -83,9 +85,9 @@ impl Networks {
         &mut self,
         now: Instant,
         class: Class,
-        frame: &MachineFrame<'_>,
+        whole: &MachineFrame<'_>,
     ) -> Verdict<'_> {
-        let MachineFrame { from, bytes: frame, excess, .. } = *frame;
+        let MachineFrame { from, bytes: frame, excess, .. } = *whole;
         if let Some((said, word)) = self.word(from, frame) {
             return self.pass_on(now, class, said, word);
         }
@@ -93,13 +95,23 @@ impl Networks {
             self.note_taken(from);
             return Verdict::Taken;
         }
-        let Some((net, sent)) = self.decide(now, from, frame, excess) else {
+        let Some((net, mut sent)) = self.decide(now, from, frame, excess) else {
             self.note_refused(now, from, None, Reason::Disabled, frame);
             return Verdict::Refuse(REFUSED);
         };
+        if self.turn.is_none() {
+            // What were held could not go on.
+            sent = settle(sent);
+        }
+        if !self.note_neighbours(now, class, whole, &mut sent.changes) {
+            sent = settle(sent);
+        }
         self.tell_far(now, frame, &sent.told);
-        let is_heard = sent.refused.iter().any(|it| it.reason == Reason::Answered);
-        for refusal in sent.refused.iter().filter(|it| it.reason != Reason::Answered) {
+        let is_limited = self.limit_announced(now, &mut sent);
+        let is_held = neighbours::is_held(&sent);
+        let is_taken = |reason| matches!(reason, Reason::Answered | Reason::Held);
+        let is_heard = is_limited || sent.refused.iter().any(|it| is_taken(it.reason));
+        for refusal in sent.refused.iter().filter(|it| !is_taken(it.reason)) {
             self.note_refused(now, from, Some(refusal), refusal.reason, frame);
         }
         for answer in sent.answers {
@@ -108,9 +120,9 @@ impl Networks {
         self.audience = Audience::default();
         let mut has_returned = false;
         for onward in &sent.onward {
-            match (self.places.get(&onward.to).copied(), self.far.far(&onward.to)) {
-                (Some(port), _) if port != from => self.audience.ports.insert(port),
-                (Some(_), _) => {
+            match self.site(&onward.to) {
+                Site::Here(port) if port != from => self.audience.ports.insert(port),
+                Site::Here(_) => {
                     // No queue leads from a port to itself.
                     let received = net.receive_quietly(&self.state, now, onward);
                     let ruled = received.ruled;
@@ -125,11 +137,11 @@ impl Networks {
                         Err(_) => {}
                     }
                 }
-                (None, Some(remote)) => {
+                Site::There(remote) => {
                     let uplink = self.uplink.into_iter();
                     self.audience.flows.extend(uplink.map(|it| (it, remote.flow(class))));
                 }
-                (None, None) => self.note_refused(now, from, None, Reason::Unknown, frame),
+                Site::Nowhere => self.note_refused(now, from, None, Reason::Unknown, frame),
             }
         }
         if self.audience.ports.is_empty() && self.audience.flows.is_empty() {
@@ -141,7 +153,8 @@ impl Networks {
             (None, [(uplink, flow)]) => Verdict::Forward(Destination::Flow(*uplink, *flow)),
             (None, []) => {
                 let mut changes = sent.changes;
-                changes.retain(|change| has_returned || !change.grants());
+                // What is held is on its way: what it opens is open.
+                changes.retain(|change| has_returned || is_held || !change.grants());
                 self.commit(&changes, now);
                 match is_heard || has_returned {
                     true => {
@@ -278,18 +291,21 @@ impl Networks {
             self.note_refused(now, to, None, Reason::Disabled, frame);
             return Err(REFUSED);
         };
-        let is_here = |it: &&Onward| self.places.get(&it.to) == Some(&to);
-        let here: Vec<_> = sent.onward.iter().filter(is_here).collect();
-        if here.is_empty() {
-            self.note_refused(now, from, sent.refused.first(), Reason::Unknown, frame);
-        }
+        let sent = settle(sent);
         let bytes = frame.len();
-        let mut leaving = Leaving { changes: sent.changes, bytes, ..Leaving::default() };
+        let mut is_any_here = false;
+        // Of both ends.
+        let ruled = Vec::with_capacity(2);
+        let mut leaving = Leaving { changes: sent.changes, bytes, ruled, ..Leaving::default() };
         let mut leaves = Err(REFUSED);
-        for onward in here {
+        for onward in &sent.onward {
+            if self.places.get(&onward.to) != Some(&to) {
+                continue;
+            }
+            is_any_here = true;
             let received = net.receive_quietly(&self.state, now, onward);
             if let Some(gate) = received.gate {
-                self.remember(whole, (sent.way, &onward.to), Some(gate));
+                self.remember(whole, (sent.way, sent.via, &onward.to), Some(gate));
             }
             let ruled = received.ruled;
             match self.judge(now, to, received, frame) {
@@ -309,6 +325,9 @@ impl Networks {
                     leaves = leaves.map_err(|_| refusal);
                 }
             }
+        }
+        if !is_any_here {
+            self.note_refused(now, from, sent.refused.first(), Reason::Unknown, frame);
         }
         match leaves {
             Ok(()) => {
@@ -346,6 +365,9 @@ impl Networks {
         let is_here = |name: &Identity| self.places.get(name) == Some(&to);
         let onward = name(label).filter(is_here).map(onward);
         let Some((onward, (net, _))) = onward.zip(self.bound(to)) else {
+            if self.is_elsewhere(label) {
+                return Err(Refusal::MOVED);
+            }
             self.note_refused(now, to, None, Reason::Unknown, frame);
             return Err(REFUSED);
         };
@@ -397,6 +419,7 @@ impl Networks {
             self.note_refused(now, from, None, Reason::Disabled, frame);
             return Departs::Refused(REFUSED);
         };
+        let sent = settle(sent);
         let is_there = |it: &Onward| self.far.far(&it.to) == Some(remote);
         let Some(onward) = sent.onward.into_iter().find(is_there) else {
             self.note_refused(now, from, sent.refused.first(), Reason::Unknown, frame);
@@ -407,10 +430,11 @@ impl Networks {
             label: onward.origin.as_ref().map_or(0, |it| self.far.label(it)),
             is_networks: onward.is_networks,
             opens: sent.changes.iter().any(Change::opens),
+            is_anew: false,
             generation: 0,
             routers: onward.routers,
         };
-        self.remember(whole, (sent.way, &onward.to), None);
+        self.remember(whole, (sent.way, sent.via, &onward.to), None);
         let ruled = sent.ruled.map(|it| self.pending(from, it, frame)).into_iter().collect();
         let (bytes, changes) = (frame.len(), sent.changes);
         let frame = onward.frame;

@@ -16,7 +16,7 @@ use classifier::table::HashKey;
 use datapath::Remote;
 use logical::objects::Identity;
 use lossless::PortId;
-use pipeline::{Gated, Head, Key, Way};
+use pipeline::{Gated, Head, Key, Ports, Way};
 use units::hash::splitmix64;
 
 use crate::hits::HitAt;
@@ -75,6 +75,14 @@ pub struct Flow {
     pub gate: Option<Gated>,
 }
 
+impl Flow {
+    /// The ports on which it depends: flows that differ in the others are one here.
+    pub fn ports(&self) -> Ports {
+        let way = self.way.as_ref().map(Way::ports);
+        way.max(self.gate.as_ref().map(Gated::ports)).unwrap_or(Ports::Both)
+    }
+}
+
 /// What follows of a flow's decision as things are now: worked out once, and good until anything
 /// changes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,9 +105,11 @@ pub enum At {
 /// Flows, and the ports that they name.
 #[derive(Debug)]
 pub struct Flows {
-    /// Whether any are remembered.
-    keeps: bool,
+    /// How many of each version of IP are to be remembered.
+    most: usize,
     cells: Cells,
+    /// Whether flows that depend on these ports have been remembered.
+    has: [bool; Ports::ALL.len()],
     v4: Exact<4, Flow>,
     v6: Exact<7, Flow>,
     numbers: BTreeMap<Identity, Number>,
@@ -114,10 +124,11 @@ impl Flows {
         // Few bits of a secret are spread over all.
         let secret = HashKey(secret.map(splitmix64));
         Self {
-            keeps: most > 0,
+            most: most as usize,
             cells: Cells::default(),
             v4: Exact::new(most as usize, secret),
             v6: Exact::new(most as usize, secret),
+            has: Default::default(),
             numbers: BTreeMap::new(),
             names: Vec::new(),
             sites: Vec::new(),
@@ -139,11 +150,21 @@ impl Flows {
         self.v4.len() + self.v6.len()
     }
 
-    /// Where it is remembered what was decided of a packet's flow, and whether that is
-    /// [fresh](Self::fresh): if not, it may not be true.
+    /// How many flows of each version of IP there is room for, if those are fewer than there were
+    /// to be: there was no memory for more.
+    pub fn short(&self) -> Option<usize> {
+        let least = self.v4.most().min(self.v6.most());
+        (least < self.most).then_some(least)
+    }
+
+    /// Where it is remembered what was decided of flows that fare as a packet's does, if they
+    /// depend on these ports, and whether that is [fresh](Self::fresh): if not, it may not be true.
     #[inline(always)]
-    pub fn find(&self, head: &Head) -> Option<(At, bool)> {
-        Some(match &head.key {
+    pub fn find(&self, head: &Head, ports: Ports) -> Option<(At, bool)> {
+        if !self.has[ports as usize] {
+            return None;
+        }
+        Some(match &head.key_by(ports) {
             Key::V4(key) => {
                 let (found, is_fresh) = self.v4.seek(&self.cells, key)?;
                 (At::V4(found), is_fresh)
@@ -187,14 +208,17 @@ impl Flows {
         }
     }
 
-    /// Remembers what was decided of a packet's flow, as long as nothing of that changes.
+    /// Remembers what was decided of a packet's flow, and of those that fare alike, as long as
+    /// nothing of that changes.
     pub fn insert(&mut self, head: &Head, cells: impl IntoIterator<Item = CellId>, flow: Flow) {
-        if !self.keeps {
+        if self.most == 0 {
             return;
         }
         let mut depends = Depends::now(&self.cells);
         cells.into_iter().for_each(|cell| depends.on(cell));
-        match head.key {
+        let ports = flow.ports();
+        self.has[ports as usize] = true;
+        match head.key_by(ports) {
             Key::V4(key) => self.v4.insert(&self.cells, key, flow, depends),
             Key::V6(key) => self.v6.insert(&self.cells, key, flow, depends),
         }
@@ -215,6 +239,7 @@ impl Flows {
     pub fn forget(&mut self) {
         self.v4.clear();
         self.v6.clear();
+        self.has = Default::default();
         (self.numbers, self.names, self.sites) = (BTreeMap::new(), Vec::new(), Vec::new());
     }
 

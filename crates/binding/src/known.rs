@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use datapath::{Origin, Remote};
 use logical::objects::Identity;
 use lossless::{Destination, PortId};
-use pipeline::{Gated, Head, Passes, Start, Way};
+use pipeline::{Gated, Head, Passes, Ports, Start, Via, Way};
 use units::{Class, Instant};
 
 use crate::flows::{At, Flow, Flows, Now, Site, Source};
@@ -32,7 +32,9 @@ fn head(bound: &[Option<Bound>], frame: &MachineFrame<'_>) -> Option<Head> {
 /// Notes which connections a flow's packets are of.
 #[cold]
 fn note(flows: &mut Flows, at: At, sender: Passes, receiver: Passes) {
-    let Some(flow) = flows.at_mut(at) else { return };
+    // What flows have in common is of no connection.
+    let flow = flows.at_mut(at).filter(|it| it.ports() == Ports::Both);
+    let Some(flow) = flow else { return };
     if let (Passes::By(connection), Some(way)) = (sender, &mut flow.way) {
         way.gate.note(connection);
     }
@@ -86,11 +88,15 @@ impl Networks {
     /// It is [fresh](Flows::fresh).
     #[inline(always)]
     fn find(&mut self, head: &Head, from: Option<PortId>) -> Option<At> {
-        let (at, is_fresh) = self.flows.find(head)?;
-        if !is_fresh {
-            self.renew(at, from)?;
+        for ports in Ports::ALL {
+            let found = self.flows.find(head, ports);
+            if let Some((at, is_fresh)) = found
+                && (is_fresh || self.renew(at, from).is_some())
+            {
+                return Some(at);
+            }
         }
-        Some(at)
+        None
     }
 
     /// Works out what follows of a decision as things are now, if it is still true.
@@ -268,7 +274,7 @@ impl Networks {
     pub(crate) fn remember(
         &mut self,
         frame: &MachineFrame<'_>,
-        (way, to): (Option<Way>, &Identity),
+        (way, via, to): (Option<Way>, Option<Via>, &Identity),
         gate: Option<Gated>,
     ) {
         let there = self.places.get(to).filter(|_| gate.is_some());
@@ -277,8 +283,10 @@ impl Networks {
         // behind it.
         let to = self.number(to);
         let (Some(way), Some(head)) = (way, head(&self.bound, frame)) else { return };
+        let Self { vias, flows, .. } = self;
+        let via = via.map(|via| *vias.entry(via).or_insert_with(|| flows.add_cell()));
         let Some(from) = self.bound_to(frame.from) else { return };
-        let cells = from.cells().chain(there);
+        let cells = from.cells().chain(there).chain(via);
         self.flows.insert(&head, cells, Flow { to, now: Now::default(), way: Some(way), gate });
     }
 

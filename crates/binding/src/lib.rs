@@ -34,6 +34,8 @@ mod hits;
 mod known;
 mod labels;
 mod lines;
+mod moves;
+mod neighbours;
 mod networks;
 mod noted;
 mod notes;
@@ -47,6 +49,7 @@ mod word;
 
 pub use decide::{Departs, Leaves, Verdict};
 pub use flow_name::FlowName;
+pub use flows::Site;
 pub use handover::OfAnother;
 pub use health::{BackendHealth, HealthNews};
 pub use hits::{AllHits, Count, Hits};

@@ -7,9 +7,10 @@ use core::fmt;
 use core::mem;
 
 use classifier::cells::CellId;
+use datapath::Remote;
 use logical::objects::Identity;
 use lossless::{Audience, PortId};
-use pipeline::{Change, Followed, Net, PortAt, Reason, State};
+use pipeline::{Change, Followed, Net, PortAt, Reason, State, Via};
 use units::Instant;
 
 use crate::answers::Answers;
@@ -109,6 +110,8 @@ pub struct Networks {
     pub(crate) audience: Audience,
     /// Where ports are on other hosts, and the port of the switch that these are behind.
     pub(crate) far: Arc<Places>,
+    /// Ports that have moved while frames for them are underway to where they were.
+    pub(crate) left: BTreeMap<Identity, Remote>,
     pub(crate) uplink: Option<PortId>,
     /// The port by which frames for routers here come back.
     pub(crate) turn: Option<PortId>,
@@ -119,6 +122,8 @@ pub struct Networks {
     pub(crate) nets: Vec<Ready>,
     pub(crate) flows: Flows,
     pub(crate) notes: Notes,
+    /// What flows depend on that go to neighbours of routers that nobody declares.
+    pub(crate) vias: BTreeMap<Via, CellId>,
     /// What frames on their way to other hosts have opened.
     pub(crate) underway: Underway,
     pub(crate) health: Health,
@@ -148,6 +153,7 @@ impl Networks {
             leaving: Leaving::default(),
             audience: Audience::default(),
             far: Arc::default(),
+            left: BTreeMap::new(),
             uplink: None,
             turn: None,
             hits: AllHits::default(),
@@ -156,6 +162,7 @@ impl Networks {
             nets: Vec::new(),
             flows: Flows::new(settings.flows, settings.secret),
             notes: Notes::default(),
+            vias: BTreeMap::new(),
             underway: Underway::default(),
             health: Health::default(),
             generation: 0,
@@ -176,6 +183,7 @@ impl Networks {
         let is_known = |port: &Identity| nets.iter().any(|net| net.port(port).is_some());
         self.state.retain(|port| nets.iter().any(|net| net.has(port)), is_known);
         nets.iter().for_each(|net| self.state.adopt(net));
+        self.note_moved();
         self.generation = generation;
         let before = mem::take(&mut self.nets);
         for net in nets {
@@ -290,6 +298,12 @@ impl Networks {
         Decided { flows: self.flows.len(), ..self.decided }
     }
 
+    /// Of how many flows of each version of IP it can be remembered what was decided, if memory is
+    /// short of as many as [`Settings::flows`] says.
+    pub fn short_of_flows(&self) -> Option<usize> {
+        self.flows.short()
+    }
+
     /// How many connections are followed.
     pub fn connections(&self) -> usize {
         self.state.len()
@@ -321,6 +335,9 @@ impl Networks {
     pub(crate) fn commit(&mut self, changes: &[Change], now: Instant) {
         self.state.commit(changes, now);
         self.note_zones();
+        if changes.iter().any(Change::is_of_neighbours) {
+            self.note_moved();
+        }
     }
 
     /// Connections may have begun: flows whose frames changed nothing as there was no connection at
@@ -332,7 +349,7 @@ impl Networks {
         }
     }
 
-    fn place_all(&mut self) {
+    pub(crate) fn place_all(&mut self) {
         let Self { bound, places, far, .. } = self;
         places.clear();
         for (number, bound) in (0..).zip(bound) {
@@ -346,13 +363,13 @@ impl Networks {
                 places.extend(children.map(|child| (child, port)));
             }
         }
-        let Self { bound, places, far, flows, health, .. } = self;
+        let Self { bound, places, far, left, flows, health, .. } = self;
         health.place(places);
-        flows.place(|name| site(places, far, name));
+        let site = |name: &Identity| site(places, far, left, name);
+        flows.place(site);
         for bound in bound.iter_mut().flatten() {
             let is_known = bound.at.is_some();
-            bound.number =
-                is_known.then(|| flows.number(&bound.name, |name| site(places, far, name)));
+            bound.number = is_known.then(|| flows.number(&bound.name, site));
             bound.label = far.label(&bound.name);
         }
     }
@@ -367,8 +384,18 @@ impl Networks {
             self.flows.forget();
             self.place_all();
         }
-        let Self { places, far, flows, .. } = self;
-        flows.number(name, |name| site(places, far, name))
+        let Self { places, far, left, flows, .. } = self;
+        flows.number(name, |name| site(places, far, left, name))
+    }
+
+    /// Where frames for a port go.
+    pub(crate) fn site(&self, name: &Identity) -> Site {
+        site(&self.places, &self.far, &self.left, name)
+    }
+
+    /// Where a port is.
+    pub(crate) fn known_site(&self, name: &Identity) -> Site {
+        site(&self.places, &self.far, &BTreeMap::new(), name)
     }
 }
 
@@ -396,8 +423,16 @@ impl Bound {
     }
 }
 
-/// Where a port is.
-fn site(here: &BTreeMap<Identity, PortId>, far: &Places, name: &Identity) -> Site {
+/// Where frames for a port go: to where it was, as long as any are underway there.
+fn site(
+    here: &BTreeMap<Identity, PortId>,
+    far: &Places,
+    left: &BTreeMap<Identity, Remote>,
+    name: &Identity,
+) -> Site {
+    if let Some(remote) = left.get(name) {
+        return Site::There(*remote);
+    }
     match here.get(name) {
         Some(port) => Site::Here(*port),
         None => far.far(name).map_or(Site::Nowhere, Site::There),

@@ -42,7 +42,7 @@ pub fn for_others(label: u32, word: &[u8]) -> Vec<u8> {
 }
 
 /// A frame with what is to be known of it when it comes back.
-fn wrapped(label: u32, origin: Origin, class: Class, frame: &[u8]) -> Vec<u8> {
+pub fn wrapped(label: u32, origin: Origin, class: Class, frame: &[u8]) -> Vec<u8> {
     let mut made = Vec::with_capacity(LEN + frame.len());
     made.extend([LOCAL, u8::from(origin.is_networks)]);
     made.extend(label.to_be_bytes());
@@ -132,7 +132,7 @@ impl Networks {
         let (label, origin, _, frame) = unwrapped(bytes)?;
         let to = self.far.name(label)?.clone();
         let knows = |net: &Arc<Net>| match to.kind {
-            Kind::RouterPort => net.resumes(&to),
+            Kind::RouterPort => net.has_router_port(&to),
             _ => net.port(&to).is_some(),
         };
         let net = self.nets.iter().map(|it| &it.net).find(|net| knows(net))?.clone();
@@ -155,9 +155,9 @@ impl Networks {
             return Some((net, sent));
         }
         let (net, onward) = self.returned(frame)?;
-        let sent = match onward.is_to_router() {
+        let sent = match onward.is_to_router() && net.resumes(&onward.to) {
             true => net.resume_large(&self.state, now, &onward, excess),
-            // What a router tells a sender.
+            // What a router tells a sender, or held that is elsewhere now.
             false => Sent { onward: [onward].into(), ..Sent::default() },
         };
         Some((net, sent))

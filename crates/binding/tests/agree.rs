@@ -86,8 +86,14 @@ fn by_interpreter(topology: &Topology, now: Instant, port: PortIndex, frame: &[u
 
 #[test]
 fn a_host_traces_as_the_interpreter_does() {
-    let options =
-        Options { stateful: true, translations: false, learning: true, relay: true, stray: true };
+    let options = Options {
+        stateful: true,
+        translations: false,
+        learning: true,
+        relay: true,
+        stray: true,
+        strangers: false,
+    };
     let now = Instant::from_nanos(1_000_000_000);
     let (mut traced, mut rules) = (0, 0);
     for seed in 0..400 {
@@ -132,8 +138,14 @@ fn hits(host: &Networks) -> BTreeMap<String, u64> {
 
 #[test]
 fn a_frame_counts_once_at_each_of_its_rules_however_often_it_is_decided() {
-    let options =
-        Options { stateful: true, translations: false, learning: false, relay: false, stray: true };
+    let options = Options {
+        stateful: true,
+        translations: false,
+        learning: false,
+        relay: false,
+        stray: true,
+        strangers: false,
+    };
     let now = Instant::from_nanos(1_000_000_000);
     let (mut counted, mut again) = (0, 0);
     for seed in 0..900 {
@@ -197,8 +209,14 @@ fn a_frame_counts_once_at_each_of_its_rules_however_often_it_is_decided() {
 /// Answers that a port was given and was not, when it sends a frame so often at once.
 #[test]
 fn a_port_that_asks_too_much_is_answered_as_often_as_the_interpreter_answers_it() {
-    let options =
-        Options { stateful: false, translations: false, learning: false, relay: true, stray: true };
+    let options = Options {
+        stateful: false,
+        translations: false,
+        learning: false,
+        relay: true,
+        stray: true,
+        strangers: false,
+    };
     let now = Instant::from_nanos(1_000_000_000);
     let mut limited = 0;
     for seed in 0..100 {
@@ -219,7 +237,7 @@ fn a_port_that_asks_too_much_is_answered_as_often_as_the_interpreter_answers_it(
         for _ in 0..300 {
             let arrival = Arrival { port: sent.port, node: None, frame: &sent.frame };
             let decision = decide(topology, &state, now, arrival);
-            state.commit(&decision.changes);
+            state.commit(&decision.changes, now);
             given += decision.answers.len() as u64;
             let is_it = |it: &&interpreter::Step| it.what == "none: it was answered too often";
             withheld += decision.trace.iter().filter(is_it).count() as u64;

@@ -248,9 +248,10 @@ fn backend(network: &Network, it: &crate::network::Backend) -> Result<Value, Str
     use crate::network::{Backend, Word};
 
     let of_port = |name: &str| -> Result<Value, String> {
-        let port = network.ports.get(name).ok_or_else(|| format!("no port is called `{name}`"))?;
-        let ip = port.ips.first().ok_or_else(|| format!("port {name} has no address"))?;
-        Ok(json!({ "logicalPort": plain(name), "ip": ip }))
+        match network.ports.contains_key(name) {
+            true => Ok(json!({ "logicalPort": plain(name) })),
+            false => Err(format!("no port is called `{name}`")),
+        }
     };
     Ok(match it {
         Backend::Word(word) => {
@@ -283,7 +284,8 @@ fn backend(network: &Network, it: &crate::network::Backend) -> Result<Value, Str
                 Some(name) => of_port(name)?,
                 None => json!({}),
             };
-            if let Some(ip) = ip {
+            // Who is named serves at its own address.
+            if let Some(ip) = ip.filter(|_| name.is_none()) {
                 spec["ip"] = json!(ip);
             }
             if let Some(number) = dport.map(u64::from).or(match number {

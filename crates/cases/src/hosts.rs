@@ -9,13 +9,14 @@ use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem;
 
 use conntrack::{Phase, Settings, Timeouts};
 use interpreter::Tuple;
 use logical::objects::Identity;
 use logical::topology::{Attachment, PortIndex, RouterIndex, Topology};
 use pipeline::{
-    Change, Copy, Down, Handover, Net, Onward, Reason, Refusal, Sent, State, Step, Told,
+    Change, Copy, Down, Due, Handover, Net, Onward, Reason, Refusal, Room, Sent, State, Step, Told,
 };
 use units::Instant;
 
@@ -236,13 +237,68 @@ impl Hosts {
         }
         let Some(Host { state, .. }) = self.all.get_mut(&from) else { return Some(fate) };
         fate.answers.retain(|it| state.may_answer(&it.port, now));
+        self.commit(now, &fate, changes);
+        Some(fate)
+    }
+
+    /// Makes the changes of a frame that somebody got, or that is held as if somebody had; of
+    /// another those that let nobody in.
+    fn commit(&mut self, now: Instant, fate: &Fate, changes: Vec<(String, Vec<Change>)>) {
+        let is_held = fate.refused.iter().any(|it| it.reason == Reason::Held);
+        let is_lost = fate.delivered.is_empty() && !is_held;
         for (host, mut changes) in changes {
-            changes.retain(|change| !fate.delivered.is_empty() || !change.grants());
+            changes.retain(|change| !is_lost || !change.grants());
             if let Some(host) = self.all.get_mut(&host) {
                 host.state.commit(&changes, now);
             }
         }
-        Some(fate)
+    }
+
+    /// When something is to be done about neighbours of routers.
+    pub fn due(&self) -> Option<Instant> {
+        self.all.values().filter_map(|it| it.state.neighbours_due(usize::MAX)).min()
+    }
+
+    /// Has routers ask their neighbours, and what was held go on.
+    pub fn attend(&mut self, now: Instant) -> Vec<Fate> {
+        let names: Vec<String> = self.all.keys().cloned().collect();
+        let mut fates = Vec::new();
+        for name in names {
+            // No question is cut into several.
+            let due = self.all.get_mut(&name);
+            let due = due.map(|it| it.state.take_neighbours_due(now, Room::ALL, |_| 1));
+            for due in due.into_iter().flatten() {
+                // What a router held that has left goes on at its new host, which was handed it.
+                let Some(made) = self.do_due(now, &name, &due) else { continue };
+                self.commit(now, &made.fate, made.changes);
+                fates.push(made.fate);
+            }
+        }
+        fates
+    }
+
+    fn do_due(&self, now: Instant, here: &str, due: &Due) -> Option<Made> {
+        let mut made = Made::default();
+        let Host { nets, state } = self.all.get(here)?;
+        match due {
+            Due::Ask { neighbour, to, .. } => {
+                let (domain, net) = nets.iter().find(|(_, net)| net.resumes(&neighbour.0))?;
+                for onward in net.ask(neighbour, *to, 0..usize::MAX) {
+                    self.arrive(now, here, domain, &onward, &mut made);
+                }
+            }
+            Due::GoOn(held) => {
+                let (domain, net) = nets.iter().find(|(_, net)| net.resumes(&held.onward.to))?;
+                let sent = net.resume(state, now, &held.onward);
+                self.follow(now, here, domain, sent, &mut made);
+                for told in mem::take(&mut made.told) {
+                    if let Some(answer) = net.answer(&held.onward, told) {
+                        self.arrive(now, here, domain, &answer, &mut made);
+                    }
+                }
+            }
+        }
+        Some(made)
     }
 
     /// Goes where a frame goes on to.
@@ -272,7 +328,10 @@ impl Hosts {
         let Some(host) = self.all.get(there) else { return };
         let Some(net) = host.nets.get(domain) else { return };
         if onward.is_to_router() {
-            return self.follow(now, there, domain, net.resume(&host.state, now, onward), made);
+            let mut sent = net.resume(&host.state, now, onward);
+            // What says where a neighbour is has been answered where it came.
+            sent.refused.retain(|it| it.reason != Reason::Answered);
+            return self.follow(now, there, domain, sent, made);
         }
         let received = net.receive(&host.state, now, onward);
         made.fate.trace.extend(received.trace);

@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
 
-use interpreter::{Arrival, State, decide};
+use interpreter::{Arrival, Decision, State, attend, decide};
 use logical::topology::Attachment;
 use units::{Class, Instant, Span};
 use wire::ethernet::{self, Tag};
@@ -55,6 +55,7 @@ const CAN: &[&str] = &[
     "limits",
     "lb-arp",
     "health",
+    "neighbours",
 ];
 
 /// The interpreter, and all that it has been sent.
@@ -72,6 +73,38 @@ impl OnInterpreter {
     /// Without a topology yet.
     pub fn new() -> Self {
         Self { now: Instant::from_nanos(1_000_000_000), ..Self::default() }
+    }
+
+    /// What came of a frame at a host.
+    fn got(&mut self, decision: Decision, host: Option<&str>) {
+        let Some(declared) = &self.declared else { return };
+        let topology = &declared.topology;
+        for copy in decision.delivered.into_iter().chain(decision.answers) {
+            let Some(name) = declared.name(copy.port) else { continue };
+            let (port, frame) = match topology[copy.port].attachment {
+                Attachment::Local => {
+                    let host = host.unwrap_or_default();
+                    (format!("{name}@{host}"), copy.frame)
+                }
+                Attachment::Child { .. } => {
+                    let inner = ethernet::untagged(&copy.frame).map(|(_, inner)| inner);
+                    (name.to_string(), inner.unwrap_or_default())
+                }
+                _ => (name.to_string(), copy.frame),
+            };
+            self.arrived.push(Seen { port, frame });
+        }
+    }
+
+    /// What routers have to do about their neighbours until then, in its time.
+    fn attend(&mut self, until: Instant) {
+        while let Some(due) = self.state.neighbours_due().filter(|due| *due <= until)
+            && let Some(declared) = &self.declared
+        {
+            let now = due.max(self.now);
+            let decisions = attend(&declared.topology, &mut self.state, now);
+            decisions.into_iter().for_each(|it| self.got(it, None));
+        }
     }
 }
 
@@ -117,22 +150,9 @@ impl Execution for OnInterpreter {
         };
         let decision =
             decide(topology, &self.state, self.now, Arrival { port: index, node, frame: &sent });
-        self.state.commit(&decision.changes);
-        for copy in decision.delivered.into_iter().chain(decision.answers) {
-            let Some(name) = declared.name(copy.port) else { continue };
-            let (port, frame) = match topology[copy.port].attachment {
-                Attachment::Local => {
-                    let host = host.as_deref().unwrap_or_default();
-                    (format!("{name}@{host}"), copy.frame)
-                }
-                Attachment::Child { .. } => {
-                    let inner = ethernet::untagged(&copy.frame).map(|(_, inner)| inner);
-                    (name.to_string(), inner.unwrap_or_default())
-                }
-                _ => (name.to_string(), copy.frame),
-            };
-            self.arrived.push(Seen { port, frame });
-        }
+        self.state.commit(&decision.changes, self.now);
+        self.got(decision, host.as_deref());
+        self.attend(self.now);
         Ok(())
     }
 
@@ -141,6 +161,7 @@ impl Execution for OnInterpreter {
     }
 
     fn wait(&mut self, span: Span) {
+        self.attend(self.now + span);
         self.now += span;
     }
 

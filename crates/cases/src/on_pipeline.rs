@@ -58,6 +58,7 @@ const CAN: &[&str] = &[
     "limits",
     "symmetric",
     "move",
+    "neighbours",
 ];
 
 /// Hosts that execute a topology's rows, and all that they have been sent.
@@ -73,6 +74,14 @@ impl OnPipeline {
     /// Without a topology yet.
     pub fn new() -> Self {
         Self { now: Instant::from_nanos(1_000_000_000), ..Self::default() }
+    }
+
+    /// What routers have to do about their neighbours until then, in its time.
+    fn attend(&mut self, until: Instant) {
+        while let Some(due) = self.hosts.due().filter(|due| *due <= until) {
+            let fates = self.hosts.attend(due.max(self.now));
+            fates.into_iter().flat_map(|it| it.delivered).for_each(|it| self.got(it));
+        }
     }
 
     /// A port's frame as its machine has it: a child's without its tag.
@@ -150,6 +159,7 @@ impl Execution for OnPipeline {
         let fate = self.hosts.send(self.now, &id, host, &sent);
         let fate = fate.ok_or_else(|| format!("no host has {id}"))?;
         fate.answers.into_iter().chain(fate.delivered).for_each(|it| self.got(it));
+        self.attend(self.now);
         Ok(())
     }
 
@@ -158,6 +168,7 @@ impl Execution for OnPipeline {
     }
 
     fn wait(&mut self, span: Span) {
+        self.attend(self.now + span);
         self.now += span;
         self.hosts.expire(self.now);
     }

@@ -42,7 +42,13 @@ impl<const N: usize, V> Exact<N, V> {
     /// With room for `most` keys or a few more. `hash_key` must be secret where strangers choose
     /// the keys.
     pub fn new(most: usize, hash_key: HashKey) -> Self {
-        Self { table: Table::with_second(most), hash_key, inserted: NonZeroU64::MIN }
+        Self { table: Table::new(most), hash_key, inserted: NonZeroU64::MIN }
+    }
+
+    /// For how many keys there is room: for fewer than was asked for if there was no memory when
+    /// the first one came.
+    pub const fn most(&self) -> usize {
+        self.table.most()
     }
 
     /// What was decided of a key, if that is still true.
@@ -90,11 +96,11 @@ impl<const N: usize, V> Exact<N, V> {
 
     /// Keeps what was decided of a key. Others may have to make room.
     pub fn insert(&mut self, cells: &Cells, key: [u64; N], value: V, depends: Depends) {
-        let hash = self.hash_key.hash(&key);
         self.inserted = self.inserted.saturating_add(1);
         let entry = Entry { key, fresh: STALE, number: self.inserted, value, depends };
         let is_dead = |it: &Entry<N, V>| !cells.hold(&it.depends);
-        self.table.insert(hash, entry, |it| same(&it.key, &key), is_dead);
+        let hash = |it: &Entry<N, V>| self.hash_key.hash(&it.key);
+        self.table.insert(entry, hash, |it| same(&it.key, &key), is_dead);
     }
 
     /// How many keys are kept, those too of which what was decided is no longer true.

@@ -1,15 +1,15 @@
 //! Which class a packet is of, which rule is the first for it, and what was decided before.
 //!
 //! ```text
-//! packet ─▶ exact ──▶ megaflows ──▶ classes, intervals ──▶ decisions ─▶ the first rule
-//!             ▲           ▲                                    │         and what was read
-//!             └───────────┴──── kept under the bits read ──────┘
+//! packet ─▶ exact ──▶ classes, intervals ──▶ decisions ─▶ the first rule
+//!             ▲                                  │         and what was read
+//!             └────────────── kept ──────────────┘
 //! ```
 //!
 //! - [`prefixes`]: the longest prefix of a key; [`classes`]: the sets that an address is in.
 //! - [`intervals`]: the services that a packet is of.
 //! - [`decisions`]: the first rule of a list.
-//! - [`exact`] and [`megaflows`]: what was decided, of one key and of many.
+//! - [`exact`]: what was decided of a key.
 //! - [`cells`]: what remembered decisions depend on; [`tracked`]: which bits of a key were read.
 //!
 //! Each can be used alone. All that is found says by which bits it was found, so that whoever
@@ -25,21 +25,15 @@
 //!
 //! ```
 //! use classifier::cells::{CellId, Cells, Depends};
-//! use classifier::class::SetId;
+//! use classifier::class::{ClassId, SetId};
 //! use classifier::classes::{Classes, Member};
 //! use classifier::decisions::{
 //!     Aspect, Condition, Decisions, End, Facts, Memory, Peer, Rule,
 //! };
+//! use classifier::exact::Exact;
 //! use classifier::intervals::{Form, Services};
-//! use classifier::megaflows::Megaflows;
 //! use classifier::table::HashKey;
-//! use classifier::tracked::{Field, Tracked};
 //!
-//! const PROTOCOL: Field = Field::new(0, 8);
-//! const SOURCE_PORT: Field = PROTOCOL.then(16);
-//! const PORT: Field = SOURCE_PORT.then(16);
-//! const SOURCE: Field = Field::new(64, 32);
-//! const DESTINATION: Field = SOURCE.then(32);
 //! // Who numbers sets, and what is secret, is the caller's choice.
 //! const CLIENTS: SetId = SetId(0);
 //! const WEB: SetId = SetId(1);
@@ -57,59 +51,33 @@
 //! let mut policy = Decisions::new(&[vec![rule]], memory, SECRET);
 //! // A cell for the policy, and a few that the classes of addresses share.
 //! let mut cells = Cells::new(1 + 16);
-//! let cell_of = |class: classifier::class::ClassId| CellId(1 + class.number() as u32 % 16);
-//! let mut flows: Megaflows<2, Option<u32>> = Megaflows::new(32, 1024, SECRET);
+//! let cell_of = |class: ClassId| CellId(1 + class.number() as u32 % 16);
+//! let mut known: Exact<2, Option<u32>> = Exact::new(1024, SECRET);
 //!
-//! let mut key = [0; 2];
-//! PROTOCOL.set(&mut key, 6);
-//! PORT.set(&mut key, 443);
-//! SOURCE.set(&mut key, 0x0a01_0203);
-//! assert_eq!(flows.find(&cells, &key), None);
+//! let (source, port) = (0x0a01_0203, 443);
+//! let key = [source.into(), port.into()];
+//! assert_eq!(known.find(&cells, &key), None);
 //!
-//! // The first packet is decided, and what was read of it is noted.
+//! // The first packet is decided, and it is noted on what that depends.
 //! let mut depends = Depends::now(&cells);
-//! let mut packet = Tracked::new(&key);
-//! let source = classes.class_of_v4(packet.peek(SOURCE) as u32);
-//! let destination = classes.class_of_v4(packet.peek(DESTINATION) as u32);
-//! let service = services.class_of(
-//!     packet.peek(PROTOCOL) as u8,
-//!     packet.peek(SOURCE_PORT) as u16,
-//!     packet.peek(PORT) as u16,
-//! );
+//! let source = classes.class_of_v4(source);
 //! let decision = policy.decide(&Facts {
 //!     source: End::Address(source.class),
-//!     destination: End::Address(destination.class),
-//!     service: service.class,
+//!     service: services.class_of(6, 50_000, port).class,
 //!     ..Facts::default()
 //! });
 //! depends.on(CellId(0));
 //! if decision.read.contains(Aspect::SourceAddress) {
-//!     packet.note(SOURCE, source.bits);
 //!     depends.on(cell_of(source.class.id));
 //! }
-//! if decision.read.contains(Aspect::DestinationAddress) {
-//!     packet.note(DESTINATION, destination.bits);
-//!     depends.on(cell_of(destination.class.id));
-//! }
-//! if decision.read.contains(Aspect::Service) {
-//!     packet.read(PROTOCOL);
-//!     packet.note(PORT, service.destination_bits);
-//!     packet.note(SOURCE_PORT, service.source_bits);
-//! }
-//! flows.insert(&cells, &key, packet.mask(), decision.rule, depends);
+//! known.insert(&cells, key, decision.rule, depends);
+//! assert_eq!(known.find(&cells, &key), Some(&Some(0)));
 //!
-//! // So is all of 10/8, whatever it is sent to.
-//! SOURCE.set(&mut key, 0x0aff_0001);
-//! DESTINATION.set(&mut key, 0x0102_0304);
-//! let (rule, place) = flows.find(&cells, &key).unwrap();
-//! assert_eq!(*rule, Some(0));
-//! flows.count(place);
-//!
-//! // Until addresses leave the class of the source.
+//! // That is so until addresses leave the class of the source.
 //! classes.add(SetId(7), Member::V4(0x0aff_0001, 0x0aff_0001), |left| {
 //!     cells.change(cell_of(left));
 //! });
-//! assert_eq!(flows.find(&cells, &key), None);
+//! assert_eq!(known.find(&cells, &key), None);
 //! ```
 
 #![no_std]
@@ -124,7 +92,6 @@ pub mod classes;
 pub mod decisions;
 pub mod exact;
 pub mod intervals;
-pub mod megaflows;
 pub mod prefixes;
 pub mod table;
 pub mod tracked;

@@ -126,6 +126,12 @@ impl<'a> Rows<'a> {
             let (dhcp4, dhcp6) = (profile(it.dhcp4), profile(it.dhcp6));
             let qos = it.qos.map(|qos| &topology[qos]);
             domain.qos.extend(qos.map(|qos| (qos.id.clone(), qos.profile)));
+            if let Some(name) = &it.id.tenant
+                && let Some(terms) = topology.terms_of(name)
+            {
+                let tenant = Identity { kind: Kind::Tenant, tenant: None, name: name.clone() };
+                domain.terms.insert(tenant, terms);
+            }
             let parent = match it.attachment {
                 Attachment::Child { parent, vlan } => Some((topology[parent].id.clone(), vlan)),
                 _ => None,

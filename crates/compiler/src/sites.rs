@@ -11,8 +11,9 @@ use logical::topology::{Attachment, Link, NodeIndex, Port, Route, RouterIndex, T
 /// them.
 pub fn sites(topology: &Topology) -> BTreeMap<Identity, NodeIndex> {
     let mut sites = BTreeMap::new();
-    let machines = topology.ports().map(|(_, port)| port).filter(|port| port.is_machine());
-    sites.extend(machines.filter_map(|port| Some((port.id.clone(), node(topology, port)?))));
+    let is_had = |port: &&Port| port.is_machine() || port.attachment == Attachment::Provider;
+    let ports = topology.ports().map(|(_, port)| port).filter(is_had);
+    sites.extend(ports.filter_map(|port| Some((port.id.clone(), node(topology, port)?))));
     for (index, router) in topology.routers() {
         let Some(home) = home(topology, index) else { continue };
         let ports = router.ports.iter().map(|port| &topology[*port].id);
@@ -30,14 +31,25 @@ fn node(topology: &Topology, port: &Port) -> Option<NodeIndex> {
 }
 
 /// The node where a router keeps its flows, if it does, since it translates or leads them back
-/// where they came from: its first gateway; if it has none, the first, by its name, that has a port
-/// of one of its switches. All who ask of the same objects come to the same.
+/// where they came from, or where it asks for neighbours that nobody declares: its first gateway;
+/// if it has none, the first, by its name, that has a port of one of its switches. All who ask of
+/// the same objects come to the same.
 fn home(topology: &Topology, index: RouterIndex) -> Option<NodeIndex> {
     let router = &topology[index];
     let balances = || topology.balancers().any(|(_, it)| it.routers.contains(&index));
     let is_symmetric = |it: &Route| matches!(it.target, Target::Hops { symmetric: true, .. });
     let leads_back = || router.routes.iter().any(is_symmetric);
-    if router.nats.is_empty() && !balances() && !leads_back() {
+    let leads_outside = || {
+        let switches = router.ports.iter().filter_map(|port| match topology[*port].link {
+            Link::Switch(at) => Some(&topology[topology[at].switch]),
+            Link::Peer(_) | Link::Nowhere => None,
+        });
+        let mut ports = switches.flat_map(|it| &it.ports).map(|port| &topology[*port]);
+        let is_outside =
+            |it: &Attachment| matches!(it, Attachment::Provider | Attachment::L2Gateway { .. });
+        ports.any(|port| port.unknown || is_outside(&port.attachment))
+    };
+    if router.nats.is_empty() && !balances() && !leads_back() && !leads_outside() {
         return None;
     }
     let ports = router.ports.iter().map(|port| &topology[*port]);

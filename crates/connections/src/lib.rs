@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -47,6 +48,20 @@ pub async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    serve_each(async || Ok((ready(Ok(accept().await?)), router.clone())), bounds).await
+}
+
+/// The same, with a router for each connection: one that knows who is at the other end. What both
+/// ends say before the first request, as for encryption, has the time of a request's head; nobody
+/// else waits for it.
+pub async fn serve_each<F, S>(
+    accept: impl AsyncFn() -> io::Result<(F, Router)>,
+    bounds: Bounds,
+) -> Infallible
+where
+    F: Future<Output = io::Result<S>> + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut reserve = Reserve::new(bounds.reserved);
     let mut open = JoinSet::new();
     loop {
@@ -54,8 +69,12 @@ where
         tokio::select! {
             Some(_) = open.join_next() => reserve.fill(),
             accepted = accept(), if !is_full => match accepted {
-                Ok(stream) => {
-                    open.spawn(answer(stream, router.clone(), bounds));
+                Ok((begin, router)) => {
+                    open.spawn(async move {
+                        if let Ok(Ok(stream)) = timeout(bounds.head, begin).await {
+                            answer(stream, router, bounds).await;
+                        }
+                    });
                 }
                 Err(error) if is_exhausted(&error) && reserve.give() => {}
                 Err(error) => {

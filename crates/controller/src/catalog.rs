@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use logical::objects::{Identity, Kind, Object};
+use logical::objects::{Identity, Kind, Name, Object};
 use logical::{Fault, Source};
 use serde::{Deserialize, Serialize};
 use store::{CommitError, Condition, Entry, Key, Revision, Store, StoreError, Transaction};
@@ -20,6 +20,7 @@ use store::{CommitError, Condition, Entry, Key, Revision, Store, StoreError, Tra
 use crate::identity::{since_1970, uuid};
 use crate::outcome::{Applied, AppliedChange, AppliedObject};
 use crate::place;
+use crate::view;
 
 /// How many revisions of history are kept.
 const KEPT: u64 = 10_000;
@@ -29,6 +30,9 @@ const SLACK: u64 = 1_000;
 
 /// How long the outcome of a write that has a key is remembered.
 const REMEMBERED: Duration = Duration::from_hours(24);
+
+/// How many of a writer are remembered, and in how many bytes.
+const MOST_REMEMBERED: Tally = Tally { count: 10_000, bytes: 16 << 20 };
 
 /// Where those outcomes are in the store.
 const OUTCOMES: &str = "i/";
@@ -48,6 +52,15 @@ pub struct Catalog {
 struct Present {
     revision: Revision,
     objects: BTreeMap<Identity, Object>,
+    /// How much is remembered of each writer's writes that have keys.
+    remembered: BTreeMap<String, Tally>,
+}
+
+/// How much is remembered of a writer's writes that have keys.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    count: usize,
+    bytes: usize,
 }
 
 /// What is to be changed at once.
@@ -65,6 +78,19 @@ pub struct Write {
     pub prune: Option<(String, String)>,
     /// What makes this write the same as an earlier one.
     pub once: Option<Once>,
+    /// The tenant that writes. `None`: the operator, who knows everything.
+    pub tenant: Option<Tenancy>,
+}
+
+/// A tenant from its making to its end. Another of the same name is another.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Tenancy {
+    /// Its name.
+    pub name: Name,
+    /// What no other has.
+    pub uid: String,
+    /// The revision from which on it has been there.
+    pub since: Revision,
 }
 
 /// What has to be so of an object for a write to be done.
@@ -85,6 +111,8 @@ pub enum Guard {
 /// What makes two writes the same.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Once {
+    /// The writer, whose keys are not another's.
+    pub writer: String,
     /// The writer's word for it.
     pub key: String,
     /// Of all that he asked for.
@@ -113,8 +141,14 @@ pub enum Refused {
     Faults(Vec<Fault>),
     /// Others need what would be gone.
     Needed(Vec<Fault>),
+    /// It cannot stand beside what others have, which the writer does not know.
+    InTheWay,
     /// The key was of another write.
-    Reused(String),
+    Reused,
+    /// As many keys of the writer are remembered as can be.
+    Full,
+    /// The writer is let in no more.
+    Gone,
     /// The store does not take it.
     Store(CommitError),
 }
@@ -163,22 +197,44 @@ impl Catalog {
         &self.store
     }
 
-    /// Does a write: all of it, or nothing.
-    pub fn write(&self, write: Write, now: SystemTime) -> Result<Applied, Refused> {
+    /// The tenant of a name, if there is one.
+    pub fn tenancy(&self, name: &Name) -> Result<Option<Tenancy>, OpenError> {
+        let Some(entry) = self.store.get(&place::key(&tenant(name)), None)? else {
+            return Ok(None);
+        };
+        let (_, object) = read_change(&entry.key, Some(&entry.value))?;
+        let uid = object.and_then(|it| it.metadata().uid.clone());
+        Ok(uid.map(|uid| Tenancy { name: name.clone(), uid, since: entry.created }))
+    }
+
+    /// Does a write: all of it, or nothing. It is committed only if its writer is still let in, and
+    /// still is who it was.
+    pub fn write(
+        &self,
+        write: Write,
+        now: SystemTime,
+        is_admitted: impl Fn() -> bool,
+    ) -> Result<Applied, Refused> {
         let mut present = self.lock();
+        // It may have waited for long: nothing is told to whom nothing is told any more.
+        if !is_admitted() || write.tenant.as_ref().is_some_and(|it| !present.has(it)) {
+            return Err(Refused::Gone);
+        }
         if let Some(once) = &write.once
             && let Some(applied) = self.remembered(once)?
         {
             return Ok(applied);
         }
         let next = Revision(present.revision.0 + 1);
-        let Write { mut source, mut deletes, guards, is_dry, prune, once } = write;
+        let Write { mut source, mut deletes, guards, is_dry, prune, once, tenant } = write;
         for (identity, guard) in guards {
-            check(&present, identity, guard)?;
+            check(&present, identity, guard, tenant.is_some())?;
         }
         let named: BTreeSet<_> = source.objects.iter().map(Object::identity).collect();
         if let Some((label, value)) = &prune {
-            let has = |it: &Object| it.metadata().labels.get(label) == Some(value);
+            let own = tenant.as_ref().map(|it| &it.name);
+            let is_own = |it: &Object| own.is_none() || it.metadata().tenant.as_ref() == own;
+            let has = |it: &Object| it.metadata().labels.get(label) == Some(value) && is_own(it);
             let left = present.objects.iter().filter(|(id, it)| has(it) && !named.contains(id));
             deletes.extend(left.map(|(identity, _)| identity.clone()));
             source.faults.extend(without_label(&source.objects, label, value));
@@ -186,15 +242,27 @@ impl Catalog {
         let gone: BTreeSet<_> = deletes.into_iter().collect();
         let others = present.objects.iter();
         let others = others.filter(|(id, _)| !named.contains(id) && !gone.contains(id));
-        let others = others.map(|(_, object)| object.clone()).collect();
         let only_deletes = source.objects.is_empty() && source.faults.is_empty();
+        let refused = |faults| match only_deletes {
+            true => Refused::Needed(faults),
+            false => Refused::Faults(faults),
+        };
+        let said = tenant.as_ref().map(|tenant| {
+            let mut said = source.clone();
+            said.objects.iter_mut().for_each(view::hide);
+            source.faults.extend(kept(&mut source.objects, &present.objects));
+            said.faults.clone_from(&source.faults);
+            (&tenant.name, said)
+        });
         let objects = source.objects.clone();
-        if let Err(faults) = source.resolve_beside(others) {
-            return Err(if only_deletes {
-                Refused::Needed(faults)
-            } else {
-                Refused::Faults(faults)
-            });
+        let all = others.clone().map(|(_, object)| object.clone()).collect();
+        if let Err(faults) = source.resolve_beside(all) {
+            // Whether it stands say all objects; why it does not, those that the tenant knows.
+            let faults = match said {
+                Some((tenant, said)) => view::told(tenant, said, others),
+                None => faults,
+            };
+            return Err(if faults.is_empty() { Refused::InTheWay } else { refused(faults) });
         }
 
         let mut changes: BTreeMap<Identity, (AppliedChange, Option<Object>)> = BTreeMap::new();
@@ -224,12 +292,23 @@ impl Catalog {
                 None => transaction.delete(place::key(identity)),
             }
         }
-        if let Some(Once { key, digest }) = once {
+        let mut remembered = None;
+        if let Some(once) = once {
             let at = since_1970(now).as_secs();
-            let outcome = Outcome { digest, at, applied: applied.clone() };
-            transaction.put(outcome_key(&key), json(&outcome));
+            let outcome = Outcome { digest: once.digest.clone(), at, applied: applied.clone() };
+            let outcome = json(&outcome);
+            let tally = present.tally(&once.writer).with(outcome.len());
+            if !tally.fits() {
+                return Err(Refused::Full);
+            }
+            transaction.put(outcome_key(&once), outcome);
+            remembered = Some((once.writer, tally));
+        }
+        if !is_admitted() {
+            return Err(Refused::Gone);
         }
         self.commit(&mut present, transaction)?;
+        present.remembered.extend(remembered);
         for (identity, (_, object)) in changes {
             match object {
                 Some(object) => drop(present.objects.insert(identity, object)),
@@ -245,16 +324,28 @@ impl Catalog {
         if self.store.oldest()?.0 + SLACK < goal.0 {
             self.store.compact(goal)?;
         }
-        let mut transaction = Transaction::new();
         let since = since_1970(now).saturating_sub(REMEMBERED).as_secs();
-        for entry in self.all(OUTCOMES)? {
+        let is_old = |entry: &Entry| {
             let outcome: Result<Outcome, _> = serde_json::from_slice(&entry.value);
-            if outcome.is_ok_and(|it| it.at < since) {
-                transaction.delete(entry.key);
-            }
+            outcome.is_ok_and(|it| it.at < since)
+        };
+        let mut old = self.all(OUTCOMES)?;
+        old.retain(is_old);
+        let mut transaction = Transaction::new();
+        for entry in &old {
+            transaction.delete(entry.key.clone());
         }
         let mut present = self.lock();
-        self.commit(&mut present, transaction)
+        self.commit(&mut present, transaction)?;
+        for entry in old {
+            let writer = writer(&entry.key).to_owned();
+            let tally = present.tally(&writer).without(entry.value.len());
+            match tally.count {
+                0 => drop(present.remembered.remove(&writer)),
+                _ => drop(present.remembered.insert(writer, tally)),
+            }
+        }
+        Ok(())
     }
 
     /// Commits what was made of the objects that are present.
@@ -276,10 +367,10 @@ impl Catalog {
 
     /// What became of a write that was the same.
     fn remembered(&self, once: &Once) -> Result<Option<Applied>, Refused> {
-        let Some(entry) = self.store.get(&outcome_key(&once.key), None)? else { return Ok(None) };
+        let Some(entry) = self.store.get(&outcome_key(once), None)? else { return Ok(None) };
         match serde_json::from_slice::<Outcome>(&entry.value) {
             Ok(outcome) if outcome.digest == once.digest => Ok(Some(outcome.applied)),
-            _ => Err(Refused::Reused(once.key.clone())),
+            _ => Err(Refused::Reused),
         }
     }
 
@@ -296,8 +387,42 @@ impl Catalog {
 impl Present {
     fn read(store: &Store) -> Result<Self, OpenError> {
         let (revision, objects) = read_objects(store)?;
-        Ok(Self { revision, objects })
+        let mut present = Self { revision, objects, remembered: BTreeMap::new() };
+        for entry in read_all(store, OUTCOMES)?.1 {
+            let writer = writer(&entry.key).to_owned();
+            let tally = present.tally(&writer).with(entry.value.len());
+            present.remembered.insert(writer, tally);
+        }
+        Ok(present)
     }
+
+    /// Whether a tenant is there, and not another of its name.
+    fn has(&self, tenancy: &Tenancy) -> bool {
+        let found = self.objects.get(&tenant(&tenancy.name));
+        found.is_some_and(|it| it.metadata().uid.as_ref() == Some(&tenancy.uid))
+    }
+
+    fn tally(&self, writer: &str) -> Tally {
+        self.remembered.get(writer).copied().unwrap_or_default()
+    }
+}
+
+impl Tally {
+    fn with(self, bytes: usize) -> Self {
+        Self { count: self.count + 1, bytes: self.bytes + bytes }
+    }
+
+    fn without(self, bytes: usize) -> Self {
+        Self { count: self.count.saturating_sub(1), bytes: self.bytes.saturating_sub(bytes) }
+    }
+
+    fn fits(self) -> bool {
+        self.count <= MOST_REMEMBERED.count && self.bytes <= MOST_REMEMBERED.bytes
+    }
+}
+
+fn tenant(name: &Name) -> Identity {
+    Identity { kind: Kind::Tenant, tenant: None, name: name.clone() }
 }
 
 /// All objects of a store, at its newest revision.
@@ -323,6 +448,13 @@ pub fn read_change(
     Ok((identity, object.map_err(|error| no_object(error.to_string()))?))
 }
 
+/// Of an object as it is kept, what its tenant may see.
+pub fn shown(key: &Key, value: &[u8]) -> Result<Option<Object>, OpenError> {
+    let (_, mut object) = read_change(key, Some(value))?;
+    object.iter_mut().for_each(view::hide);
+    Ok(object)
+}
+
 /// Everything with a prefix, at one revision.
 fn read_all(store: &Store, prefix: &str) -> Result<(Revision, Vec<Entry>), StoreError> {
     let mut page = store.list(prefix, None, STEP, None)?;
@@ -344,7 +476,12 @@ fn read(kind: Kind, json: &[u8]) -> Result<Object, serde_json::Error> {
     Object::read(kind, value)
 }
 
-fn check(present: &Present, identity: Identity, guard: Guard) -> Result<(), Refused> {
+fn check(
+    present: &Present,
+    identity: Identity,
+    guard: Guard,
+    is_tenants: bool,
+) -> Result<(), Refused> {
     let found = present.objects.get(&identity);
     let revision = found.and_then(|it| it.metadata().revision);
     let holds = match guard {
@@ -355,8 +492,33 @@ fn check(present: &Present, identity: Identity, guard: Guard) -> Result<(), Refu
         Guard::At(revisions) => revision.is_some_and(|it| revisions.contains(&it)),
         Guard::Absent => found.is_none(),
     };
-    let stale = || Refused::Stale(identity, found.map(|it| Box::new(it.clone())));
-    if holds { Ok(()) } else { Err(stale()) }
+    if holds {
+        return Ok(());
+    }
+    let mut current = found.cloned();
+    if is_tenants {
+        current.iter_mut().for_each(view::hide);
+    }
+    Err(Refused::Stale(identity, current.map(Box::new)))
+}
+
+/// Has a tenant's objects keep what the operator has said of them, and tells what is not the
+/// tenant's to say.
+fn kept(objects: &mut [Object], present: &BTreeMap<Identity, Object>) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (index, object) in objects.iter_mut().enumerate() {
+        let identity = object.identity();
+        for (path, message) in view::keep(object, present.get(&identity)) {
+            faults.push(Fault {
+                index: Some(index),
+                object: identity.to_string(),
+                path: path.into(),
+                message: message.into(),
+                position: None,
+            });
+        }
+    }
+    faults
 }
 
 /// Objects that the next write of the same set would not find again.
@@ -412,6 +574,58 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("objects and outcomes have text as keys")
 }
 
-fn outcome_key(key: &str) -> Key {
-    Key::new(format!("{OUTCOMES}{key}")).expect("routes bound it to 128 printable characters")
+fn outcome_key(once: &Once) -> Key {
+    Key::new(format!("{OUTCOMES}{}/{}", once.writer, once.key))
+        .expect("routes bound it to a digest and 128 printable characters")
+}
+
+/// Whose write an outcome is of.
+fn writer(outcome: &Key) -> &str {
+    let words = outcome.as_str().strip_prefix(OUTCOMES).unwrap_or_default();
+    words.split('/').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use store::Embedded;
+
+    use super::*;
+
+    #[test]
+    fn the_keys_that_are_remembered_are_bounded_for_each_writer() {
+        let now = SystemTime::now();
+        let once =
+            |writer: &str, key: String| Once { writer: writer.into(), key, digest: String::new() };
+        let write = |writer: &str, key: &str| Write {
+            once: Some(once(writer, key.into())),
+            ..Write::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(Box::new(Embedded::open(folder.path()).unwrap())).unwrap();
+        let applied = Applied { revision: 0, objects: Vec::new() };
+        let at = since_1970(now).as_secs();
+        let outcome = json(&Outcome { digest: String::new(), at, applied });
+        let mut full = Transaction::new();
+        for key in 1..MOST_REMEMBERED.count {
+            full.put(outcome_key(&once("w", key.to_string())), outcome.clone());
+        }
+        store.commit(full).unwrap();
+        let catalog = Catalog::open(store).unwrap();
+        let write = |writer, key, now| catalog.write(write(writer, key), now, || true);
+        write("w", "last", now).unwrap();
+        assert!(matches!(write("w", "more", now), Err(Refused::Full)));
+        write("w", "last", now).unwrap();
+        write("v", "more", now).unwrap();
+        let later = now + REMEMBERED + Duration::from_secs(2);
+        catalog.forget(later).unwrap();
+        write("w", "more", later).unwrap();
+        assert_eq!(catalog.lock().tally("w").count, 1);
+        assert_eq!(catalog.lock().tally("v").count, 0);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_in_bytes() {
+        let tally = Tally::default().with(MOST_REMEMBERED.bytes);
+        assert!(tally.fits() && !tally.with(1).fits() && tally.with(1).without(1).fits());
+    }
 }

@@ -20,12 +20,15 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use hyper::body::{Body, Frame};
-use store::{Change, Cursor, Revision, StoreError};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use store::{Change, Changes, Cursor, Revision, StoreError};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::catalog::Catalog;
+use crate::access::Principal;
+use crate::catalog::{self, Catalog, OpenError, Tenancy};
+use crate::door::Door;
 use crate::place;
+use crate::shares::Share;
 
 /// How often a watcher hears something, at least.
 const BOOKMARK: Duration = Duration::from_secs(10);
@@ -40,17 +43,22 @@ const STEP: usize = 64;
 pub struct Events(mpsc::Receiver<Bytes>);
 
 impl Events {
-    /// The changes of keys with this prefix after a revision.
+    /// The changes of keys with this prefix after a revision, for as long as who watches is let in.
     pub fn new(
         catalog: Arc<Catalog>,
+        door: Arc<Door>,
+        who: Principal,
         prefix: String,
         from: Revision,
-        permit: OwnedSemaphorePermit,
+        share: Share,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(1);
         tokio::spawn(async move {
-            tell(catalog, prefix, from, sender).await;
-            drop(permit);
+            tokio::select! {
+                () = tell(catalog, prefix, who.confined_to(), from, sender) => {}
+                () = door.until_gone(&who) => {}
+            }
+            drop(share);
         });
         Self(receiver)
     }
@@ -69,20 +77,38 @@ impl Body for Events {
 }
 
 /// Tells a watcher of changes until it hangs up, is too slow, or has to begin anew.
-async fn tell(catalog: Arc<Catalog>, prefix: String, from: Revision, sender: mpsc::Sender<Bytes>) {
+async fn tell(
+    catalog: Arc<Catalog>,
+    prefix: String,
+    tenant: Option<Tenancy>,
+    from: Revision,
+    sender: mpsc::Sender<Bytes>,
+) {
     let mut revisions = catalog.store().subscribe();
     let mut cursor = Cursor::behind(from);
     // The revision of which something was told, and that is not known to be told of as a whole.
     let mut open = None;
     // The first words say that the watch has begun.
     let mut text = bookmark(from);
+    let is_before = tenant.as_ref().is_some_and(|it| from.0 + 1 < it.since.0);
     loop {
-        let (of, prefix) = (Arc::clone(&catalog), prefix.clone());
-        let read = move || of.store().changes(cursor, &prefix, STEP);
+        let (of, prefix, whose) = (Arc::clone(&catalog), prefix.clone(), tenant.clone());
+        let read = move || -> Result<Option<Changes>, OpenError> {
+            let changes = of.store().changes(cursor, &prefix, STEP)?;
+            // Asked behind the changes: what was read is not of another tenant of that name.
+            let is_gone = match &whose {
+                Some(it) => of.tenancy(&it.name)?.as_ref() != Some(it),
+                None => false,
+            };
+            Ok((!is_gone).then_some(changes))
+        };
         let Ok(changes) = tokio::task::spawn_blocking(read).await else { return };
         let changes = match changes {
-            Ok(changes) => changes,
-            Err(StoreError::Compacted { .. }) => {
+            Ok(Some(changes)) if !is_before => changes,
+            // The tenant is gone.
+            Ok(None) => return,
+            // What was before a tenant is another's of its name.
+            Ok(Some(_)) | Err(OpenError::Store(StoreError::Compacted { .. })) => {
                 text.push_str("event: reset\ndata: {}\n\n");
                 let _ = timeout(PATIENCE, sender.send(text.into())).await;
                 return;
@@ -97,7 +123,7 @@ async fn tell(catalog: Arc<Catalog>, prefix: String, from: Revision, sender: mps
             if let Some(told) = open.replace(change.revision).filter(|it| *it != change.revision) {
                 text.push_str(&bookmark(told));
             }
-            text.push_str(&event(&change));
+            text.push_str(&event(&change, tenant.is_some()));
         }
         if let Some(revision) = changes.complete
             && open.take().is_some()
@@ -128,12 +154,14 @@ fn bookmark(revision: Revision) -> String {
 }
 
 /// A change as an event. JSON of ours has no line ends.
-fn event(change: &Change) -> String {
+fn event(change: &Change, is_tenants: bool) -> String {
     let mut text = String::new();
     match &change.entry {
         Some(entry) => {
             text.push_str("event: put\ndata: ");
-            text.push_str(&String::from_utf8_lossy(&entry.value));
+            let shown = is_tenants.then(|| catalog::shown(&change.key, &entry.value));
+            let shown = shown.map(|it| serde_json::json!(it.ok().flatten()).to_string());
+            text.push_str(&shown.unwrap_or_else(|| String::from_utf8_lossy(&entry.value).into()));
         }
         None => {
             let gone = place::identity(&change.key).map(|it| {

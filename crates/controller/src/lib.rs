@@ -16,7 +16,10 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
+mod audit;
 mod catalog;
+mod door;
 mod events;
 mod housekeeping;
 mod identity;
@@ -28,9 +31,15 @@ mod place;
 mod problem;
 mod routes;
 mod serve;
+mod shares;
 mod telling;
+pub mod tokens;
+mod view;
 
+pub use access::Role;
+pub use audit::{Audit, Peer};
 pub use catalog::{Catalog, OpenError};
+pub use door::Door;
 pub use metrics::Metrics;
 pub use routes::{document, router};
 pub use serve::{ServeError, Settings, serve};

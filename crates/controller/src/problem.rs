@@ -4,11 +4,12 @@ use api::FieldProblem;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use logical::Fault;
+use logical::objects::Identity;
 use serde::{Deserialize, Serialize};
 use store::{CommitError, StoreError};
 use utoipa::ToSchema;
 
-use crate::catalog::Refused;
+use crate::catalog::{OpenError, Refused};
 
 /// An answer: JSON, and a newline for whoever reads it on a terminal.
 pub struct Json<T>(pub T);
@@ -64,6 +65,35 @@ impl Refusal {
         Self { status, detail: detail.into(), errors: Vec::new(), current: None }
     }
 
+    /// What the answer's status is.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// An object is not there, for who asks.
+    pub fn unknown(identity: &Identity) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("there is no {identity}"))
+    }
+
+    /// Objects are of nobody that who asks may write for.
+    pub fn others<'a>(objects: impl Iterator<Item = &'a Identity>) -> Self {
+        let message = "you have no such object: GET /v1/whoami says who you are";
+        let error = |it: &Identity| FieldProblem {
+            object: it.to_string(),
+            path: "/metadata".into(),
+            message: message.into(),
+            line: None,
+        };
+        let errors = objects.map(error).collect();
+        let detail = "objects are not yours: `errors` has them";
+        Self { errors, ..Self::new(StatusCode::NOT_FOUND, detail) }
+    }
+
+    /// Nobody that is known asks (RFC 6750 §3).
+    pub fn unauthenticated(detail: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, detail)
+    }
+
     /// The request is not understood.
     pub fn bad(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
@@ -104,6 +134,10 @@ impl IntoResponse for Refusal {
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        if status == StatusCode::UNAUTHORIZED {
+            let how = HeaderValue::from_static("Bearer realm=\"zovn\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, how);
+        }
         response
     }
 }
@@ -111,9 +145,7 @@ impl IntoResponse for Refusal {
 impl From<Refused> for Refusal {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Unknown(identity) => {
-                Self::new(StatusCode::NOT_FOUND, format!("there is no {identity}"))
-            }
+            Refused::Unknown(identity) => Self::unknown(&identity),
             Refused::Stale(identity, current) => {
                 let detail = match &current {
                     Some(_) => format!(
@@ -138,12 +170,35 @@ impl From<Refused> for Refusal {
                 let detail = "others need it: `errors` has who, and by which field";
                 Self::faults(StatusCode::CONFLICT, detail, faults)
             }
-            Refused::Reused(key) => {
+            Refused::InTheWay => {
                 let detail =
-                    format!("`Idempotency-Key: {key}` was sent with something else: use another");
+                    "it contradicts, or would take away, what others have here: ask the operator";
+                Self::new(StatusCode::CONFLICT, detail)
+            }
+            Refused::Reused => {
+                let detail = "this `Idempotency-Key` was sent with something else: use another";
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
             }
+            Refused::Full => {
+                let detail = "no more `Idempotency-Key`s of yours can be remembered: send it without one, or in some hours";
+                Self::new(StatusCode::TOO_MANY_REQUESTS, detail)
+            }
+            Refused::Gone => {
+                let detail = "your token has expired or was revoked, or its tenant is gone: nothing was changed";
+                Self::unauthenticated(detail)
+            }
             Refused::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<OpenError> for Refusal {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Store(error) => error.into(),
+            OpenError::NoObject { .. } => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+            }
         }
     }
 }

@@ -2,25 +2,32 @@
 //! is old.
 
 use std::convert::Infallible;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::Extension;
 use connections::Bounds;
+use southbound::Admit;
 use store::{Embedded, HomeError, Store, StoreError};
+use tls::{Own, Protocol, Server, TlsError};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::audit::{Audit, Peer};
 use crate::catalog::{Catalog, OpenError};
+use crate::door::{Door, Nodes};
 use crate::housekeeping::forget;
 use crate::identity;
 use crate::metrics::{self, Measured, Metrics};
 use crate::routes::router;
 use crate::telling::Telling;
+use crate::tokens::{TokenError, Tokens};
 
 /// Bounds of the API's connections: those who watch, and as many others.
 const BOUNDS: Bounds =
@@ -43,6 +50,14 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Where agents connect.
     pub agents: SocketAddr,
+    /// Who it is, for those who connect. `None`: nothing is encrypted.
+    pub own: Option<Own>,
+    /// A file of those who sign agents' certificates.
+    pub nodes: Option<PathBuf>,
+    /// Whether nobody is asked who they are: whoever reaches the API is its operator.
+    pub is_open: bool,
+    /// Whether each agent is the node that it says.
+    pub has_open_agents: bool,
     /// Where metrics can be read, if anywhere.
     pub metrics: Option<SocketAddr>,
 }
@@ -59,11 +74,25 @@ pub enum ServeError {
     /// The store has something else.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Whoever reaches the address could do anything.
+    /// Tokens cannot be had.
+    #[error(transparent)]
+    Tokens(#[from] TokenError),
+    /// What is written cannot be recorded.
+    #[error("cannot record who writes what: have this user own the controller's folder")]
+    Audit(#[source] io::Error),
+    /// Whoever is on the way to the address could read tokens.
     #[error(
-        "{0} can be reached by others, and callers are not asked who they are: listen on 127.0.0.1 or ::1"
+        "{0} can be reached by others, and nothing is encrypted: say `--tls-certificate` and `--tls-key`, or listen on 127.0.0.1 or ::1"
     )]
     Exposed(SocketAddr),
+    /// Whoever reaches the address would be the operator.
+    #[error(
+        "{0} can be reached by others, and nobody is asked: leave out `--open`, or listen on 127.0.0.1 or ::1"
+    )]
+    Unasked(SocketAddr),
+    /// Nothing can be encrypted.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// An address cannot be had.
     #[error("cannot listen for {whom} on {address}: choose an address of this host that is free")]
     Listen {
@@ -79,7 +108,7 @@ pub enum ServeError {
     Runtime(#[source] io::Error),
     /// No agent can be served any more.
     #[error("agents cannot be served any more")]
-    Agents(#[source] southbound::ConnectError),
+    Agents(#[source] southbound::ServeError),
 }
 
 /// Runs a controller until SIGTERM or SIGINT. What it has answered is in `data`, so it may be
@@ -89,11 +118,40 @@ pub enum ServeError {
 ///
 /// [`ServeError`]
 pub fn serve(settings: &Settings) -> Result<(), ServeError> {
-    if !settings.listen.ip().is_loopback() {
-        return Err(ServeError::Exposed(settings.listen));
+    let is_asked = !settings.is_open && !settings.has_open_agents;
+    let is_here = |address: &SocketAddr| address.ip().is_loopback();
+    if settings.is_open && !is_here(&settings.listen) {
+        return Err(ServeError::Unasked(settings.listen));
     }
+    let told = is_asked.then_some(settings.agents);
+    for address in [Some(settings.listen), told].into_iter().flatten() {
+        if settings.own.is_none() && !is_here(&address) {
+            return Err(ServeError::Exposed(address));
+        }
+    }
+    let encrypted = |clients: Option<&PathBuf>, protocol| {
+        let open = |own: &Own| Server::open(own.clone(), clients.cloned(), protocol).map(Arc::new);
+        settings.own.as_ref().map(open).transpose()
+    };
+    let tls = encrypted(None, Protocol::Http1)?;
+    let agents_tls = encrypted(settings.nodes.as_ref(), Protocol::Http2)?;
     let store = Store::open(Box::new(Embedded::open(&settings.data)?))?;
     let catalog = Arc::new(Catalog::open(store)?);
+    let door = Arc::new(if settings.is_open {
+        tracing::warn!("everybody who reaches the API is its operator");
+        Door::Open
+    } else {
+        let tokens = Tokens::open(&settings.data)?;
+        if tokens.is_empty() {
+            tracing::warn!("nobody has a token: `zovn controller token create` makes one");
+        }
+        Door::Tokens(tokens)
+    });
+    let nodes: Arc<dyn Admit> = Arc::new(match is_asked {
+        true => Nodes::Proven(Arc::clone(&door)),
+        false => Nodes::Open,
+    });
+    let audit = Arc::new(Audit::open(&settings.data).map_err(ServeError::Audit)?);
     let metrics = Arc::new(Metrics::default());
     let mut telling = Telling::new(Arc::clone(&catalog), Arc::clone(&metrics), identity::number())?;
     let runtime =
@@ -109,22 +167,30 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
         };
         telling.begin()?;
         let publisher = Arc::clone(telling.publisher());
-        let measured = Measured { catalog: Arc::clone(&catalog), publisher: Arc::clone(&publisher), metrics };
+        let measured =
+            Measured { catalog: Arc::clone(&catalog), publisher: Arc::clone(&publisher), metrics };
         let revision = catalog.store().revision();
         tracing::info!(%listen, %agents, store = catalog.store().uid(), %revision, "serving");
-        if !agents.ip().is_loopback() {
+        if !is_asked {
+            let is_encrypted = agents_tls.is_some();
             tracing::warn!(
                 %agents,
-                "agents are not asked who they are, and what they are told is not encrypted: have only hosts reach this address"
+                is_encrypted,
+                "agents are not asked who they are: have only hosts reach this address"
             );
         }
-        let accept = async || Ok(requests.accept().await?.0);
+        let router = router(Arc::clone(&catalog), Arc::clone(&door), audit);
+        let answered = answer(requests, tls.clone(), router);
+        let told = southbound::serve(followers, agents_tls.clone(), publisher, nodes);
         tokio::select! {
             _ = terminate.recv() => Ok(()),
             _ = interrupt.recv() => Ok(()),
             error = telling.go_on() => Err(error.into()),
-            ended = southbound::serve(followers, publisher) => ended.map_err(ServeError::Agents),
-            never = connections::serve(accept, router(Arc::clone(&catalog)), BOUNDS) => match never {},
+            ended = told => ended.map_err(ServeError::Agents),
+            never = answered => match never {},
+            never = follow(tls) => match never {},
+            never = follow(agents_tls) => match never {},
+            never = door.follow() => match never {},
             never = forget(Arc::clone(&catalog)) => match never {},
             never = show(scrapes, measured) => match never {},
         }
@@ -144,6 +210,31 @@ async fn bound(
     let listener = TcpListener::bind(address).await.map_err(error)?;
     let address = listener.local_addr().map_err(error)?;
     Ok((listener, address))
+}
+
+/// Answers requests, by encrypted connections or others.
+async fn answer(listener: TcpListener, tls: Option<Arc<Server>>, router: Router) -> Infallible {
+    let accept = async || {
+        let (stream, peer) = listener.accept().await?;
+        Ok((stream, router.clone().layer(Extension(Peer(peer)))))
+    };
+    let Some(tls) = tls else {
+        let plain = async || accept().await.map(|(stream, router)| (ready(Ok(stream)), router));
+        return connections::serve_each(plain, BOUNDS).await;
+    };
+    let encrypted = async || {
+        let ((stream, router), tls) = (accept().await?, Arc::clone(&tls));
+        Ok((async move { tls.accept(stream).await.map_err(io::Error::other) }, router))
+    };
+    connections::serve_each(encrypted, BOUNDS).await
+}
+
+/// Learns of certificates that are renewed.
+async fn follow(tls: Option<Arc<Server>>) -> Infallible {
+    match tls {
+        Some(tls) => tls.follow().await,
+        None => pending().await,
+    }
 }
 
 /// Shows metrics, if anybody is to read them.

@@ -85,6 +85,8 @@ pub struct Origin {
     pub is_networks: bool,
     /// Whether it opens a connection at its sender's host, which has to know if it is refused.
     pub opens: bool,
+    /// Whether nothing is underway that was sent to its receiver's host before.
+    pub is_anew: bool,
     /// Through how many routers it has come, if it is for one.
     pub routers: u8,
     /// The generation by which it was sent; 0 if its host has no generations in common with others.

@@ -10,6 +10,7 @@ use logical::objects::{
     AddressRange, Identity, Kind, LogicalPort, LogicalRouter, MacChoice, Metadata, Name, Policy,
     PortGroup, Reference, RoutePolicyAction, RouterPort, Selector,
 };
+use logical::topology::TenantTerms;
 use nlog::{Batch, Engine, TableId};
 use units::{Mac, Prefix, hash};
 
@@ -129,6 +130,9 @@ impl Writer<'_> {
                 let connections = it.spec.quota.connections_per_port;
                 let connections = connections.map_or(0, |it| u64::from(it) + 1);
                 self.say("quota", [id.name.as_str().into(), connections.into()]);
+                if TenantTerms::declared(&it.spec).is_some() {
+                    self.say("terms", [id.name.as_str().into(), id.into(), version.into()]);
+                }
             }
             Object::LogicalSwitch(it) => {
                 let mtu = u64::from(it.spec.mtu.unwrap_or(0));

@@ -212,6 +212,7 @@ impl Hypervisor {
         put(image, all, maker.profiles(), |it| &mut it.profiles, Change::Profile);
         put(image, all, maker.qos(), |it| &mut it.qos, Change::Qos);
         put(image, all, maker.meters(), |it| &mut it.meters, Change::Meter);
+        put(image, all, maker.terms(), |it| &mut it.terms, Change::Terms);
         for domain in changes.keys() {
             if self.image.get(domain).is_some_and(Domain::is_empty) {
                 self.image.remove(domain);

@@ -15,9 +15,9 @@ use logical::objects::{
     self, Direction, Established, Identity, Kind, LoadBalancer, LogicalPort, Name,
     RoutePolicyAction,
 };
-use logical::topology::Profile;
+use logical::topology::{Profile, TenantTerms};
 use nlog::{Change, Datum, Tuple, Values};
-use units::{Class, Mac};
+use units::Mac;
 
 use crate::facts::{MONITORED, SYMMETRIC, Tables};
 use crate::objects::Objects;
@@ -195,7 +195,7 @@ impl<'a> Maker<'a> {
                 allowed: logical::allowed(it, mac),
                 dhcp4: profile(&it.dhcp4),
                 dhcp6: profile(&it.dhcp6),
-                class: it.class.or(Class::new(0)).expect("0 is a class"),
+                class: it.class,
                 qos: made.optional(4),
                 start: it.start,
                 connections: connections.map(|it| u32::try_from(it).expect("it was 32 bits")),
@@ -455,6 +455,13 @@ impl<'a> Maker<'a> {
         self.of_objects("meter_row", |_, object| {
             let Object::Meter(it) = object else { panic!("{object:?} is no meter") };
             it.spec
+        })
+    }
+
+    pub fn terms(&self) -> Rows<Identity, TenantTerms> {
+        self.of_objects("terms_row", |_, object| {
+            let Object::Tenant(it) = object else { panic!("{object:?} is no tenant") };
+            TenantTerms::declared(&it.spec).expect("the rules have those that declare some")
         })
     }
 }

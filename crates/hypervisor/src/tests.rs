@@ -63,8 +63,8 @@ fn differences(before: &BTreeMap<Identity, Domain>, after: &BTreeMap<Identity, D
 /// What random worlds say nothing of: names that two owners have, addresses that are made of names,
 /// routers behind routers, groups in groups, quotas, and objects of two tenants in one switch.
 const MORE: &str = "\
-- {kind: Tenant, metadata: {name: t}, spec: {sharedWith: [u], quota: {connectionsPerPort: 7}, allowProvider: [net]}}
-- {kind: Tenant, metadata: {name: u}, spec: {}}
+- {kind: Tenant, metadata: {name: t}, spec: {sharedWith: [u], quota: {connectionsPerPort: 7}, allowProvider: [net], guarantee: 10mbit}}
+- {kind: Tenant, metadata: {name: u}, spec: {limit: 1gbit}}
 - {kind: ProviderNetwork, metadata: {name: net}, spec: {}}
 - {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}
 - {kind: TransportNode, metadata: {name: h2}, spec: {vteps: [192.0.2.2]}}

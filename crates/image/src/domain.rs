@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use logical::objects::{AddressRange, Identity, Meter, QosProfile};
-use logical::topology::{Profile, Zone};
+use logical::topology::{Profile, TenantTerms, Zone};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -148,6 +148,8 @@ tables! {
     qos Qos "QoS profiles": Identity => QosProfile,
     /// How many there may be in a second.
     meters Meter "meters": Identity => Meter,
+    /// What tenants' ports have of each uplink together, of tenants that declare it.
+    terms Terms "tenants": Identity => TenantTerms,
 }
 
 /// Why a row cannot be read.

@@ -68,6 +68,8 @@ impl Domain {
         part.profiles.retain(|profile, _| profiles.contains(profile));
         let qos: BTreeSet<_> = ports().filter_map(|it| it.qos.as_ref()).collect();
         part.qos.retain(|profile, _| qos.contains(profile));
+        let tenants: BTreeSet<_> = part.ports.keys().filter_map(|it| it.tenant.as_ref()).collect();
+        part.terms.retain(|tenant, _| tenants.contains(&tenant.name));
         let logs = part.policies.values().flat_map(|it| it.rules.iter());
         let logs = logs.filter_map(|rule| rule.log.as_ref()?.meter.clone());
         let logs = logs.map(|name| Identity { kind: Kind::Meter, tenant: None, name });

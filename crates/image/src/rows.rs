@@ -96,8 +96,8 @@ pub struct Port {
     pub dhcp4: Option<Identity>,
     /// The profile of what it is told by DHCPv6.
     pub dhcp6: Option<Identity>,
-    /// The class of its frames.
-    pub class: Class,
+    /// The class of its frames, if it says one: its profile may.
+    pub class: Option<Class>,
     /// The profile of its rates and marks.
     pub qos: Option<Identity>,
     /// When its machine may begin.

@@ -31,15 +31,18 @@ pub fn decide(topology: &Topology, state: &State, now: Instant, arrival: Arrival
         topology,
         state,
         now,
-        origin: arrival.port,
+        origin: Some(arrival.port),
         node: arrival.node.or(topology[arrival.port].node),
         sent: arrival.frame.to_vec(),
+        is_resumed: false,
+        was_heard: false,
         decision: Decision::default(),
     };
     if let Err(stop) = walk.arrive(arrival.port, arrival.frame) {
         walk.refuse(*stop, None);
     }
-    if walk.decision.delivered.is_empty() {
+    // What is held may have gone on from its port as if it were delivered.
+    if walk.decision.delivered.is_empty() && !walk.is_held() {
         walk.undo(0);
     }
     walk.decision
@@ -51,7 +54,7 @@ impl Walk<'_> {
         let topology = self.topology;
         let (port, frame) = self.admit(port, frame)?;
         let own = &topology[port];
-        self.origin = port;
+        self.origin = Some(port);
         self.sent = frame.clone();
         let malformed = || Self::stop(Reason::Malformed, &own.id);
         let fields = Fields::of(&frame).ok_or_else(malformed)?;
@@ -70,6 +73,7 @@ impl Walk<'_> {
         let mut under = Underway { frame, fields, subject, routers: 0, is_networks: false };
         self.gate(port, Direction::FromPort, &under)?;
         self.overhear(port, &under);
+        self.hear(port, &under);
         self.mark(own, &mut under)?;
         self.balance(port, &mut under)?;
         self.forward(own.switch, Some(port), under)

@@ -58,6 +58,8 @@ pub enum Reason {
     TooLong,
     /// Its next hop has no known Ethernet address.
     Unresolved,
+    /// It is held until its next hop is known, and goes on then.
+    Held,
     /// It is for the router itself, which does not serve it.
     ToRouter,
     /// It came through too many routers.
@@ -98,6 +100,7 @@ impl Reason {
             Self::Discarded => "discarded",
             Self::TooLong => "too_long",
             Self::Unresolved => "unresolved",
+            Self::Held => "held",
             Self::ToRouter => "to_router",
             Self::Loop => "loop",
             Self::NatFull => "nat_full",

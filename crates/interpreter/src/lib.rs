@@ -30,6 +30,8 @@ mod decide;
 mod decision;
 mod meter;
 mod nat;
+mod neighbours;
+mod outside;
 mod policy;
 mod relay;
 mod route;
@@ -45,6 +47,7 @@ mod walk;
 
 pub use decide::{Arrival, decide};
 pub use decision::{Copy, Decision, Line, Reason, Refusal, Step};
+pub use outside::attend;
 pub use packet::{Fields, Tuple};
 pub use rule::RuleId;
 pub use state::{Change, Down, State};

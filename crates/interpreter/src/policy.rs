@@ -268,7 +268,7 @@ impl Gate<'_> {
             }
         };
         // What a default allows it allows whatever the connection is.
-        if by.is_none() && !connection.takes(ip, false) {
+        if by.is_none() && !connection.takes(ip, payload(ip), false) {
             return Passage::pass(None, "allowed");
         }
         self.go_on(connection, ip, false, by)
@@ -290,11 +290,15 @@ impl Gate<'_> {
         is_reply: bool,
         by: Option<RuleId>,
     ) -> Passage {
-        if !connection.takes(ip, is_reply) {
+        let payload = payload(ip);
+        if !connection.takes(ip, payload, is_reply) {
             return Passage::refuse(Reason::Untracked, by);
         }
-        let next = connection.after(ip, payload(ip), is_reply, self.now);
         let what = if is_reply { "reply of a connection" } else { "of a connection" };
+        if connection.is_of_an_older(ip, payload, is_reply) {
+            return Passage::pass(by, what);
+        }
+        let next = connection.after(ip, payload, is_reply, self.now);
         Passage::Pass { by, what, changes: self.keep(connection, Some(next)) }
     }
 

@@ -1,5 +1,6 @@
 //! A frame in a router: what is for the router itself, and where all else goes.
 
+use alloc::string::ToString;
 use core::net::IpAddr;
 
 use logical::topology::{Hop, Link, RouterPortIndex, Topology};
@@ -38,6 +39,9 @@ impl Walk<'_> {
         }
         if let Some(asked) = question(&under) {
             return self.answer_unicast(port, asked, &under);
+        }
+        if self.was_heard {
+            return Err(Self::stop(Reason::Answered, &own.id));
         }
         let Some(ip) = under.fields.ip else { return Err(stop(Reason::NotForRouter)) };
         sane(topology, port, &ip, &under.frame).map_err(stop)?;
@@ -152,10 +156,13 @@ impl Walk<'_> {
             return Err(stop(Reason::TooLong));
         }
         self.note_way(port, [before, now], under.fields.source);
-        let Some(mac) = route::next(topology, hop) else {
-            self.tell(Error::NoHost, from);
-            return Err(stop(Reason::Unresolved));
-        };
+        let is_whole = inside.is_some();
+        let (mac, behind) = self.next(port, hop, &under, is_whole).map_err(|reason| {
+            if reason == Reason::Unresolved {
+                self.tell(Error::NoHost, from);
+            }
+            stop(reason)
+        })?;
         let mut own_mac = out.mac;
         if let Some(inside) = inside {
             let whose = (router.id.clone(), None);
@@ -194,7 +201,12 @@ impl Walk<'_> {
         match out.link {
             Link::Peer(peer) => self.enter(peer, under),
             Link::Switch(at) if topology[at].enabled && topology[topology[at].switch].enabled => {
-                self.forward(topology[at].switch, Some(at), under)
+                let Some(to) = behind else {
+                    return self.forward(topology[at].switch, Some(at), under);
+                };
+                let switch = &topology[topology[at].switch].id;
+                self.step(switch, "destination", None, &topology[to].id.to_string());
+                self.leave(to, under)
             }
             Link::Switch(_) | Link::Nowhere => Err(stop(Reason::Disabled)),
         }

@@ -16,6 +16,7 @@ use units::{Instant, Mac, Span};
 use wire::ip::protocol;
 use wire::tcp;
 
+use crate::neighbours::{About, Neighbour, Neighbours};
 use crate::rule::RuleId;
 
 /// What rules ask of a packet. Of a connection, its first packet's is kept.
@@ -100,7 +101,7 @@ impl Connection {
     }
 
     /// Whether a packet can be of it now. `is_reply`: it comes from who answers.
-    pub fn takes(&self, ip: &Ip, is_reply: bool) -> bool {
+    pub fn takes(&self, ip: &Ip, payload: u32, is_reply: bool) -> bool {
         let Some(header) = ip.tcp else { return true };
         let [own, other] = self.sides(is_reply);
         let sets = |flag| header.flags.contains(flag);
@@ -111,7 +112,9 @@ impl Connection {
         if is_reply && self.phase == Phase::Asked {
             // RFC 9293 §3.10.7.3: a reset has to acknowledge what was asked.
             let acknowledges = header.acknowledgment.get() == other.next;
-            return sets(tcp::Flags::SYN) || (sets(tcp::Flags::RST) && acknowledges);
+            return sets(tcp::Flags::SYN)
+                || (sets(tcp::Flags::RST) && acknowledges)
+                || self.is_of_an_older(ip, payload, is_reply);
         }
         if sets(tcp::Flags::RST) {
             // RFC 5961 §3.2. Windows may be scaled by up to 2^14.
@@ -119,6 +122,14 @@ impl Connection {
             return other.acknowledged.map_or(header.sequence.get() == own.next, ahead);
         }
         true
+    }
+
+    /// Whether who is asked has an older connection still, and says so: it is answered with a reset
+    /// (RFC 9293 §3.5.1, figure 9). Of this connection it tells nothing.
+    pub fn is_of_an_older(&self, ip: &Ip, payload: u32, is_reply: bool) -> bool {
+        let told = tcp::Flags::SYN | tcp::Flags::RST | tcp::Flags::FIN | tcp::Flags::ACK;
+        let says = |header: tcp::Header| header.flags.0 & told.0 == tcp::Flags::ACK.0;
+        is_reply && self.phase == Phase::Asked && payload == 0 && ip.tcp.is_some_and(says)
     }
 
     /// The ends as they stand to a packet: its sender's, and the other.
@@ -214,6 +225,7 @@ pub struct State {
     paths: BTreeMap<(Identity, Tuple), (Path, Instant)>,
     meters: BTreeMap<MeterOf, Instant>,
     down: Down,
+    pub(crate) neighbours: Neighbours,
 }
 
 /// Backends that health checks have found down, by load balancer: their addresses and ports.
@@ -248,6 +260,8 @@ pub enum What {
     Path(Identity, Tuple, Path, Instant),
     /// A meter has nothing to give before.
     Metered(MeterOf, Instant),
+    /// Something about a neighbour of a router.
+    Neighbour(Neighbour, About),
 }
 
 impl State {
@@ -262,7 +276,7 @@ impl State {
     }
 
     /// Makes the changes of a frame that has left.
-    pub fn commit(&mut self, changes: &[Change]) {
+    pub fn commit(&mut self, changes: &[Change], now: Instant) {
         for Change(what) in changes.iter().cloned() {
             match what {
                 What::Connection(port, tuple, Some(connection)) => {
@@ -300,6 +314,9 @@ impl State {
                 What::Metered(of, until) => {
                     self.meters.insert(of, until);
                 }
+                What::Neighbour(neighbour, about) => {
+                    self.neighbours.note(neighbour, about, now);
+                }
             }
         }
     }
@@ -325,6 +342,11 @@ impl State {
         self.fragments.retain(|(port, ..), _| is_there(&port.0));
         self.listeners.retain(|port, _| is_there(&port.0));
         self.learned.retain(|(_, port)| is_there(port));
+    }
+
+    /// When something is to be done about neighbours of routers.
+    pub fn neighbours_due(&self) -> Option<Instant> {
+        self.neighbours.due()
     }
 
     /// How many connections a port has.

@@ -77,7 +77,7 @@ impl Net {
 
     fn send(&mut self, from: &str, frame: &[u8]) -> Decision {
         let decision = self.ask(from, frame);
-        self.state.commit(&decision.changes);
+        self.state.commit(&decision.changes, self.now);
         decision
     }
 

@@ -44,10 +44,15 @@ pub struct Walk<'a> {
     pub topology: &'a Topology,
     pub state: &'a State,
     pub now: Instant,
-    pub origin: PortIndex,
+    /// Who is answered. `None`: nobody.
+    pub origin: Option<PortIndex>,
     pub node: Option<NodeIndex>,
     /// The frame as its sender wrote it, without a child's tag: what answers are about.
     pub sent: Vec<u8>,
+    /// Whether it was held before.
+    pub is_resumed: bool,
+    /// Whether the frame says of a neighbour of a router where it is, and that is of use.
+    pub was_heard: bool,
     pub decision: Decision,
 }
 
@@ -78,13 +83,16 @@ impl Walk<'_> {
 
     /// Something goes back to the sender, past all rules, but not without measure.
     pub fn answer(&mut self, frame: Option<Vec<u8>>) {
-        let Some(frame) = frame else { return };
-        let id = &self.topology[self.origin].id;
+        let (Some(frame), Some(origin)) = (frame, self.origin) else { return };
+        if self.is_resumed {
+            return self.answer_late(frame);
+        }
+        let id = &self.topology[origin].id;
         if !self.take((id.clone(), None), &ANSWERS, frame.len()) {
             self.step(id, "answer", None, "none: it was answered too often");
             return;
         }
-        let copy = self.wrap(self.origin, frame);
+        let copy = self.wrap(origin, frame);
         self.decision.answers.push(copy);
     }
 
@@ -113,11 +121,14 @@ impl Walk<'_> {
         (own.id.clone(), node.map(|node| self.topology[node].id.clone()))
     }
 
-    /// Whether a port can get frames here: a `local` one only on the sender's host.
+    /// Whether a port can get frames here: a `local` one only on the sender's host. What was held
+    /// comes from its router.
     pub fn is_here(&self, port: PortIndex) -> bool {
         let is_local = |port: PortIndex| self.topology[port].attachment == Attachment::Local;
         let elsewhere = |node: Option<NodeIndex>| node.is_some() && node != self.node;
-        let from_local = is_local(self.origin) && elsewhere(self.topology[port].node);
+        let from_local = !self.is_resumed
+            && self.origin.is_some_and(is_local)
+            && elsewhere(self.topology[port].node);
         self.topology[port].enabled && !from_local
     }
 

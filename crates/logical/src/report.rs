@@ -13,6 +13,9 @@ use units::{Mac, Prefix, Rate};
 use crate::fault::Fault;
 use crate::objects::AddressRange;
 
+/// The least rate of an uplink's share.
+const LEAST_RATE: Rate = Rate::from_bits_per_sec(100_000).unwrap();
+
 /// Takes down what is wrong with one object.
 pub struct Report<'a> {
     pub index: usize,
@@ -97,7 +100,7 @@ impl Report<'_> {
         mtu.into_iter().for_each(|mtu| self.within(path, mtu, 1280..=9216));
     }
 
-    /// A guarantee is no more than a limit.
+    /// A guarantee is no more than a limit, and both can be kept.
     pub fn rates(&mut self, guarantee: Option<Rate>, limit: Option<Rate>) {
         if let (Some(guarantee), Some(limit)) = (guarantee, limit)
             && guarantee > limit
@@ -105,6 +108,11 @@ impl Report<'_> {
             let message =
                 format!("{guarantee} is more than `limit`, {limit}: write less, or raise that");
             self.say("/spec/guarantee", message);
+        }
+        for (path, rate) in [("/spec/guarantee", guarantee), ("/spec/limit", limit)] {
+            if let Some(rate) = rate.filter(|rate| *rate < LEAST_RATE) {
+                self.say(path, format!("{rate} is below {LEAST_RATE}: write that, or more"));
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::check::check;
 use crate::fault::Fault;
 use crate::objects::{Identity, Kind, Object};
 use crate::report::Report;
-use crate::topology::{NamedMeter, Node, Profile, Qos, Set, Topology};
+use crate::topology::{NamedMeter, Node, Profile, Qos, Set, TenantTerms, Topology};
 use names::Names;
 pub use network::allowed;
 pub use services::zone;
@@ -84,6 +84,13 @@ pub fn resolve_among(
             Object::AddressSet(it) => Some(Set { id, addresses: it.spec.addresses.clone() }),
             _ => None,
         }),
+        terms: names
+            .each(&mut faults, |id, object, _| match object {
+                Object::Tenant(it) => Some((id.name, TenantTerms::declared(&it.spec)?)),
+                _ => None,
+            })
+            .into_iter()
+            .collect(),
         ..Topology::default()
     };
     network::switches_and_ports(&mut topology, &names, &mut faults);

@@ -14,13 +14,13 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::ops::Index;
 
 use serde::{Deserialize, Serialize};
-use units::{Class, Mac, Prefix};
+use units::{Class, Mac, Prefix, Rate};
 
 use crate::objects::{
     AddressRange, Affinity, Broadcast, DefaultAction, Dhcp4, Dhcp6, DhcpRelay, Direction, Ecmp,
     Ethertype, HealthCheck, Identity, Log, Meter, Multicast, Name, NatKind, NatPlace, PortRange,
-    Protocol, ProviderVlan, QosProfile, Ra6, SecurityMode, Selector, Start, Tier, TransportNode,
-    UnknownUnicast,
+    Protocol, ProviderVlan, QosProfile, Ra6, SecurityMode, Selector, Start, Tenant, Tier,
+    TransportNode, UnknownUnicast,
 };
 
 /// Says once which indexes there are, and what they lead to.
@@ -92,6 +92,8 @@ pub struct Topology {
     pub(crate) qos_profiles: Vec<Qos>,
     pub(crate) meters: Vec<NamedMeter>,
     pub(crate) nodes: Vec<Node>,
+    /// Those of tenants that have any.
+    pub(crate) terms: BTreeMap<Name, TenantTerms>,
 }
 
 impl Topology {
@@ -101,6 +103,11 @@ impl Topology {
             id.name.as_str() == name && id.tenant.as_ref().is_some_and(|it| it.as_str() == tenant)
         };
         self.ports().find(|(_, port)| is(&port.id)).map(|(index, _)| index)
+    }
+
+    /// What a tenant's ports have of each uplink, together, if that is declared.
+    pub fn terms_of(&self, tenant: &Name) -> Option<TenantTerms> {
+        self.terms.get(tenant).copied()
     }
 
     /// Every port that a peer names, by itself or by groups. One may come twice.
@@ -120,6 +127,24 @@ impl Topology {
         sets: &'a BTreeSet<SetIndex>,
     ) -> impl Iterator<Item = AddressRange> + 'a {
         sets.iter().flat_map(|set| &self[*set].addresses).copied()
+    }
+}
+
+/// What a tenant's ports have of each uplink, together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TenantTerms {
+    /// The least rate.
+    pub guarantee: Option<Rate>,
+    /// The highest.
+    pub limit: Option<Rate>,
+}
+
+impl TenantTerms {
+    /// Those that a tenant declares, if it declares any.
+    pub fn declared(tenant: &Tenant) -> Option<Self> {
+        let Tenant { guarantee, limit, .. } = *tenant;
+        guarantee.or(limit).map(|_| Self { guarantee, limit })
     }
 }
 
@@ -216,8 +241,8 @@ pub struct Port {
     pub dhcp4: Option<ProfileIndex>,
     /// What it is told by DHCPv6.
     pub dhcp6: Option<ProfileIndex>,
-    /// The class of its frames.
-    pub class: Class,
+    /// The class of its frames, if it says one.
+    pub class: Option<Class>,
     /// Its rates, or its switch's.
     pub qos: Option<QosIndex>,
     /// When its machine may begin.

@@ -51,6 +51,11 @@ pub enum Reason {
     LogicalNetwork,
     /// A rule of its logical network rejects it: its sender is told.
     Rejected,
+    /// Its receiver is at another host by now: its sender has it again.
+    Moved,
+    /// The interface that it leaves by has dropped it, though nothing is in its way there: a rule
+    /// of the host's.
+    InterfaceDropped,
 }
 
 impl Reason {
@@ -58,7 +63,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Full,
         Self::StalledReceiver,
         Self::Detached,
@@ -79,6 +84,8 @@ impl Reason {
         Self::NotInVlan,
         Self::LogicalNetwork,
         Self::Rejected,
+        Self::Moved,
+        Self::InterfaceDropped,
     ];
 
     /// The reason in metrics and tables.
@@ -104,6 +111,8 @@ impl Reason {
             Self::NotInVlan => "not_in_vlan",
             Self::LogicalNetwork => "logical_network",
             Self::Rejected => "rejected",
+            Self::Moved => "moved",
+            Self::InterfaceDropped => "interface_dropped",
         }
     }
 }
@@ -166,7 +175,11 @@ impl Refusal {
     pub const LOGICAL_NETWORK: Self = Self(Reason::LogicalNetwork);
     /// A rule of its logical network rejects it.
     pub const REJECTED: Self = Self(Reason::Rejected);
+    /// Its receiver is at another host.
+    pub const MOVED: Self = Self(Reason::Moved);
 
+    /// The receiver's device drops it.
+    pub const INTERFACE_DROPPED: Self = Self(Reason::InterfaceDropped);
     /// The receiver's device will never take this frame.
     pub const UNFIT: Self = Self(Reason::Unfit);
     /// The frame's bytes are gone: whoever owned the memory that they lay in has taken it away.
@@ -182,6 +195,8 @@ impl Refusal {
 #[derive(Clone, Copy)]
 pub(crate) enum End {
     Delivered,
+    /// Its owner has taken it back from the receiver: see [`Redirected::Taken`](crate::Redirected).
+    Taken,
     Refused(Refusal),
 }
 
@@ -268,6 +283,17 @@ impl Account {
         self.held += u64::from(frames);
     }
 
+    /// A frame that waits is not meant for this receiver any more: its sender has it again. One
+    /// that `stays` is about to be accepted anew.
+    pub(crate) fn hand_back(&mut self, stays: bool) {
+        if stays {
+            self.accepted -= 1;
+            self.held -= 1;
+        } else {
+            self.refuse(Refusal::MOVED);
+        }
+    }
+
     /// Books the end of a frame's stay at an egress.
     #[inline]
     pub(crate) fn end(&mut self, end: End, bytes: u32) {
@@ -276,6 +302,7 @@ impl Account {
                 self.deliver(1);
                 self.bytes += u64::from(bytes);
             }
+            End::Taken => self.hand_back(false),
             End::Refused(refusal) => self.refuse(refusal),
         }
     }

@@ -303,6 +303,13 @@ impl<F: Copy> Cells<F> {
         cell.stamp.is_offered().then_some(cell.group)
     }
 
+    /// The same, and it is offered to no flow any more.
+    pub(crate) fn take_group(&mut self, node: Node) -> Option<u32> {
+        let group = self.group(node);
+        self.cells[node.0 as usize].stamp.0 &= !Stamp::OFFERED;
+        group
+    }
+
     #[inline(always)]
     pub(crate) fn look(&self, node: Node) -> Seen<F> {
         let cell = &self.cells[node.0 as usize];
@@ -352,6 +359,19 @@ impl<F: Copy> Cells<F> {
         }
         self.cells[more.tail as usize].next = NONE;
         queue.tail = more.tail;
+    }
+
+    /// Puts a cell that is in no queue behind one of `queue`, or before all.
+    pub(crate) fn insert_behind(&mut self, queue: &mut Queue, behind: Option<Node>, node: Node) {
+        let Some(Node(behind)) = behind.filter(|Node(behind)| *behind != queue.tail) else {
+            if queue.is_empty() || behind.is_some() {
+                return self.push(queue, node);
+            }
+            self.cells[node.0 as usize].next = core::mem::replace(&mut queue.head, node.0);
+            return;
+        };
+        let next = core::mem::replace(&mut self.cells[behind as usize].next, node.0);
+        self.cells[node.0 as usize].next = next;
     }
 
     /// Takes out the first of `queue`.

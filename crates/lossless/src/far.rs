@@ -32,7 +32,7 @@ impl<F: Copy> Switch<F> {
         self.refuse(now, port, node, refusal)
     }
 
-    fn pop_away(&mut self, port: PortId, flow: Flow) -> Option<Node> {
+    pub(crate) fn pop_away(&mut self, port: PortId, flow: Flow) -> Option<Node> {
         let Self { ports, cells, .. } = self;
         let away = &mut ports[port].egress.away;
         let queue = away.get_mut(&flow)?;
@@ -43,9 +43,25 @@ impl<F: Copy> Switch<F> {
         Some(node)
     }
 
-    /// Nothing is heard of those behind a port whose flows these are: what is held for them is
-    /// refused, underway or not. What is underway is to be called back before: it is its senders'
-    /// again.
+    /// Nothing is heard of those behind a port whose flows these are: what is underway to them is
+    /// refused. It is to be called back before: it is its senders' again.
+    pub fn abandon_underway(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        flows: RangeInclusive<Flow>,
+        refusal: Refusal,
+        mut released: impl FnMut(Released<F>),
+    ) {
+        let away = self.port(port).egress.away.range(flows);
+        for flow in away.map(|(flow, _)| *flow).collect::<Vec<_>>() {
+            let Some(mut queue) = self.port_mut(port).egress.away.remove(&flow) else { continue };
+            self.refuse_queue(now, port, &mut queue, refusal, &mut released);
+        }
+        self.rest(port);
+    }
+
+    /// The same, and what waits for them is refused, too.
     pub fn abandon_flows(
         &mut self,
         now: Instant,
@@ -54,16 +70,12 @@ impl<F: Copy> Switch<F> {
         refusal: Refusal,
         mut released: impl FnMut(Released<F>),
     ) {
-        let egress = &self.port(port).egress;
-        let waiting: Vec<_> = egress.flows.range(flows.clone()).collect();
-        let underway: Vec<_> = egress.away.range(flows).map(|(flow, _)| *flow).collect();
+        self.abandon_underway(now, port, flows.clone(), refusal, &mut released);
+        let waiting: Vec<_> = self.port(port).egress.flows.range(flows.clone()).collect();
         for part in waiting {
             self.refuse_flow(now, port, part, refusal, &mut released);
         }
-        for flow in underway {
-            let Some(mut queue) = self.port_mut(port).egress.away.remove(&flow) else { continue };
-            self.refuse_queue(now, port, &mut queue, refusal, &mut released);
-        }
+        self.port_mut(port).egress.flows.let_go_all(flows);
         self.rest(port);
     }
 }

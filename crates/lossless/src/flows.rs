@@ -85,6 +85,8 @@ pub(crate) struct Flows {
     turns: AllTurns,
     /// Flows whose sockets took nothing for too long, nor since.
     stalled: Option<Box<Stalled>>,
+    /// Flows that take no turns, whether they have frames or not.
+    held: BTreeSet<Flow>,
 }
 
 /// A memory of flows, and what their sockets had no room for: those that were noted last, at
@@ -183,6 +185,8 @@ pub(crate) struct Lane {
     pub spares: u32,
     /// Bytes that it may still send before the next one's turn.
     deficit: u32,
+    /// The last of those at its front that were put back.
+    back: Option<Node>,
 }
 
 impl Flows {
@@ -337,6 +341,25 @@ impl Flows {
         queue.push(ingress, cells, node);
     }
 
+    /// A flow takes no turns from now on, once what it has is blocked.
+    pub(crate) fn hold(&mut self, flow: Flow) {
+        self.held.insert(flow);
+    }
+
+    pub(crate) fn is_held(&self, flow: Flow) -> bool {
+        self.held.contains(&flow)
+    }
+
+    /// A flow without frames may take turns again.
+    pub(crate) fn let_go(&mut self, flow: Flow) {
+        self.held.remove(&flow);
+    }
+
+    /// The same of many.
+    pub(crate) fn let_go_all(&mut self, flows: core::ops::RangeInclusive<Flow>) {
+        self.held.retain(|flow| !flows.contains(flow));
+    }
+
     /// Puts a frame behind others of its flow and sender. How many frames its sender has there now,
     /// and whether this sharer has a ready flow more by that.
     pub(crate) fn offer<F: Copy>(
@@ -347,11 +370,37 @@ impl Flows {
         cells: &mut Cells<F>,
         node: Node,
     ) -> (u32, bool) {
+        self.put(now, flow, sharer, cells, node, FlowQueue::push)
+    }
+
+    /// Puts a frame before others of its flow and sender, in a flow that is held, but behind those
+    /// that were put there before. How many frames its sender has there now.
+    pub(crate) fn put_back<F: Copy>(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        sharer: Sharer,
+        cells: &mut Cells<F>,
+        node: Node,
+    ) -> u32 {
+        self.put(now, flow, sharer, cells, node, FlowQueue::put_back).0
+    }
+
+    fn put<F: Copy>(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        sharer: Sharer,
+        cells: &mut Cells<F>,
+        node: Node,
+        put: impl FnOnce(&mut FlowQueue, PortId, &mut Cells<F>, Node) -> u32,
+    ) -> (u32, bool) {
         let stamp = cells.label(node).stamp;
         let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
         let part = FlowPart { flow, sender: sharer.port };
         // Parts wait together.
         let state = match self.apart == 0 && part.sender == PortId::NONE {
+            _ if self.held.contains(&flow) => State::Blocked,
             true => State::Ready,
             false => self.parts(flow).next().map_or(State::Ready, |(_, other)| other.state),
         };
@@ -362,7 +411,7 @@ impl Flows {
         });
         assert!(queue.state != State::Aside, "{flow:?} is set aside, and cannot be offered");
         assert!(queue.class == class, "{flow:?} is of one class");
-        let frames = queue.push(ingress, cells, node);
+        let frames = put(queue, ingress, cells, node);
         if is_new {
             let bytes = u64::from(cells.label(node).bytes);
             self.apart += usize::from(part.sender != PortId::NONE);
@@ -499,6 +548,9 @@ impl Flows {
     /// If the turn of its first frame came while it was blocked, it is due now. It makes up for no
     /// more than this frame: what follows is tagged from now on.
     pub(crate) fn unblock(&mut self, part: FlowPart) -> Option<(Class, Sharer)> {
+        if self.held.contains(&part.flow) {
+            return None;
+        }
         let queue = self.queues.get_mut(&part).filter(|queue| queue.state == State::Blocked)?;
         queue.state = State::Ready;
         queue.tag = queue.tag.max(self.turns.virtual_time(queue.sharer, queue.class));
@@ -674,13 +726,22 @@ impl FlowQueue {
 
     /// Puts a frame behind others of its sender. How many that has here now.
     fn push<F: Copy>(&mut self, ingress: PortId, cells: &mut Cells<F>, node: Node) -> u32 {
-        let lane = self.lanes.entry(ingress).or_insert(Lane {
-            queue: Queue::EMPTY,
-            frames: 0,
-            spares: 0,
-            deficit: 0,
-        });
+        let lane = self.lanes.entry(ingress).or_insert(Lane::EMPTY);
         cells.push(&mut lane.queue, node);
+        self.note_put(ingress, cells, node)
+    }
+
+    /// Puts a frame before others of its sender, behind those that were put there before. How many
+    /// that has here now.
+    fn put_back<F: Copy>(&mut self, ingress: PortId, cells: &mut Cells<F>, node: Node) -> u32 {
+        let lane = self.lanes.entry(ingress).or_insert(Lane::EMPTY);
+        cells.insert_behind(&mut lane.queue, lane.back, node);
+        lane.back = Some(node);
+        self.note_put(ingress, cells, node)
+    }
+
+    fn note_put<F: Copy>(&mut self, ingress: PortId, cells: &Cells<F>, node: Node) -> u32 {
+        let lane = self.lanes.get_mut(&ingress).expect("a frame was put there");
         let label = cells.label(node);
         self.load.add(label.load());
         lane.frames += 1;
@@ -749,6 +810,8 @@ impl FlowQueue {
 }
 
 impl Lane {
+    const EMPTY: Self = Self { queue: Queue::EMPTY, frames: 0, spares: 0, deficit: 0, back: None };
+
     /// How many bytes its share lacks for its first frame.
     fn lacks<F: Copy>(&self, cells: &Cells<F>) -> u32 {
         let first = self.queue.head().expect("no lane is empty");

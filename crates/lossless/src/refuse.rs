@@ -92,7 +92,7 @@ impl<F: Copy> Switch<F> {
             egress.groups.account(group).end(end, bytes);
         }
         let Finished { frame, delivered } =
-            self.cells.finish(node, matches!(end, End::Delivered))?;
+            self.cells.finish(node, matches!(end, End::Delivered | End::Taken))?;
         let port = self.port_mut(ingress);
         let side = &mut port.ingress.classes[class];
         let refused = match end {

@@ -134,7 +134,7 @@ impl Flood {
         let done = meanwhile()?;
         let mut sent: Vec<UdpSent> = Vec::new();
         for program in &mut sending {
-            sent.push(program.report(bench, PATIENCE + self.duration.into())?);
+            sent.push(program.report(bench, PATIENCE + Duration::from(self.duration))?);
         }
         finish_all(&mut receiver)?;
         let [mut receiver] = receiver;

@@ -58,7 +58,7 @@ impl Streams<'_> {
         senders.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
         let mut repairs = Repairs::default();
         for program in &mut senders {
-            let sent: TcpSent = program.report(bench, PATIENCE + self.duration.into())?;
+            let sent: TcpSent = program.report(bench, PATIENCE + Duration::from(self.duration))?;
             repairs += sent.repairs;
         }
         let received = receiver.report(bench, PATIENCE)?;

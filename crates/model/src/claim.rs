@@ -19,6 +19,12 @@ pub enum Claim<'a> {
         netns: Path<'a>,
         interface: &'a str,
     },
+    /// An interface that the host has.
+    HostInterface {
+        interface: &'a str,
+        /// All of it, or a VLAN.
+        vlan: Option<u16>,
+    },
     Label(u32),
     Logical(&'a LogicalPortName),
     /// In a network, or outside of all.
@@ -46,8 +52,17 @@ impl<'a> Claims<'a> {
     ///
     /// [`InvalidConfig`] blames this one.
     pub fn check(&self, port: &PortSpec) -> Result<(), InvalidConfig> {
-        let taken = |claim: Claim<'_>| Some(claim.refusal(port, self.0.get(&claim)?));
+        let taken = |claim: Claim<'_>| Some(claim.refusal(port, self.holder(claim)?));
         Claim::of(port).find_map(taken).map_or(Ok(()), Err)
+    }
+
+    fn holder(&self, claim: Claim<'_>) -> Option<&'a PortSpec> {
+        let Claim::HostInterface { interface, .. } = claim else {
+            return self.0.get(&claim).copied();
+        };
+        let of_it = |vlan| Claim::HostInterface { interface, vlan };
+        let mut all = self.0.range(of_it(None)..=of_it(Some(u16::MAX)));
+        all.find(|(other, _)| other.meets(&claim)).map(|(_, holder)| *holder)
     }
 
     /// Has a port claim what is its own.
@@ -57,6 +72,17 @@ impl<'a> Claims<'a> {
 }
 
 impl<'a> Claim<'a> {
+    /// Whether two ports cannot have both.
+    fn meets(&self, other: &Claim<'_>) -> bool {
+        match (self, other) {
+            (
+                Self::HostInterface { interface: one, vlan },
+                Claim::HostInterface { interface: other, vlan: others },
+            ) => one == other && (vlan == others || vlan.is_none() || others.is_none()),
+            _ => self == other,
+        }
+    }
+
     /// Everything that a port has to itself.
     pub fn of(port: &'a PortSpec) -> impl Iterator<Item = Self> {
         let network = port.network.as_ref();
@@ -65,6 +91,9 @@ impl<'a> Claim<'a> {
                 Self::Interface { netns: Path::of_namespace(netns), interface }
             }
             Attachment::VhostUser { socket, .. } => Self::Socket(Path::new(socket)),
+            Attachment::Interface { interface, vlan, .. } => {
+                Self::HostInterface { interface, vlan: *vlan }
+            }
         };
         // A logical network's addresses are its own matter.
         let is_here = port.logical.is_none();
@@ -101,6 +130,11 @@ impl<'a> Claim<'a> {
                 }
             }
             (Self::Socket(_) | Self::Interface { .. }, _) => unreachable!("its port has another"),
+            (Self::HostInterface { interface, .. }, _) => InvalidConfig::DuplicateHostInterface {
+                port: port_name,
+                interface: interface.into(),
+                owner,
+            },
             (Self::Label(label), _) => {
                 InvalidConfig::DuplicateLabel { port: port_name, label, owner }
             }
@@ -127,7 +161,7 @@ impl PortSpec {
     ///
     /// [`InvalidConfig`] blames this one.
     pub fn check_beside(&self, earlier: &Self) -> Result<(), InvalidConfig> {
-        match Claim::of(self).find(|claim| Claim::of(earlier).any(|other| other == *claim)) {
+        match Claim::of(self).find(|claim| Claim::of(earlier).any(|other| other.meets(claim))) {
             Some(claim) => Err(claim.refusal(self, earlier)),
             None => Ok(()),
         }
@@ -228,6 +262,28 @@ mod tests {
         for (one, other) in [(access(7), access(7)), (native(7), access(7)), (None, None)] {
             let refused = both(one, other).unwrap_err();
             assert!(matches!(refused, InvalidConfig::DuplicateAddress { .. }), "{refused}");
+        }
+    }
+
+    #[test]
+    fn ports_share_an_interface_of_the_host_by_vlans() {
+        let port = |number: u32, interface: &str, vlan| {
+            let attach = Attachment::Interface { interface: interface.into(), vlan, mtu: None };
+            PortSpec::new(PortName(number.to_string()), attach)
+        };
+        let share = |one: (&str, Option<u16>), other: (&str, Option<u16>)| {
+            let (one, other) = (port(1, one.0, one.1), port(2, other.0, other.1));
+            let mut claims = Claims::default();
+            claims.insert(&one);
+            let checked = claims.check(&other);
+            assert_eq!(other.check_beside(&one), checked);
+            checked.is_ok()
+        };
+        assert!(share(("eth1", Some(7)), ("eth1", Some(8))));
+        assert!(share(("eth1", Some(0)), ("eth1", Some(7))));
+        assert!(share(("eth1", None), ("eth2", None)));
+        for (one, other) in [(None, None), (None, Some(7)), (Some(0), None), (Some(7), Some(7))] {
+            assert!(!share(("eth1", one), ("eth1", other)), "{one:?} {other:?}");
         }
     }
 

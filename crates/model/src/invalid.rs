@@ -52,6 +52,19 @@ pub enum InvalidConfig {
         /// The earlier port.
         owner: PortName,
     },
+    /// Two ports share an interface of the host.
+    #[error(
+        "port `{port}`: the host's interface {interface} is port `{owner}`'s already: give each of them a `vlan` of its \
+         own, or an interface"
+    )]
+    DuplicateHostInterface {
+        /// The later port.
+        port: PortName,
+        /// The interface.
+        interface: String,
+        /// The earlier port.
+        owner: PortName,
+    },
     /// Two ports share a virtual machine's socket.
     #[error(
         "port `{port}`: socket {socket} is port `{owner}`'s already: each virtual machine has its own"

@@ -52,8 +52,8 @@ pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use logical::{
     BackendState, BackendStatus, Connection, ConnectionEnds, ConnectionState, ConnectionsPage,
     DomainChange, FrameCount, HandoverTaken, LastRefusal, LogicalApplied, LogicalPortStatus,
-    LogicalSettings, LogicalStatus, MOST_CONNECTIONS, ObjectChange, ObjectFate, RuleHits,
-    RuleTotals,
+    LogicalSettings, LogicalStatus, MOST_CONNECTIONS, NeighbourState, NeighbourStatus,
+    ObjectChange, ObjectFate, RuleHits, RuleTotals,
 };
 pub use logical_port::{LogicalPortName, NoLogicalPort};
 pub use name::PortName;
@@ -72,8 +72,9 @@ pub use packet_trace::{
     PacketTrace, PacketTraceSpec,
 };
 pub use port::{
-    Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortShare,
-    PortSpec, RateChange, RouteSpec, Scheduling, SocketMode, StormLimits, VlanMembership,
+    Attachment, ClassChange, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange,
+    PortShare, PortSpec, RateChange, RouteSpec, Scheduling, SocketMode, StormLimits,
+    VlanMembership,
 };
 pub use position::Position;
 pub use status::{

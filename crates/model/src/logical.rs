@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
-use units::Span;
+use units::{Mac, Span};
 
 use crate::{Generation, InvalidConfig};
 
@@ -22,7 +22,8 @@ use crate::{Generation, InvalidConfig};
 pub struct LogicalSettings {
     /// How many connections it can follow: 160 bytes each, reserved with the first logical port.
     pub connections: u32,
-    /// Of how many flows it remembers what was decided: some 300 bytes each, as they come.
+    /// Of how many flows of each version of IP it remembers what was decided: some 300 bytes each,
+    /// as they come. A connection has two, one each way.
     pub flows: u32,
     /// The files that declare the logical networks that there are at the start; together they are
     /// one declaration. Without any there are those that were applied last.
@@ -38,7 +39,7 @@ const FLOWS: RangeInclusive<u32> = 0..=1_048_576;
 
 impl Default for LogicalSettings {
     fn default() -> Self {
-        Self { connections: 262_144, flows: 131_072, files: Vec::new() }
+        Self { connections: 262_144, flows: 524_288, files: Vec::new() }
     }
 }
 
@@ -167,6 +168,9 @@ pub struct LogicalStatus {
     pub decided_frames: u64,
     /// Flows of which it is remembered what was decided.
     pub flows: u64,
+    /// Frames that hosts which their receivers had left gave back, to be sent again.
+    #[serde(default)]
+    pub returned_frames: u64,
     /// Lines of rules' logs that their meters have held back.
     #[serde(default)]
     pub suppressed_lines: u64,
@@ -179,9 +183,16 @@ pub struct LogicalStatus {
     /// The backends of load balancers with health checks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backends: Vec<BackendStatus>,
+    /// Neighbours of routers here that nobody declares.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<NeighbourStatus>,
     /// What rules have admitted and refused, by their policies' tenants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleTotals>,
+    /// How many guarantees of ports here, and of their tenants, are not kept, because there is no
+    /// room for them at the uplink. Notes of the ports tell which.
+    #[serde(default)]
+    pub refused_guarantees: u32,
 }
 
 /// Whether a backend of a load balancer serves.
@@ -211,6 +222,60 @@ pub struct BackendStatus {
     pub state: BackendState,
     /// Whether this host checks it: its machine is here.
     pub here: bool,
+}
+
+/// What a router knows of a neighbour that nobody declares.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum NeighbourState {
+    /// It is being asked, and has not answered yet.
+    Asked,
+    /// It was heard a short time ago.
+    Reachable,
+    /// It was heard, and will be asked again once a packet is for it.
+    Stale,
+    /// It was heard, and is being asked whether it is still there.
+    Probed,
+    /// It was asked in vain: what is for it is refused.
+    Silent,
+}
+
+impl NeighbourState {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Asked, Self::Reachable, Self::Stale, Self::Probed, Self::Silent];
+
+    /// The state in metrics and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Reachable => "reachable",
+            Self::Stale => "stale",
+            Self::Probed => "probed",
+            Self::Silent => "silent",
+        }
+    }
+}
+
+/// A neighbour of a router that nobody declares.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NeighbourStatus {
+    /// The router's port that it is behind.
+    #[cfg_attr(feature = "openapi", schema(example = "RouterPort/shop/edge-wan"))]
+    pub port: String,
+    /// Its address.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.254"))]
+    pub address: IpAddr,
+    /// Its Ethernet address, if it was heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "02:00:00:00:00:01"))]
+    pub mac: Option<Mac>,
+    /// What is known of it.
+    pub state: NeighbourState,
+    /// How many packets wait for it.
+    pub held: u32,
 }
 
 /// What becomes of an object when others are applied.

@@ -13,7 +13,7 @@ use units::{Class, ClassSet, Mac, Prefix, Rate, hash};
 
 pub use self::attachment::{Attachment, RouteSpec, SocketMode};
 use self::attachment::{IPV6_MTU, MTUS};
-pub use self::change::{LimitsChange, NoRate, PortChange, RateChange};
+pub use self::change::{ClassChange, LimitsChange, NoRate, PortChange, RateChange};
 pub use self::settings::{
     ClassKind, Limits, PinnedAddress, PortShare, Scheduling, StormLimits, VlanMembership,
 };
@@ -50,10 +50,11 @@ pub struct PortSpec {
     /// more.
     #[serde(default = "Limits::ingress")]
     pub ingress: Limits,
-    /// The class of frames that carry no 802.1Q tag.
-    #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = u8, maximum = 7, default = 0))]
-    pub class: Class,
+    /// The class of frames that carry no 802.1Q tag; its logical port's, or 0 if it is none or that
+    /// has none, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u8>, maximum = 7))]
+    pub class: Option<Class>,
     /// How many of its sender's frames may wait for one receiver in one class before the sender is
     /// held back; as many as `ingress` allows if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +112,7 @@ impl PortSpec {
             send_rate: None,
             egress: Limits::egress(),
             ingress: Limits::ingress(),
-            class: Class::default(),
+            class: None,
             quota: None,
             scheduling: Scheduling::Strict,
             pinned: Vec::new(),
@@ -190,7 +191,8 @@ impl PortSpec {
         }
         if self.ingress.frames > self.attach.most_frames() {
             return wrong(
-                "`ingress` is larger than its memory may be: 65536 frames, or 4096 of an `mtu` above 2000",
+                "`ingress` is larger than its memory may be: 65536 frames, or 4096 of an `mtu` above 2000 or of the host's \
+                 interface",
             );
         }
         match (&self.network, self.label) {
@@ -200,7 +202,9 @@ impl PortSpec {
             _ => return wrong("`network` and `label` go together: write both, or neither"),
         }
         let mac = match &self.attach {
-            Attachment::Container { interface, .. } if !is_interface(interface) => {
+            Attachment::Container { interface, .. } | Attachment::Interface { interface, .. }
+                if !is_interface(interface) =>
+            {
                 return wrong(
                     "an interface's name is 1 to 15 visible ASCII characters without `/`, `:` and `%`, and not `.`, `..`, \
                      `all`, `default` or `lo`",
@@ -209,13 +213,17 @@ impl PortSpec {
             Attachment::Container { netns, .. } if netns.is_empty() || netns.contains('\0') => {
                 return wrong("`netns` is no namespace: a name under /run/netns, or a path");
             }
+            Attachment::Interface { vlan: Some(4095..), .. } => {
+                return wrong("a VLAN is 0 to 4094; of 0 are the frames without a tag");
+            }
             Attachment::VhostUser { socket, .. } if !is_socket(socket) => {
                 return wrong("`socket` is no absolute path of at most 107 bytes");
             }
             Attachment::VhostUser { queues, .. } if !(1..=128).contains(queues) => {
                 return wrong("`queues` lies outside 1 to 128");
             }
-            Attachment::Container { mac, .. } | Attachment::VhostUser { mac, .. } => mac,
+            Attachment::Container { mac, .. } | Attachment::VhostUser { mac, .. } => *mac,
+            Attachment::Interface { .. } => None,
         };
         if let Attachment::Container { routes, .. } = &self.attach
             && routes.iter().any(|route| {
@@ -302,11 +310,12 @@ impl PortSpec {
     ///
     /// [`InvalidConfig::PortClass`].
     pub fn check_class(&self, classes: Option<ClassSet>) -> Result<(), InvalidConfig> {
+        let class = self.class.unwrap_or_default();
         match (&self.network, classes) {
-            (Some(network), Some(classes)) if !classes.contains(self.class) => {
+            (Some(network), Some(classes)) if !classes.contains(class) => {
                 Err(InvalidConfig::PortClass {
                     port: self.name.clone(),
-                    class: self.class,
+                    class,
                     network: network.clone(),
                 })
             }
@@ -338,7 +347,7 @@ impl PortSpec {
             send_rate: RateChange::of(self.send_rate, change.send_rate),
             egress: self.egress.changed(change.egress),
             ingress,
-            class: change.class.unwrap_or(self.class),
+            class: ClassChange::of(self.class, change.class),
             quota,
             scheduling: change.scheduling.unwrap_or(self.scheduling),
             storm: change.storm.unwrap_or(self.storm),
@@ -359,7 +368,7 @@ impl PortSpec {
             send_rate: Some(RateChange::to(wanted.send_rate)),
             egress: limits(wanted.egress),
             ingress: limits(wanted.ingress),
-            class: Some(wanted.class),
+            class: Some(ClassChange::to(wanted.class)),
             quota: Some(wanted.quota.unwrap_or(wanted.ingress.frames)),
             scheduling: Some(wanted.scheduling),
             storm: Some(wanted.storm),
@@ -399,6 +408,8 @@ impl PortSpec {
                 Some(mac.unwrap_or_else(|| Mac::local(hash::fnv1a_32(self.name.0.as_bytes()))))
             }
             Attachment::VhostUser { mac, .. } => mac,
+            // Its address is for nobody: what is behind it has its own.
+            Attachment::Interface { .. } => None,
         }
     }
 }
@@ -634,8 +645,21 @@ mod tests {
         };
         assert!(port.fixed_differences(&wanted).eq(PortSpec::FIXED));
         assert_eq!(port.change_to(&wanted), None);
-        let wanted = PortSpec { quota: Some(3), class: Class::from_low_bits(1), ..port.clone() };
+        let wanted = PortSpec { quota: Some(3), class: Class::new(1), ..port.clone() };
         assert_eq!(port.fixed_differences(&wanted).count(), 0);
         assert!(port.change_to(&wanted).is_some());
+    }
+
+    /// 0 is a class as any other: a logical port's own does not take its place.
+    #[test]
+    fn a_declared_class_0_is_not_none() {
+        let none = container();
+        let zero = PortSpec { class: Class::new(0), ..container() };
+        for (from, to) in [(&none, &zero), (&zero, &none), (&zero, &zero), (&none, &none)] {
+            assert_eq!(from.changed(&from.change_to(to).unwrap()), *to);
+        }
+        assert_eq!("none".parse(), Ok(ClassChange::to(None)));
+        assert_eq!("7".parse(), Ok(ClassChange::to(Class::new(7))));
+        assert!("8".parse::<ClassChange>().is_err());
     }
 }

@@ -137,6 +137,10 @@ pub struct PortStatus {
     /// The class of frames without an 802.1Q tag.
     #[cfg_attr(feature = "openapi", schema(value_type = u8, maximum = 7))]
     pub class: Class,
+    /// The one that its declaration says, if it says one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u8>, maximum = 7))]
+    pub declared_class: Option<Class>,
     /// How many of its sender's frames may wait for one receiver in one class, if that is bounded.
     pub quota: Option<u32>,
     /// How the egress schedules its classes.
@@ -185,6 +189,10 @@ pub struct PortStatus {
     /// The UDP sockets behind it. Absent if they are not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp_sockets: Option<SocketsStatus>,
+    /// Frames that came by the host's interface and that the switch never had, as the kernel had no
+    /// room for them: what sends there cannot be held back. Absent of other ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
     /// Notes for the operator, in sentences.
     pub notes: Vec<String>,
 }
@@ -316,8 +324,12 @@ pub enum PausedBy {
 impl PortStatus {
     /// The declaration of the port as it is.
     pub fn declaration(self) -> PortSpec {
-        let Self { name, attach, network, label, rate, send_rate, class, quota, .. } = self;
-        let Self { scheduling, storm, share, pinned, vlan, antispoof, logical, .. } = self;
+        let Self { name, attach, network, label, rate, send_rate, quota, .. } = self;
+        // What is its logical port's is no part of it.
+        let is_own = self.logical.is_none();
+        let share = if is_own { self.share } else { PortShare::default() };
+        let says_class = self.declared_class.is_some() || is_own && self.class != Class::default();
+        let Self { scheduling, storm, pinned, vlan, antispoof, logical, .. } = self;
         PortSpec {
             name,
             attach,
@@ -325,7 +337,7 @@ impl PortStatus {
             send_rate,
             egress: self.egress_limits,
             ingress: self.ingress_limits,
-            class,
+            class: says_class.then_some(self.class),
             quota,
             scheduling,
             pinned,

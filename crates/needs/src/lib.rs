@@ -85,6 +85,16 @@ pub fn zovn() -> Option<PathBuf> {
     named.map(PathBuf::from)
 }
 
+/// Whether something is here that takes more than a test should ask of everybody, so that
+/// `dependencies` does not install it. Where it is not, the test is counted as skipped and is no
+/// failure, even where all tests have to run.
+pub fn optional(is_here: bool, how: impl Display) -> bool {
+    if !is_here {
+        skipped(how);
+    }
+    is_here
+}
+
 /// Says that a test found out nothing because the machine was too busy. It is counted as skipped
 /// and is no failure: nothing is missing that could be installed.
 pub fn too_busy(what: impl Display) {

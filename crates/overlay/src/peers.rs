@@ -30,6 +30,13 @@ impl Peers for Overlay {
                 table.note_polled();
                 continue;
             }
+            if let Some(context) = context
+                && let Some(answer) = trunk.behind_moved(slots, slot, context)
+            {
+                trunk.give_back(slots, slot, Reason::Moved, answer);
+                table.note_polled();
+                continue;
+            }
             table.note_polled();
             let stored = slots.get(slot);
             let network = (!stored.is_orphan).then_some(stored.network);

@@ -58,6 +58,7 @@ pub fn context_of(origin: Origin) -> Context {
     let of = |is_so, flag| if is_so { flag } else { ContextFlags::default() };
     let flags = of(origin.is_networks, ContextFlags::NETWORKS);
     let flags = flags.with(of(origin.opens, ContextFlags::OPENS));
+    let flags = flags.with(of(origin.is_anew, ContextFlags::ANEW));
     let Origin { label: origin, generation, routers, .. } = origin;
     Context { origin, generation, flags, routers }
 }
@@ -68,6 +69,7 @@ pub fn origin_of(context: Context) -> Origin {
         label: context.origin,
         is_networks: context.flags.contains(ContextFlags::NETWORKS),
         opens: context.flags.contains(ContextFlags::OPENS),
+        is_anew: context.flags.contains(ContextFlags::ANEW),
         generation: context.generation,
         routers: context.routers,
     }

@@ -95,13 +95,13 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Whether both may be segments of one frame.
+    /// Whether both may be segments of one frame, as far as is known of where they are from.
     pub fn is_alike(&self, other: &Self) -> bool {
         let of = |it: &Self| {
             let stream = it.place.map(|(stream, epoch, _)| (stream, epoch));
             (it.owner, it.network, it.is_orphan, it.class, stream)
         };
-        of(self) == of(other) && [self, other].iter().all(|it| it.offload == Offload::NONE)
+        of(self) == of(other)
     }
 }
 

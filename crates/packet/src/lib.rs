@@ -24,6 +24,7 @@ mod fields;
 pub mod fragments;
 pub mod groups;
 pub mod names;
+pub mod neighbours;
 pub mod relay;
 pub mod rewrite;
 

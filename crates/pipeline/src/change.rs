@@ -8,6 +8,7 @@ use packet::fragments::Pieces;
 use packet::groups::Told;
 use units::{Instant, Mac};
 
+use crate::neighbours::{About, Neighbour};
 use crate::rules::RuleName;
 
 /// Where packets pass: a port or a router, and which way.
@@ -47,12 +48,20 @@ pub enum Change {
     Path(Identity, Tuple, (Identity, IpAddr)),
     /// A port's machine tells of the groups that it listens to.
     Overheard(Identity, Told),
+    /// Something about a neighbour of a router.
+    Neighbour(Identity, Neighbour, About),
 }
 
 impl Change {
     /// Whether it opens a connection.
     pub const fn opens(&self) -> bool {
         matches!(self, Self::Begin { .. } | Self::Translate(_))
+    }
+
+    /// Whether it is made once, when the frame comes: what is decided again when its turn has come
+    /// changes no neighbour.
+    pub const fn is_of_neighbours(&self) -> bool {
+        matches!(self, Self::Neighbour(..))
     }
 
     /// Whether somebody may come in by it who may not without. Of a frame that is refused in the

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! A flow is TCP or UDP between two machines' addresses, by its Ethernet addresses and its ends.
+//! Flows that differ in ports on which nothing depends can be remembered as one ([`Ports`]).
 //! Everything else that the walks look at is in each packet: how long it is, through how many
 //! routers it may still go, whether its header's checksum is right, and what it is to its
 //! connection. Fragments, options, tags, questions to the network's own services and all other
@@ -21,7 +22,9 @@ use wire::checksum::Sum;
 use wire::ethernet::ethertype;
 use wire::ip::{Fragment, Layout, Version, protocol};
 
+use crate::neighbours::Via;
 use crate::places::{PortAt, RuleAt};
+use crate::ports::Ports;
 use crate::rules::Ruling;
 
 /// What a flow is known by, as few words as tell: the caller's own first one, addresses and ports.
@@ -36,8 +39,18 @@ pub enum Key {
 /// A flow of TCP, in its key's first word.
 const TCP: u64 = 1 << 63;
 
-/// Ports of UDP at which networks themselves serve: names and addresses.
-const SERVED: [u16; 3] = [53, 67, 547];
+/// A key of flows that fare alike whatever their ports are, in its first word.
+const SHARED: u64 = 1 << 62;
+
+/// Where a key has the source's port, in its third word.
+const SOURCE_PORT: u64 = 0xffff << 32;
+
+/// Where it has the destination's.
+const DESTINATION_PORT: u64 = 0xffff << 48;
+
+/// Ports of UDP at which networks themselves serve, names and addresses, and at which machines are
+/// told their addresses.
+const SERVED: [u16; 5] = [53, 67, 68, 546, 547];
 
 /// Ethernet's header without tags.
 const NETWORK: usize = 14;
@@ -139,6 +152,21 @@ impl Head {
         Some(Self { key, carried, ttl, end })
     }
 
+    /// What all flows are known by that fare as this one does, if they depend on these ports.
+    #[inline(always)]
+    pub const fn key_by(&self, ports: Ports) -> Key {
+        let mut key = self.key;
+        let (Key::V4([place, _, third, ..]) | Key::V6([place, _, third, ..])) = &mut key;
+        match ports {
+            Ports::Both => return key,
+            Ports::Destination => *third &= !SOURCE_PORT,
+            // Told from those of the port 0 by a source that has all bits.
+            Ports::None => *third = (*third & !DESTINATION_PORT) | SOURCE_PORT,
+        }
+        *place |= SHARED;
+        key
+    }
+
     #[inline]
     const fn layout(&self) -> Layout {
         let Self { key, carried, end, .. } = *self;
@@ -203,12 +231,28 @@ pub struct Gated {
     pub(crate) replies: Option<(u32, u32, Said)>,
     /// The connection that the one was of, and which way it went.
     pub(crate) connection: Option<(Id, Goes)>,
+    /// The ports on which this depends.
+    pub(crate) ports: Ports,
 }
 
 impl Gated {
     /// Of packets of which no connections are kept.
     pub(crate) const fn alone(said: Said) -> Self {
-        Self { zone: None, said, rule: None, replies: None, connection: None }
+        let ports = Ports::Both;
+        Self { zone: None, said, rule: None, replies: None, connection: None, ports }
+    }
+
+    /// By a rule, or none. `ports`: what that depends on; connections depend on both.
+    pub(crate) fn by(self, rule: Option<RuleAt>, ports: Ports) -> Self {
+        let begins = self.zone.is_some() && self.said != Said::Allow;
+        let is_of_one = self.connection.is_some() || self.replies.is_some();
+        let ports = if begins || is_of_one { Ports::Both } else { ports };
+        Self { rule, ports, ..self }
+    }
+
+    /// The ports on which this depends.
+    pub const fn ports(&self) -> Ports {
+        self.ports
     }
 
     /// Whether its own rules let them pass, whatever they are to connections.
@@ -340,6 +384,8 @@ pub struct Way {
     translated: Option<Translated>,
     /// How they are marked.
     dscp: Option<Dscp>,
+    /// The ports on which this depends.
+    ports: Ports,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -357,6 +403,12 @@ impl Way {
     pub fn takes(&self, head: &Head, frame: &[u8], excess: usize) -> bool {
         self.routed.is_none_or(|routed| routed.takes(head, frame, excess))
             && (self.translated.is_none() || NewEnds::reach(&head.layout()) <= frame.len())
+    }
+
+    /// The ports on which it depends.
+    #[inline]
+    pub const fn ports(&self) -> Ports {
+        self.ports
     }
 
     /// Whether a router on it translates.
@@ -475,12 +527,20 @@ pub(crate) struct Found {
     routed: Option<Routed>,
     translated: Option<Translated>,
     dscp: Option<Dscp>,
+    ports: Ports,
+    via: Option<Via>,
 }
 
 impl Found {
     /// The sender's port has let it pass, and marked it.
     pub fn passed(&mut self, gate: Option<Gated>, dscp: Option<Dscp>) {
         (self.gate, self.dscp) = (gate, dscp);
+        self.depends_on(gate.map_or(Ports::Both, |it| it.ports));
+    }
+
+    /// It would be another one if these ports were others.
+    pub fn depends_on(&mut self, ports: Ports) {
+        self.ports = self.ports.max(ports);
     }
 
     /// A router has sent it on.
@@ -496,7 +556,18 @@ impl Found {
         if by.is_none() || self.translated.is_some() {
             self.forget();
         }
+        self.depends_on(Ports::Both);
         self.translated = by;
+    }
+
+    /// A router hands it to a neighbour that nobody declares.
+    pub fn goes_via(&mut self, via: Via) {
+        self.via = Some(via);
+    }
+
+    /// The neighbour that nobody declares to which a router hands it.
+    pub const fn via(&self) -> Option<Via> {
+        self.via
     }
 
     /// The one port that it is for.
@@ -511,8 +582,8 @@ impl Found {
 
     /// The whole way, if it is one that others can take.
     pub fn way(self) -> Option<Way> {
-        let Self { gate, to, routed, translated, dscp } = self;
-        Some(Way { to: to?, gate: gate?, routed, translated, dscp })
+        let Self { gate, to, routed, translated, dscp, ports, via: _ } = self;
+        Some(Way { to: to?, gate: gate?, routed, translated, dscp, ports })
     }
 }
 

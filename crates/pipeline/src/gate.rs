@@ -13,6 +13,7 @@ use crate::flow::{Gated, Said};
 use crate::net::{Net, Own, Port};
 use crate::outcome::{How, Reason, Ruled};
 use crate::places::RuleAt;
+use crate::ports::Ports;
 use crate::rules::{RuleName, Ruling, Subject, opposite};
 use crate::state::State;
 
@@ -119,7 +120,10 @@ impl Gate<'_> {
         let mut passage = self.ask(fields, frame, subject, &mut gated);
         let is_later = fields.ip.is_some_and(|ip| ip.layout.fragment == Fragment::Later);
         if let Ok(passed) = &mut passage {
-            passed.gated = gated.map(|it| Gated { rule: passed.by, ..it });
+            // A line is written for the first packet of each flow.
+            let logs = passed.by.is_some_and(|by| self.net.rules().get(by).log.is_some());
+            let ports = if logs { Ports::Both } else { self.own.list(self.way).ports() };
+            passed.gated = gated.map(|it| it.by(passed.by, ports));
             if is_later {
                 passed.changes.clear();
             }

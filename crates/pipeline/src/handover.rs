@@ -19,6 +19,7 @@ use packet::groups::Listener;
 use units::{Instant, Span};
 
 use crate::change::FragmentOf;
+use crate::neighbours::HandedNeighbours;
 use crate::paths::Path;
 use crate::rules::RuleName;
 use crate::state::{Note, State, mark};
@@ -43,6 +44,8 @@ pub struct Handover {
     /// What is known of packets in fragments each way, and for how long.
     pub(crate) fragments: Vec<(Direction, FragmentOf, (Pieces, Span))>,
     pub(crate) listener: Option<Listener>,
+    /// Of a router: neighbours that nobody declares. Its host alone asks for them.
+    pub(crate) neighbours: HandedNeighbours,
 }
 
 impl Handover {
@@ -57,9 +60,10 @@ impl Handover {
     }
 
     /// The same, while its packets go on passing the old host: TCP's windows are others by the time
-    /// that the new host sees any.
+    /// that the new host sees any, and neighbours are asked by the old one.
     #[must_use]
     pub fn loosened(mut self) -> Self {
+        self.neighbours = HandedNeighbours::default();
         let records = self.connections.iter_mut().map(|it| &mut it.record);
         records.chain(&mut self.flows).for_each(|record| *record = record.loosened());
         self
@@ -89,6 +93,7 @@ impl State {
                 .map(|((_, way), of, (pieces, until))| (way, of, (pieces, until.since(now))))
                 .collect(),
             listener: self.listeners.get(place).cloned(),
+            neighbours: self.neighbours.hand_over(place, now),
         }
     }
 
@@ -122,6 +127,7 @@ impl State {
             Some(listener) => self.listeners.insert(place.clone(), listener.clone()),
             None => self.listeners.remove(place),
         };
+        self.neighbours.take_over(place, &from.neighbours, now);
         lost
     }
 

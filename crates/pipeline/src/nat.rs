@@ -8,6 +8,7 @@ use image::{Domain, Nat};
 use logical::objects::{AddressRange, Identity};
 
 use crate::conditions::Conditions;
+use crate::ports::ports_of;
 use crate::rules::Ordered;
 
 /// A translation, ready to be asked.
@@ -31,7 +32,10 @@ pub fn translations(part: &Domain, router: &Identity, all: &mut Conditions) -> V
         .map(|(id, row)| Translation {
             id: id.clone(),
             row: row.clone(),
-            condition: row.condition.as_ref().map(|it| Ordered::new([all.alone(it)].to_vec())),
+            condition: row
+                .condition
+                .as_ref()
+                .map(|it| Ordered::new([all.alone(it)].to_vec(), ports_of(it))),
             exempt: addresses(&row.exempt),
             only_for: addresses(&row.only_for),
         })

@@ -34,6 +34,8 @@ pub struct Switch {
     pub zones: Vec<Zone>,
     /// Its load balancers, by their places.
     pub balancers: Vec<usize>,
+    /// Whether somebody may be on it whom nobody declares.
+    pub leads_outside: bool,
 }
 
 impl Switch {
@@ -76,6 +78,11 @@ impl Port {
     /// Whether it leads outside: nobody there is a port.
     pub const fn is_outside(&self) -> bool {
         matches!(self.role, Role::Provider | Role::Gateway)
+    }
+
+    /// Whether somebody may be behind it whom nobody declares.
+    pub const fn leads_outside(&self) -> bool {
+        self.is_outside() || self.station.unknown
     }
 }
 
@@ -131,8 +138,10 @@ pub struct Router {
     pub balancers: Vec<usize>,
     /// Whether any of its routes leads back where flows came from.
     pub is_symmetric: bool,
-    /// Whether it keeps its flows at another host.
-    pub is_elsewhere: bool,
+    /// Whether it has neighbours that nobody declares.
+    pub leads_outside: bool,
+    /// Whether another host is its home: it keeps its flows there, or asks for its neighbours.
+    pub is_away: bool,
 }
 
 impl Router {
@@ -144,6 +153,16 @@ impl Router {
     /// Whether it remembers flows, which it does at one host.
     pub fn keeps_flows(&self) -> bool {
         self.translates() || self.is_symmetric
+    }
+
+    /// Whether one host is its home.
+    pub fn has_home(&self) -> bool {
+        self.keeps_flows() || self.leads_outside
+    }
+
+    /// Whether it keeps its flows at another host.
+    pub fn is_elsewhere(&self) -> bool {
+        self.keeps_flows() && self.is_away
     }
 }
 
@@ -253,6 +272,7 @@ impl Net {
                 by_address: BTreeMap::new(),
                 zones: row.zones.iter().filter_map(|it| part.zones.get(it).cloned()).collect(),
                 balancers: placed(part, |it| it.switches.contains(id)),
+                leads_outside: false,
             })
             .collect();
         // In the order of the places that names were given.
@@ -277,6 +297,7 @@ impl Net {
             });
             if let Some(switch) = net.switches.get_mut(at.at()) {
                 switch.ports.push(place);
+                switch.leads_outside |= net.ports[place.at()].leads_outside();
                 switch.by_mac.entry(station.mac).or_insert(place);
             }
         }
@@ -357,16 +378,19 @@ impl Net {
             let policies = Policies::new(id, policies, &mut conditions, |out| net.up(out));
             let ports = (0..).map(RouterPortAt).zip(&net.router_ports);
             let ports = ports.filter(|(_, port)| of(&port.row.router)).map(|(at, _)| at);
+            let ports: Vec<_> = ports.collect();
+            let leads_outside = ports.iter().any(|at| net.leads_outside(*at));
             net.routers.push(Router {
                 id: id.clone(),
                 row: row.clone(),
-                ports: ports.collect(),
+                ports,
                 routes,
                 policies,
                 nats: nat::translations(part, id, &mut conditions),
                 balancers: placed(part, |it| it.routers.contains(id)),
                 is_symmetric,
-                is_elsewhere: false,
+                leads_outside,
+                is_away: false,
             });
         }
         conditions.finish();
@@ -433,37 +457,46 @@ impl Net {
         self.router_port(name).filter(|at| self.router_ports[at.at()].row.enabled)
     }
 
-    /// Says which routers keep their flows here, of those that do; without, all. A router that
+    /// Says which routers have their home here, of those that have one; without, all. A router that
     /// translates, or leads flows back where they came from, is at one host, which both directions
-    /// of a flow pass.
+    /// of a flow pass. One that has neighbours outside asks for them at one host.
     #[must_use]
     pub fn with_routers(mut self, is_here: impl Fn(&Identity) -> bool) -> Self {
         for router in &mut self.routers {
-            router.is_elsewhere = router.keeps_flows() && !is_here(&router.id);
+            router.is_away = router.has_home() && !is_here(&router.id);
         }
         self
     }
 
-    /// Whether a port is this host's, or a router keeps its flows here.
+    /// Whether a port is this host's, or this is a router's home.
     pub fn has(&self, name: &Identity) -> bool {
         self.own_port(name).is_some() || self.own_routers().any(|router| router == name)
     }
 
-    /// Whether frames for a router's port go on here, and at no other host: it keeps its flows
-    /// here.
+    /// Whether a router of the network has such a port.
+    pub fn has_router_port(&self, port: &Identity) -> bool {
+        self.router_port(port).is_some()
+    }
+
+    /// Whether frames for a router's port go on here, and at no other host: this is its home.
     pub fn resumes(&self, port: &Identity) -> bool {
         let router = self.router_port(port).map(|at| self.router_ports[at.at()].router);
         let router = router.map(|at| &self.routers[at.at()]);
-        router.is_some_and(|it| it.keeps_flows() && !it.is_elsewhere)
+        router.is_some_and(|it| it.has_home() && !it.is_away)
     }
 
-    /// The routers that keep their flows here.
+    /// The routers that have their home here.
     pub fn own_routers(&self) -> impl Iterator<Item = &Identity> {
-        self.keeping().map(|router| &router.id)
+        self.at_home().map(|router| &router.id)
     }
 
-    fn keeping(&self) -> impl Iterator<Item = &Router> {
-        self.routers.iter().filter(|it| it.keeps_flows() && !it.is_elsewhere)
+    /// Whether any of them has neighbours that nobody declares.
+    pub fn asks(&self) -> bool {
+        self.at_home().any(|router| router.leads_outside)
+    }
+
+    fn at_home(&self) -> impl Iterator<Item = &Router> {
+        self.routers.iter().filter(|it| it.has_home() && !it.is_away)
     }
 
     /// Who keeps translated flows here, and how many: routers, and ports with load balancers.
@@ -474,7 +507,7 @@ impl Net {
         let ports = ports.filter_map(|port| {
             Some((&port.id, port.own.as_ref()?.row.connections.unwrap_or(u32::MAX)))
         });
-        let routers = self.keeping().filter(|router| router.translates());
+        let routers = self.at_home().filter(|router| router.translates());
         routers.map(|router| (&router.id, u32::MAX)).chain(ports)
     }
 

@@ -5,12 +5,14 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 
-use logical::objects::{Identity, Kind};
+use logical::objects::Identity;
 use packet::answer::Error;
 use units::Mac;
 
 use crate::change::Change;
 use crate::flow::{Gated, Way};
+use crate::neighbours::Via;
+use crate::onward::Onward;
 use crate::places::{PortAt, RuleAt};
 use crate::rules::RuleName;
 
@@ -72,6 +74,8 @@ reasons! {
     TooLong "too_long",
     /// Its next hop has no known Ethernet address.
     Unresolved "unresolved",
+    /// It is held until its next hop is known, and goes on then.
+    Held "held",
     /// It is for the router itself, which does not serve it.
     ToRouter "to_router",
     /// It came through too many routers.
@@ -132,22 +136,6 @@ pub struct Copy {
     pub frame: Vec<u8>,
 }
 
-/// A frame on its way to a port, on this host or another. The port's own host decides whether it
-/// arrives. To a router's port it is on its way to the one host where that router translates.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Onward {
-    /// The port.
-    pub to: Identity,
-    /// The port that it came from. `None`: from outside, or its source is translated.
-    pub origin: Option<Identity>,
-    /// Whether the network itself sends it on: defaults do not speak of it.
-    pub is_networks: bool,
-    /// Through how many routers it has come.
-    pub routers: u8,
-    /// The frame.
-    pub frame: Vec<u8>,
-}
-
 /// What a frame's sender is to be told of it by its own host, which has the frame as it was sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Told {
@@ -157,13 +145,6 @@ pub enum Told {
     Error(Error, IpAddr),
     /// It was for a router itself, which has these addresses.
     ToRouter(Mac, IpAddr),
-}
-
-impl Onward {
-    /// Whether it goes on to a router: [`Net::route`](crate::Net::resume) decides there.
-    pub fn is_to_router(&self) -> bool {
-        self.to.kind == Kind::RouterPort
-    }
 }
 
 /// A frame, or a copy of it, that is not delivered.
@@ -204,6 +185,9 @@ pub enum How {
 pub struct Sent {
     /// Where it goes on.
     pub onward: Vec<Onward>,
+    /// How many of the first of these tell routers at other hosts where a neighbour is: not more
+    /// often than they [may](crate::State::may_announce).
+    pub announced: usize,
     /// What its sender is answered, as often as it [may be](crate::State::may_answer).
     pub answers: Vec<Copy>,
     /// What its sender is to be told, where the sender is another host's.
@@ -217,6 +201,9 @@ pub struct Sent {
     pub changes: Vec<Change>,
     /// Where all packets of its flow go, if it is of one: to one port, and by nothing else.
     pub way: Option<Way>,
+    /// The neighbour outside that it goes to by that way: as long as what is known of this [stays
+    /// the same](crate::State::take_moved), they all do.
+    pub via: Option<Via>,
     /// The rule that decided at the sender's port, if one did.
     pub ruled: Option<Ruled>,
 }

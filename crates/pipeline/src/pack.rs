@@ -26,6 +26,7 @@ use packet::{Piece, Tuple};
 use units::Span;
 
 use crate::handover::{Handed, Handover};
+use crate::neighbours::HandedNeighbours;
 use crate::rules::RuleName;
 
 const VERSION: u8 = 1;
@@ -51,7 +52,8 @@ pub enum Unreadable {
 pub fn pack(places: &[Place]) -> Vec<u8> {
     let mut out = Writer([VERSION].to_vec());
     out.list(places, |out, (name, it)| {
-        let Handover { connections, flows, paths, fragments, listener } = it;
+        // Ports have no neighbours, and agents hand over no routers.
+        let Handover { connections, flows, paths, fragments, listener, neighbours: _ } = it;
         out.text(name);
         out.list(connections, |out, Handed { record, opened, origin, rule }| {
             out.record(record);
@@ -139,6 +141,7 @@ fn place(from: &mut Reader<'_>) -> Option<Place> {
         })?,
         listener: from
             .optional(|from| Listener::of_parts(from.flag()?, from.list(Reader::address)?))?,
+        neighbours: HandedNeighbours::default(),
     };
     Some((name, handover))
 }

@@ -12,7 +12,8 @@ use crate::flow::{Gated, Head};
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
 use crate::net::Net;
-use crate::outcome::{Copy, Onward, Reason, Received, Refusal, Ruled, Step};
+use crate::onward::Onward;
+use crate::outcome::{Copy, Reason, Received, Refusal, Ruled, Step};
 use crate::places::PortAt;
 use crate::rules::{RuleName, Subject};
 use crate::state::State;
@@ -91,8 +92,9 @@ impl Net {
         }
         let place = (state, now);
         let back = fields.ip.and_then(|ip| self.unbalance(place, port, &onward.frame, &ip, tell));
+        let is_back = back.is_some();
         let (frame, change) = back.unwrap_or_else(|| (onward.frame.clone(), None));
-        if change.is_some() || frame != onward.frame {
+        if is_back {
             fields = Fields::of(&frame).ok_or((Reason::Malformed, None))?;
         }
         changes.extend(change);

@@ -11,7 +11,8 @@ use packet::{Tuple, flow_hash};
 use units::{Mac, Prefix};
 
 use crate::net::{Leads, Net, Router};
-use crate::places::{RouterPortAt, SwitchAt};
+use crate::places::{PortAt, RouterPortAt, SwitchAt};
+use crate::ports::Ports;
 use crate::routes::{Decision, Route, To};
 use crate::rules::Subject;
 
@@ -26,6 +27,25 @@ pub enum Way {
     Drop,
     /// No route leads there.
     None,
+}
+
+/// Whom a packet is handed to.
+#[derive(Clone, Copy, Debug)]
+pub struct Next {
+    pub mac: Mac,
+    /// The port that it is behind, of a neighbour that nobody declares.
+    pub behind: Option<PortAt>,
+}
+
+/// Why there is nobody.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Missing {
+    /// Another host asks this router's neighbours.
+    Elsewhere,
+    /// The packet waits until the neighbour is heard.
+    Held,
+    /// There is none, or it does not answer, or no more packets may wait for it.
+    Unresolved,
 }
 
 /// What decided where a packet goes.
@@ -59,48 +79,60 @@ impl By<'_> {
 }
 
 impl Net {
-    /// Asks route policies, then routes. Says what decided. `back`: where the flow came from that
-    /// this answers, to which symmetric routes lead back.
+    /// Asks route policies, then routes. Says what decided, and on which ports that depends.
+    /// `back`: where the flow came from that this answers, to which symmetric routes lead back.
     pub(crate) fn route<'a>(
         &self,
         router: &'a Router,
         tuple: Tuple,
         subject: &Subject<'_>,
         back: Option<(IpAddr, RouterPortAt)>,
-    ) -> (Way, By<'a>) {
+    ) -> (Way, By<'a>, Ports) {
         let subject = Subject { tuple: Some(tuple), ..*subject };
+        let asked = router.policies.order.ports;
         let policy = router.policies.order.first(&self.conditions, &subject);
         if let Some((name, decision)) = policy.map(|place| &router.policies.all[place]) {
             let by = By::Policy(&router.id, &name.name);
             match decision {
                 Decision::Allow => {}
-                Decision::Drop => return (Way::Drop, by),
-                Decision::Reroute(hops) => return (choose(router, hops.clone(), tuple), by),
+                Decision::Drop => return (Way::Drop, by, asked),
+                Decision::Reroute(hops) => {
+                    let (way, ports) = choose(router, hops.clone(), tuple);
+                    return (way, by, ports.max(asked));
+                }
             }
         }
-        Self::by_routes(router, tuple, back)
+        let (way, by, ports) = Self::by_routes(router, tuple, back);
+        (way, by, ports.max(asked))
     }
 
     fn by_routes(
         router: &Router,
         tuple: Tuple,
         back: Option<(IpAddr, RouterPortAt)>,
-    ) -> (Way, By<'_>) {
+    ) -> (Way, By<'_>, Ports) {
         let destination = tuple.destination.0;
         let best = router.routes.best(tuple.source.0, destination);
-        let Some(Route { key, to, .. }) = best.first() else { return (Way::None, By::Nothing) };
+        let Some(Route { key, to, .. }) = best.first() else {
+            return (Way::None, By::Nothing, Ports::None);
+        };
         let by = match &key.target {
             Target::Connected { out } => By::Connected(key.prefix, out),
             _ => By::Route(key.prefix, &router.id),
         };
         if let To::Discard { reject } = *to {
-            return (Way::Discard { reject }, by);
+            return (Way::Discard { reject }, by, Ports::None);
         }
         let hops: Vec<_> = hops(&best, destination).collect();
         let is_symmetric = best.iter().any(|it| it.symmetric);
         match back.filter(|it| is_symmetric && hops.contains(it)) {
-            Some((address, out)) => (Way::To(address, out), By::Back(key.prefix, &router.id)),
-            None => (choose(router, hops, tuple), by),
+            Some((address, out)) => {
+                (Way::To(address, out), By::Back(key.prefix, &router.id), Ports::Both)
+            }
+            None => {
+                let (way, ports) = choose(router, hops, tuple);
+                (way, by, ports)
+            }
         }
     }
 
@@ -157,8 +189,9 @@ fn hops(best: &[&Route], destination: IpAddr) -> impl Iterator<Item = (IpAddr, R
     })
 }
 
-/// One of equal neighbours, by the flow, in whatever order they are declared.
-fn choose(router: &Router, mut hops: Vec<(IpAddr, RouterPortAt)>, tuple: Tuple) -> Way {
+/// One of equal neighbours, by the flow, in whatever order they are declared, and the ports on
+/// which that depends.
+fn choose(router: &Router, mut hops: Vec<(IpAddr, RouterPortAt)>, tuple: Tuple) -> (Way, Ports) {
     hops.sort();
     hops.dedup();
     hops.truncate(router.row.ecmp.max.into());
@@ -170,9 +203,13 @@ fn choose(router: &Router, mut hops: Vec<(IpAddr, RouterPortAt)>, tuple: Tuple) 
             ..tuple
         }),
     };
+    let ports = match router.row.ecmp.hash {
+        EcmpHash::L4 if hops.len() > 1 => Ports::Both,
+        _ => Ports::None,
+    };
     let place = number % (hops.len() as u64).max(1);
     match usize::try_from(place).ok().and_then(|place| hops.get(place)) {
-        Some((address, out)) => Way::To(*address, *out),
-        None => Way::None,
+        Some((address, out)) => (Way::To(*address, *out), ports),
+        None => (Way::None, ports),
     }
 }

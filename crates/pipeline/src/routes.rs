@@ -13,6 +13,7 @@ use units::Prefix;
 
 use crate::conditions::Conditions;
 use crate::places::RouterPortAt;
+use crate::ports::{Ports, ports_of};
 use crate::rules::Ordered;
 
 /// A router's routes that lead somewhere, by their prefixes.
@@ -133,8 +134,9 @@ impl Policies {
         conditions: &mut Conditions,
         up: impl Fn(&Identity) -> Option<RouterPortAt>,
     ) -> Self {
-        let (mut rules, mut all) = (Vec::new(), Vec::new());
+        let (mut rules, mut all, mut ports) = (Vec::new(), Vec::new(), Ports::None);
         for (key, row) in rows {
+            ports = ports.max(ports_of(&row.condition));
             rules.push(conditions.alone(&row.condition));
             let decision = match &row.decision {
                 RouteDecision::Allow => Decision::Allow,
@@ -146,7 +148,7 @@ impl Policies {
             };
             all.push((Identity { name: key.name.clone(), ..router.clone() }, decision));
         }
-        Self { order: Ordered::new(rules), all }
+        Self { order: Ordered::new(rules, ports), all }
     }
 }
 

@@ -21,6 +21,7 @@ use units::Mac;
 
 use crate::conditions::Conditions;
 use crate::places::RuleAt;
+use crate::ports::{Ports, ports_of};
 
 /// What rules ask of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -47,17 +48,21 @@ pub struct Subject<'a> {
 
 /// The first of an ordered list of conditions that hold.
 #[derive(Clone, Debug)]
-pub struct Ordered(decisions::List);
+pub struct Ordered {
+    list: decisions::List,
+    /// The ports on which that depends.
+    pub ports: Ports,
+}
 
 impl Ordered {
-    /// Of one level.
-    pub fn new(rules: Vec<decisions::Rule>) -> Self {
-        Self(decisions::List::new(&[rules]))
+    /// Of one level, whose conditions depend on such ports.
+    pub fn new(rules: Vec<decisions::Rule>, ports: Ports) -> Self {
+        Self { list: decisions::List::new(&[rules]), ports }
     }
 
     /// The place of the first.
     pub fn first(&self, conditions: &Conditions, subject: &Subject<'_>) -> Option<usize> {
-        first(&self.0, conditions, subject)
+        first(&self.list, conditions, subject)
     }
 }
 
@@ -140,6 +145,8 @@ pub struct List {
     allows: bool,
     /// Whether what a default allows has its answers: the other direction lets few pass.
     tracks: bool,
+    /// The ports on which it depends which rule is the first.
+    ports: Ports,
 }
 
 impl List {
@@ -184,7 +191,14 @@ impl List {
             }
             indexed.push(level);
         }
-        Self { levels: decisions::List::new(&indexed), rules: all, allows, tracks }
+        let conditions = all.iter().flatten().flat_map(|it| &it.rule().conditions);
+        let ports = conditions.map(ports_of).max().unwrap_or_default();
+        Self { levels: decisions::List::new(&indexed), rules: all, allows, tracks, ports }
+    }
+
+    /// The ports on which it depends what is said.
+    pub const fn ports(&self) -> Ports {
+        self.ports
     }
 
     /// Asks every rule.

@@ -21,9 +21,10 @@ use crate::flows::Known;
 use crate::gate::{Gate, Passed, Refused};
 use crate::guard::Guard;
 use crate::net::{Leads, Net, Port, Role, Router};
-use crate::outcome::{Copy, Onward, Reason, Refusal, Sent, Step, Told};
+use crate::onward::Onward;
+use crate::outcome::{Copy, Reason, Refusal, Sent, Step, Told};
 use crate::places::{PortAt, RouterAt, RouterPortAt, RuleAt, SwitchAt};
-use crate::route::Way;
+use crate::route::{Missing, Next, Way};
 use crate::rules::{RuleName, Subject};
 use crate::service::{self, Served};
 use crate::state::State;
@@ -70,6 +71,8 @@ pub struct Walk<'a> {
     pub tells: bool,
     /// The way that all packets of its flow take.
     pub found: Found,
+    /// Whether the frame says of a neighbour of a router where it is, and that is told.
+    pub was_heard: bool,
     pub done: Sent,
 }
 
@@ -102,12 +105,15 @@ impl Net {
     ) -> Sent {
         let (sent, found, done) = (Vec::new(), Found::default(), Sent::default());
         let from = Some(port);
-        let mut walk = Walk { net: self, state, now, port: from, sent, excess, tells, found, done };
+        let was_heard = false;
+        let mut walk =
+            Walk { net: self, state, now, port: from, sent, excess, tells, found, was_heard, done };
         if let Err(stop) = walk.begin(port, frame) {
             walk.refuse(*stop);
         }
         if Head::of(0, frame.into()).is_some() {
             walk.done.way = walk.found.way().filter(|_| walk.done.refused.is_empty());
+            walk.done.via = walk.found.via();
         }
         walk.done
     }
@@ -211,6 +217,7 @@ impl Walk<'_> {
         let gated = self.gate(&gate, &under)?.filter(|_| !has_learned && origin.is_some());
         self.found.passed(gated, own.dscp.as_ref().map(|(_, dscp)| *dscp));
         self.overhear(port, &under);
+        self.hear(at, &under);
         if let (Some((profile, dscp)), Some(ip)) = (&own.dscp, under.fields.ip) {
             rewrite::set_dscp(&mut under.frame, &ip.layout, *dscp);
             self.step(|| {
@@ -547,7 +554,7 @@ impl Walk<'_> {
         let net = self.net;
         let port = &net.router_ports[at.at()];
         let router = &net.routers[port.router.at()];
-        if router.is_symmetric || router.is_elsewhere {
+        if router.is_symmetric || router.is_elsewhere() {
             self.found.forget();
         }
         let stop = |reason| Net::stop(reason, &router.id);
@@ -567,19 +574,17 @@ impl Walk<'_> {
             self.answer(told(&under.frame, mac, true));
             return Err(Net::stop(Reason::Answered, &port.id));
         }
+        if self.was_heard {
+            return Err(Net::stop(Reason::Answered, &port.id));
+        }
         let Some(ip) = under.fields.ip else { return Err(stop(Reason::NotForRouter)) };
         self.check(at, &ip, &under.frame).map_err(stop)?;
-        if router.is_elsewhere {
+        if router.is_elsewhere() {
             self.step(|| {
                 Step::new(&router.id, "gateway", None, "on at the host where it keeps its flows")
             });
-            self.done.onward.push(Onward {
-                to: port.id.clone(),
-                origin: under.origin.map(|at| net.ports[at.at()].id.clone()),
-                is_networks: under.is_networks,
-                routers: under.routers,
-                frame: under.frame,
-            });
+            let onward = self.for_router(at, &under);
+            self.done.onward.push(onward);
             return Ok(());
         }
         self.translate(at, under, ip)
@@ -687,7 +692,8 @@ impl Walk<'_> {
             return Err(stop(Reason::TimeToLive));
         }
         let back = self.way_back(router, ends);
-        let (way, by) = net.route(router, ends, &net.subject(&under), back);
+        let (way, by, ports) = net.route(router, ends, &net.subject(&under), back);
+        self.found.depends_on(ports);
         let (address, out) = match way {
             Way::To(address, out) => (address, out),
             Way::Discard { reject } => {
@@ -716,9 +722,22 @@ impl Walk<'_> {
             return Err(stop(Reason::TooLong));
         }
         self.note_way(at, [before, ends], under.fields.source);
-        let Some(mac) = net.neighbour(out, address) else {
-            self.tell(Error::NoHost, from);
-            return Err(stop(Reason::Unresolved));
+        let next = self.next(at, (out, address), &under, inside.is_none());
+        let Next { mac, behind } = match next {
+            Ok(next) => next,
+            Err(Missing::Elsewhere) => {
+                self.step(|| {
+                    Step::new(&router.id, "gateway", None, "on at the host that asks neighbours")
+                });
+                let onward = self.for_router(at, &under);
+                self.done.onward.push(onward);
+                return Ok(());
+            }
+            Err(Missing::Held) => return Err(stop(Reason::Held)),
+            Err(Missing::Unresolved) => {
+                self.tell(Error::NoHost, from);
+                return Err(stop(Reason::Unresolved));
+            }
         };
         let (routers, tuple) = (under.routers + 1, under.tuple);
         let (mut frame, mut own_mac, mut origin) = (under.frame.clone(), its.row.mac, under.origin);
@@ -766,9 +785,18 @@ impl Walk<'_> {
             Leads::Switch(at) => {
                 let port = &net.ports[at.at()];
                 let is_on = port.station.enabled && net.switches[port.switch.at()].row.enabled;
-                match is_on {
-                    true => self.forward(port.switch, Some(at), under),
-                    false => Err(stop(Reason::Disabled)),
+                match (is_on, behind) {
+                    (true, None) => self.forward(port.switch, Some(at), under),
+                    (true, Some(to)) => {
+                        self.step(|| {
+                            let (id, to) =
+                                (&net.switches[port.switch.at()].id, &net.ports[to.at()].id);
+                            Step::new(id, "destination", None, to.to_string())
+                        });
+                        self.found.is_for(to);
+                        self.deliver(to, &under)
+                    }
+                    (false, _) => Err(stop(Reason::Disabled)),
                 }
             }
             Leads::Nowhere => Err(stop(Reason::Disabled)),

@@ -3,9 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use conntrack::{
-    Begin, Flags, Hit, Id, Packet, Phase, Settings, Stamp, Table, Tenant, Verdict, Zone,
-};
+use conntrack::{Begin, Flags, Hit, Id, Phase, Settings, Stamp, Table, Tenant, Zone};
 use logical::objects::{Direction, Identity, Name};
 use packet::Tuple;
 use packet::groups::Listener;
@@ -17,6 +15,7 @@ use crate::change::Change;
 use crate::flow::{Gated, Head, Passes, Start, Way};
 use crate::fragments::Fragments;
 use crate::learned::Learned;
+use crate::neighbours::{Due, Neighbour, NeighbourState, Neighbours, Room, Via};
 use crate::net::Net;
 use crate::paths::{Path, Paths};
 use crate::rules::RuleName;
@@ -91,8 +90,11 @@ pub struct State {
     learned: Learned,
     pub(crate) listeners: BTreeMap<Identity, Listener>,
     answers: Answers,
+    /// By the ports that they come from.
+    announced: Answers,
     pub(crate) paths: Paths,
     pub(crate) down: Down,
+    pub(crate) neighbours: Neighbours,
 }
 
 impl State {
@@ -109,8 +111,10 @@ impl State {
             learned: Learned::default(),
             listeners: BTreeMap::new(),
             answers: Answers::default(),
+            announced: Answers::default(),
             paths: Paths::default(),
             down: Down::new(),
+            neighbours: Neighbours::default(),
         }
     }
 
@@ -153,6 +157,7 @@ impl State {
     pub fn expire(&mut self, now: Instant, budget: u32) -> bool {
         self.fragments.expire(now);
         self.answers.expire(now);
+        self.announced.expire(now);
         self.paths.expire(now);
         self.table.expire(now, budget).is_done
     }
@@ -169,6 +174,7 @@ impl State {
         self.listeners.retain(|port, _| is_here(port));
         self.fragments.retain(|(place, _)| is_here(place));
         self.paths.retain(&mut is_here);
+        self.neighbours.retain(&mut is_here);
         let table = &mut self.table;
         for zones in [&mut self.zones, &mut self.translating] {
             zones.retain(|place, zone| {
@@ -183,23 +189,32 @@ impl State {
         self.tenants.retain(|_, tenant| !table.remove_tenant(*tenant));
     }
 
-    /// Whether what was decided can still be made: of two frames that were decided at once, the
-    /// second may have to be decided again, as its translation is the first one's now.
-    pub fn fits(&self, changes: &[Change], now: Instant) -> bool {
-        changes.iter().all(|change| match change {
-            Change::Translate(begin) => {
-                let Begin { zone, packet, reply, .. } = begin;
-                let own = Packet::part_of(packet.tuple);
-                match self.table.lookup(*zone, &own, now) {
-                    Verdict::Request(hit) | Verdict::Reply(hit) => {
-                        let connection = self.table.get(hit.id, now);
-                        connection.is_some_and(|it| it.translated(hit.way) == reply.reversed())
-                    }
-                    _ => self.table.is_free(*zone, reply, now),
-                }
-            }
-            _ => true,
-        })
+    /// When something is to be done about neighbours of routers, if there is `room` for so many
+    /// packets that were held.
+    pub fn neighbours_due(&self, room: usize) -> Option<Instant> {
+        self.neighbours.next(room)
+    }
+
+    /// Takes what is to be done about neighbours, as far as there is room: whoever does, does it.
+    /// Routers take turns. `copies`: out of how many ports a question [goes](Net::asked_ports).
+    pub fn take_neighbours_due(
+        &mut self,
+        now: Instant,
+        room: Room,
+        copies: impl Fn(&Neighbour) -> usize,
+    ) -> Vec<Due> {
+        self.neighbours.take_due(now, room, copies)
+    }
+
+    /// Neighbours of routers that are elsewhere now, or are to be asked whether they are still
+    /// there, since this was asked last: packets for them are to be decided anew.
+    pub fn take_moved(&mut self) -> impl Iterator<Item = Via> + use<> {
+        self.neighbours.take_moved()
+    }
+
+    /// The neighbours of routers that nobody declares.
+    pub fn neighbours(&self, now: Instant) -> impl Iterator<Item = NeighbourState<'_>> {
+        self.neighbours.all(now)
     }
 
     /// How many connections there are.
@@ -326,6 +341,12 @@ impl State {
         let _ = self.table.commit(change, now);
     }
 
+    /// Whether one more frame of a port tells a router at another host where a neighbour is.
+    /// Whoever hands it on asks once, as it comes.
+    pub fn may_announce(&mut self, port: &Identity, now: Instant) -> bool {
+        self.announced.take(port, now)
+    }
+
     /// Whether a port gets one more answer of the network's own, here or at another host. Whoever
     /// gives it asks once, as it is given.
     pub fn may_answer(&mut self, port: &Identity, now: Instant) -> bool {
@@ -354,29 +375,36 @@ impl State {
 
     /// Makes a change. The connection that it opens, if it does.
     fn make(&mut self, change: &Change, now: Instant) -> Option<Id> {
-        match change.clone() {
+        match change {
             Change::Begin { zone, packet, opened, origin, rule } => {
-                let mark = self.mark_of(opened, origin.as_ref());
+                let mark = self.mark_of(*opened, origin.as_ref());
                 let stamp = self.stamp_of(rule.as_ref());
-                let begin = Begin { mark, flags: Flags::NONE, ..Begin::new(zone, packet, stamp) };
+                let begin = Begin { mark, flags: Flags::NONE, ..Begin::new(*zone, *packet, stamp) };
                 // Where others were faster there may be no room now; the frame has left.
                 return self.table.commit(&conntrack::Change::Begin(begin), now).ok();
             }
             Change::Translate(begin) => {
-                return self.table.commit(&conntrack::Change::Begin(begin), now).ok();
+                return self.table.commit(&conntrack::Change::Begin(*begin), now).ok();
             }
-            Change::Advance(change) => {
-                let _ = self.table.commit(&change, now);
-            }
+            Change::Advance(change) => self.advance(change, now),
             Change::End(id) => {
-                self.table.remove(id);
+                self.table.remove(*id);
             }
             Change::Fragment(place, of, pieces, until) => {
-                self.fragments.note(place, of, (pieces, until), now);
+                self.fragments.note(place.clone(), *of, (pieces.clone(), *until), now);
             }
-            Change::Learned(switch, mac, port) => self.learned.note(switch, mac, port),
-            Change::Path(router, flow, path) => self.paths.note(&router, flow, path, now),
-            Change::Overheard(port, told) => self.listeners.entry(port).or_default().hear(told),
+            Change::Learned(switch, mac, port) => {
+                self.learned.note(switch.clone(), *mac, port.clone());
+            }
+            Change::Path(router, flow, path) => {
+                self.paths.note(router, *flow, path.clone(), now);
+            }
+            Change::Overheard(port, told) => {
+                self.listeners.entry(port.clone()).or_default().hear(*told);
+            }
+            Change::Neighbour(router, neighbour, about) => {
+                self.neighbours.note(router, neighbour, about.clone(), now);
+            }
         }
         None
     }

@@ -10,7 +10,8 @@ use units::Instant;
 use crate::flow::Found;
 use crate::flows::Flows;
 use crate::net::{Net, Router};
-use crate::outcome::{Copy, Onward, Reason, Sent, Step, Told};
+use crate::onward::Onward;
+use crate::outcome::{Copy, Reason, Sent, Step, Told};
 use crate::places::PortAt;
 use crate::send::{Stop, Underway, Walk};
 use crate::state::State;
@@ -70,7 +71,9 @@ impl Net {
         (excess, tells): (usize, bool),
     ) -> Sent {
         let (sent, found, done) = (Vec::new(), Found::default(), Sent::default());
-        let mut walk = Walk { net: self, state, now, port: None, sent, excess, tells, found, done };
+        let was_heard = false;
+        let mut walk =
+            Walk { net: self, state, now, port: None, sent, excess, tells, found, was_heard, done };
         if let Err(stop) = walk.resume(onward) {
             walk.refuse(*stop);
         }
@@ -97,6 +100,9 @@ impl<'a> Walk<'a> {
         let router = &net.routers[net.router_ports[at.at()].router.at()];
         let fields = Fields::of(&onward.frame);
         let fields = fields.ok_or_else(|| stop(Reason::Malformed))?;
+        if self.hear_from(at, onward) {
+            return Err(stop(Reason::Answered));
+        }
         let ip = fields.ip.ok_or_else(|| stop(Reason::NotForRouter))?;
         let place = (router.id.clone(), Direction::FromPort);
         let (tuple, change) = self.state.fragments.ends(self.now, &place, &ip);

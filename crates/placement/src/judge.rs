@@ -31,12 +31,18 @@ impl<'a> Judge<'a> {
 
     /// Whether the host stays within the goal with one more machine of this class.
     pub fn verdict_with(&mut self, room: &Room<'_>, class: usize) -> Verdict {
-        match self.compared(room.overload_with(class)) {
+        self.judged_with(room, class).0
+    }
+
+    /// The same, with the overload that decided.
+    pub fn judged_with(&mut self, room: &Room<'_>, class: usize) -> (Verdict, Bracket) {
+        let overload = room.overload_with(class);
+        match self.compared(overload) {
             Verdict::Undecided => {
                 let overload = self.fine(room.kind(), room.pattern()).overload_with(class);
-                self.compared(overload)
+                (self.compared(overload), overload)
             }
-            verdict => verdict,
+            verdict => (verdict, overload),
         }
     }
 

@@ -5,6 +5,7 @@
 //!   Problem ─▶ place ─▶ improve ─▶ Placement ─▶ risks, why, moves
 //!      ├─▶ lower_bound ─▶ Certificate, which anybody can check
 //!      ├─▶ exact, for a few classes
+//!      ├─▶ vacancies: which hosts take one more, asked again and again
 //!      └─▶ buy: the same for each type of host and each number of its switch's cores
 //! ```
 //!
@@ -40,6 +41,7 @@ mod risk;
 mod room;
 mod simplex;
 mod tables;
+mod vacancies;
 mod why;
 
 pub mod paper;
@@ -56,4 +58,6 @@ pub use problem::{
     Apart, Class, Cluster, Domain, Goal, Host, HostType, Limit, Periods, Problem, ProblemError,
 };
 pub use risk::{HostRisk, check, host_risk, risks};
+pub use tables::Tables;
+pub use vacancies::{Vacancies, Vacancy};
 pub use why::{Nowhere, Refusal, Remedy, Why, why, why_nowhere};

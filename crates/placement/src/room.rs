@@ -135,6 +135,28 @@ impl<'a> Room<'a> {
         self.tables.joined(self.kind, limits)
     }
 
+    /// The least share of a limit that is left with one more machine, beyond the demand that is
+    /// exceeded for no longer than the goal.
+    pub fn left_with(&self, class: usize) -> f64 {
+        let goal = self.tables.problem.goal.epsilon;
+        let left = |load: &Load| match load.grid().capacity() {
+            0 => 0.0,
+            capacity => 1.0 - load.reached_for(goal) as f64 / capacity as f64,
+        };
+        let loads: Vec<Load> = if self.tables.problem.classes[class].together.is_some() {
+            let mut room = self.clone();
+            room.pattern.add(class, 1);
+            room.load_again();
+            room.loads
+        } else {
+            let mut loads = self.loads.clone();
+            let binned = &self.detail().binned[class];
+            loads.iter_mut().zip(binned).for_each(|(load, it)| load.push(it));
+            loads
+        };
+        loads.iter().map(left).fold(1.0, f64::min).max(0.0)
+    }
+
     /// Adds a machine. Whether it fits is for the caller to know.
     pub fn put(&mut self, class: usize) {
         let needs = &self.tables.problem.classes[class];

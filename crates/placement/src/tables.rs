@@ -9,10 +9,10 @@ use crate::pattern::Pattern;
 use crate::problem::{Limit, Periods, Problem};
 
 /// A problem, and what is looked up of it again and again.
-pub(crate) struct Tables<'a> {
-    pub problem: &'a Problem,
+pub struct Tables<'a> {
+    pub(crate) problem: &'a Problem,
     /// By host type.
-    pub kinds: Vec<Kind>,
+    pub(crate) kinds: Vec<Kind>,
 }
 
 /// What is looked up of a host type.
@@ -49,6 +49,11 @@ const FINE_CELLS: u64 = 8192;
 pub(crate) const EXACT_CELLS: u64 = 2048;
 
 impl<'a> Tables<'a> {
+    /// The tables of a problem.
+    ///
+    /// # Panics
+    ///
+    /// If the problem does not pass its [`Problem::check`].
     pub fn new(problem: &'a Problem) -> Self {
         problem.check().unwrap_or_else(|error| panic!("{error}"));
         let kinds = (0..problem.types.len()).map(|kind| Kind::new(problem, kind)).collect();
@@ -56,7 +61,7 @@ impl<'a> Tables<'a> {
     }
 
     /// One figure of the overload of each limit of a host type.
-    pub fn joined(&self, kind: usize, limits: impl IntoIterator<Item = Bracket>) -> Bracket {
+    pub(crate) fn joined(&self, kind: usize, limits: impl IntoIterator<Item = Bracket>) -> Bracket {
         let limits: Vec<(usize, Bracket)> =
             self.problem.types[kind].limits.iter().map(|it| it.period).zip(limits).collect();
         let in_period = |period: usize| -> Bracket {

@@ -190,11 +190,12 @@ impl World {
         Self { plane, sender, receiver, frame, now: 1_000_000_000 }
     }
 
-    /// A burst of flows from one on, each of which has another two ports.
+    /// A burst of flows from one on, each of which has another two ports: the first ones to another
+    /// destination, at which rules look.
     fn round(&mut self, first: u32, flows: u32) -> u64 {
         for number in 0..BURST as u32 {
             let flow = (first + number) % flows;
-            let (source, destination) = (0x2000 + flow % 0x4000, 0x3000 + flow / 0x4000);
+            let (source, destination) = (0x2000 + flow / 0x4000, 0x3000 + flow % 0x4000);
             self.frame[34..38].copy_from_slice(&(source << 16 | destination).to_be_bytes());
             self.sender.send(&self.frame).expect("there is room for a burst");
         }

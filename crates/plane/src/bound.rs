@@ -13,7 +13,6 @@ use wire::Offload;
 use crate::line::{Departed, End, Line};
 use crate::peers::Peers;
 use crate::plane::{HAS_ROOM, Plane};
-use crate::retag::shift;
 use crate::stages::{Gate, Responder};
 
 /// Ports of names, DHCP and DHCPv6.
@@ -119,7 +118,8 @@ fn place_anew(
 ) -> Option<Option<Refusal>> {
     let whole = gather(view, gathered);
     let question = completed(view, whole);
-    let frame = MachineFrame { bytes: question.as_deref().unwrap_or(whole), ..*frame };
+    let partial = frame.partial.filter(|_| question.is_none());
+    let frame = MachineFrame { bytes: question.as_deref().unwrap_or(whole), partial, ..*frame };
     match logical.send_anew(now, class, &frame) {
         Verdict::Forward(to) => match visit.offer(to, class, slot, size) {
             Offered::Held => None,
@@ -272,5 +272,5 @@ impl Turn {
 /// Has what is left to do with a frame's headers move with them, where the frame grows or shrinks
 /// before them.
 fn moved(offload: &mut Offload, old: usize, new: usize) {
-    shift(offload, |at| at.wrapping_add(new as u16).wrapping_sub(old as u16));
+    offload.shift(|at| at.wrapping_add(new as u16).wrapping_sub(old as u16));
 }

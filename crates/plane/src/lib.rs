@@ -23,6 +23,7 @@ mod divert;
 mod filter;
 mod ledgers;
 mod line;
+mod moves;
 mod peers;
 mod plane;
 mod receive;
@@ -35,6 +36,7 @@ mod tests;
 mod thread;
 mod transmit;
 mod uplink;
+mod waits;
 
 pub use booking::{ThreadUse, Work};
 pub use ledgers::ledger;

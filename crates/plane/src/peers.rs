@@ -9,7 +9,7 @@
 
 use std::ops::RangeInclusive;
 
-use datapath::{Network, Origin};
+use datapath::{Network, Origin, Peer};
 use lossless::{Flow, Load, PortId, Reason, Refusal};
 use port::{FrameView, Slot};
 use units::{Class, Instant};
@@ -61,6 +61,9 @@ pub enum Event {
     /// The next frame of this flow is no longer in flight: consumed by its far receiver, or given
     /// up for this reason. In the order in which the flow's frames were sent.
     Completed(Flow, Option<Refusal>),
+    /// The next frame of this flow is its sender's again: its receiver is at another host by now.
+    /// In the same order.
+    Returned(Flow),
     /// So much of what came by this port was sent again.
     Resent(PortId, Load),
     /// The flow may go on.
@@ -69,7 +72,7 @@ pub enum Event {
     Abandoned(RangeInclusive<Flow>, Refusal),
     /// The far host with this number is known no more, and nothing is held for it. Another may get
     /// the number.
-    Forgotten(datapath::Peer),
+    Forgotten(Peer),
 }
 
 /// The memory of the ports that frames leave from.

@@ -34,6 +34,7 @@ use crate::retag::Retagged;
 use crate::sharing::Sharing;
 use crate::stages::{Gate, NoGate, NoResponder, Responder};
 use crate::taps::Taps;
+use crate::waits::Moves;
 
 /// The most frames of one port in one visit.
 pub const BURST: u32 = port::BURST as u32;
@@ -103,6 +104,8 @@ pub struct Plane<P, F = NoPeers, R = NoResponder, G = NoGate, T = NoTicks> {
     /// The host's logical networks, if it has any, and the ports that are theirs.
     pub(crate) logical: Option<Box<Networks>>,
     pub(crate) logical_ports: PortSet,
+    /// What is held for logical ports that have moved.
+    pub(crate) moves: Moves,
     /// The port that hands back what it is given, if there is one.
     pub(crate) turned: Option<PortId>,
     /// The frame of one of those that is looked at, if it does not lie in one piece.
@@ -150,6 +153,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             sharing: None,
             logical: None,
             logical_ports: PortSet::default(),
+            moves: Moves::default(),
             turned: None,
             gathered: Vec::new(),
         }
@@ -519,7 +523,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             }
         }
         moved |= delivered;
-        self.transmit_own(now);
+        moved |= self.transmit_own(now);
         self.booking.worked(Work::Control);
         for id in self.needs_flush.iter() {
             if self.uplink == Some(id) {

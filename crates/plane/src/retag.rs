@@ -50,12 +50,12 @@ impl Retagged {
                 bytes.copy_within(TAG..TAG + ADDRESSES, 0);
                 bytes[ADDRESSES..ADDRESSES + 2].copy_from_slice(&ethertype::VLAN.to_be_bytes());
                 bytes[ADDRESSES + 2..Header::LEN + 2].copy_from_slice(&tag.tci().to_be_bytes());
-                shift(note, |at| at + TAG as u16);
+                note.shift(|at| at + TAG as u16);
                 &bytes[..]
             }
             (Retag::Strip, true) => {
                 bytes.copy_within(TAG..TAG + ADDRESSES, 2 * TAG);
-                shift(note, |at| at.saturating_sub(TAG as u16));
+                note.shift(|at| at.saturating_sub(TAG as u16));
                 &bytes[2 * TAG..]
             }
             (Retag::Strip, false) | (Retag::Keep, _) => &bytes[TAG..],
@@ -65,12 +65,6 @@ impl Retagged {
             None => FrameView::plain(bytes),
         }
     }
-}
-
-/// Moves what is left to do with a frame's headers.
-pub fn shift(note: &mut Offload, by: impl Fn(u16) -> u16) {
-    note.checksum.iter_mut().for_each(|checksum| checksum.start = by(checksum.start));
-    note.segment.iter_mut().for_each(|segment| segment.header_len = by(segment.header_len));
 }
 
 /// Whether a frame has a tag at this place.

@@ -112,7 +112,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             self.tx_blocked.within(&waits)
         };
         let mut moved = self.handle_peer_events(now);
-        self.transmit_own(now);
+        moved |= self.transmit_own(now);
         self.booking.worked(Work::Control);
         let (begun, time) = (self.booking.booked_at(), self.thread_time(sharing));
         let mut waits = self.switch.pending();

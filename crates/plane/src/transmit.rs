@@ -214,13 +214,15 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                             }
                             head.delivered()
                         }
-                        Ok(Taken::Unfit) => {
+                        Ok(taken @ (Taken::Unfit | Taken::Dropped)) => {
+                            let refusal = match taken {
+                                Taken::Dropped => Refusal::INTERFACE_DROPPED,
+                                _ => Refusal::UNFIT,
+                            };
                             if let Some(taps) = taps {
-                                taps.refuse(now, ingress, Some(id), Reason::Unfit, &frame);
+                                taps.refuse(now, ingress, Some(id), refusal.reason(), &frame);
                             }
-                            if let Some(Released { frame, refused, .. }) =
-                                head.refuse(Refusal::UNFIT)
-                            {
+                            if let Some(Released { frame, refused, .. }) = head.refuse(refusal) {
                                 source.end.release(frame, refused);
                                 needs_flush.insert(ingress);
                             }
@@ -258,17 +260,21 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         moved
     }
 
-    /// Transmits what the responder and the gate have pending.
-    pub(crate) fn transmit_own(&mut self, now: Instant) {
-        let Self { lines, needs_flush, tx_blocked, responder, gate, taps, logical, .. } = self;
+    /// Transmits what the responder, the gate and logical networks have pending. Returns whether
+    /// any of it comes back in the next turn.
+    pub(crate) fn transmit_own(&mut self, now: Instant) -> bool {
+        let Self { lines, needs_flush, tx_blocked, responder, gate, taps, logical, turned, .. } =
+            self;
+        let mut comes_back = false;
         let mut transmit = |id: PortId, frame: FrameView<'_>| {
             let line = lines[id.index()].as_mut().expect("the port is attached");
             if line.failed.is_some() {
                 return true;
             }
             match line.device().transmit(&frame) {
-                Ok(taken @ (Taken::Yes | Taken::Unfit)) => {
+                Ok(taken @ (Taken::Yes | Taken::Unfit | Taken::Dropped)) => {
                     needs_flush.insert(id);
+                    comes_back |= *turned == Some(id);
                     if let (Taken::Yes, Some(taps)) = (taken, taps.as_deref_mut()) {
                         taps.pass(now, id, Direction::Out, &frame);
                     }
@@ -290,6 +296,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             lines[id.index()].as_mut().expect("the port is attached").device().keep(KEPT);
             needs_flush.insert(id);
         });
+        comes_back
     }
 
     /// Flushes a device.

@@ -6,10 +6,12 @@
 //!         ◀── arrived, unblock, abandon ──┘ events
 //! ```
 
+use core::ops::RangeInclusive;
+
 use binding::Departs;
 use datapath::{Decision, Remote, Verdict};
 use lossless::{
-    Destination, LinkConfig, LinkUse, Offered, PortConfig, PortId, PortUse, Reason, Refusal,
+    Destination, Flow, LinkConfig, LinkUse, Offered, PortConfig, PortId, PortUse, Reason, Refusal,
     Released, Size, TooManyPorts,
 };
 use port::{Port, Slot};
@@ -177,7 +179,11 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
             let decision = match (arrival.logical, arrival.network) {
                 (Some((label, _)), _) => {
                     let port = logical.as_deref().and_then(|it| it.arrive(label));
-                    let refused = Verdict::Refuse(Refusal::LOGICAL_NETWORK);
+                    let moved = logical.as_deref().is_some_and(|it| it.is_elsewhere(label));
+                    let refused = match moved {
+                        true => Verdict::Refuse(Refusal::MOVED),
+                        false => Verdict::Refuse(Refusal::LOGICAL_NETWORK),
+                    };
                     let one = |port| Verdict::Forward(Destination::One(port));
                     let class = arrival.class.unwrap_or(decisions.default_class());
                     Decision { class, verdict: port.map_or(refused, one) }
@@ -373,20 +379,30 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
                     }
                     self.note_ended(now, released.as_slice());
                     self.release_all(now, released);
+                    self.go_on(now, flow);
                 }
+                Event::Returned(flow) => self.take_back(now, flow),
                 Event::Resent(sender, load) => self.switch.charge(now, id, sender, load),
                 Event::Unblocked(flow) => self.switch.unblock(now, id, flow),
-                Event::Abandoned(flows, refusal) => {
-                    let mut gone = Vec::new();
-                    let released = |released: Released<_>| gone.push(released);
-                    self.switch.abandon_flows(now, id, flows, refusal, released);
-                    self.note_ended(now, &gone);
-                    self.release_all(now, gone);
-                }
+                Event::Abandoned(flows, refusal) => self.abandon(now, id, flows, refusal),
                 Event::Forgotten(peer) => self.switch.forget_group(id, peer.index() as u32),
             }
         }
         moved
+    }
+
+    /// Nothing is heard of a far host: what is for its ports is refused, but for frames that have
+    /// not been sent, and whose ports are elsewhere by now.
+    fn abandon(&mut self, now: Instant, id: PortId, flows: RangeInclusive<Flow>, refusal: Refusal) {
+        let mut gone = Vec::new();
+        let released = |released: Released<_>| gone.push(released);
+        self.switch.abandon_underway(now, id, flows.clone(), refusal, released);
+        self.leave(now, &flows);
+        self.end_waits(&flows);
+        let released = |released: Released<_>| gone.push(released);
+        self.switch.abandon_flows(now, id, flows, refusal, released);
+        self.note_ended(now, &gone);
+        self.release_all(now, gone);
     }
 
     /// Logical networks know of frames that are no longer underway.
@@ -419,7 +435,7 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     pub fn peer_deadline(&self) -> Option<Instant> {
         let (id, peers) = (self.uplink?, self.peers()?);
         let link = peers.busy_until().filter(|_| self.switch.pending().contains(id));
-        peers.deadline().into_iter().chain(link).min()
+        peers.deadline().into_iter().chain(link).chain(self.moves.due()).min()
     }
 
     /// Has far hosts do what is due by now; the next turn receives and sends what follows from it.
@@ -429,5 +445,6 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
         {
             peers.handle_timeouts(now);
         }
+        self.send_again(now);
     }
 }

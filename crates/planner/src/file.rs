@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use units::{Bytes, Rate, Span};
 
+use crate::settings::{Prefer, UnknownHosts};
+
 /// A file. Several make a plan: what each section has is put together.
 #[derive(serde::Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -18,6 +20,25 @@ pub(crate) struct File {
     pub vms: Entries<Machines>,
     pub clusters: Entries<Cluster>,
     pub placement: Entries<Entries<u32>>,
+    pub serve: Option<Serve>,
+}
+
+/// How schedulers are answered.
+#[derive(serde::Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Serve {
+    /// The models that machines may name.
+    pub models: Vec<String>,
+    /// The model of those that name none of these.
+    pub default: Option<String>,
+    /// How long an answer counts as a placement.
+    pub assume: Option<Span>,
+    pub prefer: Prefer,
+    pub unknown_hosts: UnknownHosts,
+    /// Where agents of hosts show their metrics: `h-1: 192.0.2.1:9100`.
+    pub agents: Entries<String>,
+    /// How often they are read.
+    pub every: Option<Span>,
 }
 
 #[derive(serde::Deserialize, Clone)]

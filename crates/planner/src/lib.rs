@@ -6,7 +6,8 @@
 //!                 ├▶ reasons    why a machine does not go to a host
 //!                 ├▶ advice     which machines to move
 //!                 ├▶ purchase   what each type of host would cost
-//!                 └▶ proof      the risk once more, by drawing
+//!                 ├▶ proof      the risk once more, by drawing
+//!                 └▶ serve      which hosts take a machine that a scheduler asks about, over HTTP
 //! ```
 //!
 //! What is computed is in crates `demand` and `placement`, which know places in lists. Here they
@@ -24,19 +25,26 @@ mod file;
 mod misfits;
 mod plan;
 mod resolve;
+mod settings;
 mod share;
 mod trace;
+mod web;
 
 pub mod advice;
+pub mod bench;
 pub mod fitted;
 pub mod placed;
+pub mod prometheus;
 pub mod proof;
 pub mod purchase;
 pub mod reasons;
 pub mod risks;
+pub mod serve;
 
 pub use fault::{Fault, PlanError};
 pub use file::{Columns, Least};
 pub use plan::{Carried, Kind, Plan};
+pub use settings::{Prefer, Settings, UnknownHosts};
 pub use share::Share;
 pub use trace::TraceError;
+pub use web::{Address, WebError};

@@ -11,6 +11,7 @@ use units::Rate;
 
 use crate::file::Least;
 use crate::fitted::Fitted;
+use crate::settings::Settings;
 
 /// What is to be placed, where, and what has to hold.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub struct Plan {
     pub(crate) clusters: Vec<(String, u64)>,
     /// Where machines are, as the files say.
     pub placement: Placement,
+    /// How schedulers are answered.
+    pub serve: Settings,
 }
 
 /// Something with a name.
@@ -175,9 +178,7 @@ impl Plan {
     /// Machines on the hosts there are. Only their kinds count: a bound by hosts that nobody has
     /// would say less.
     pub fn problem(&self) -> Problem {
-        let mut kinds: Vec<usize> = self.hosts.iter().map(|(_, kind, _)| *kind).collect();
-        kinds.sort_unstable();
-        kinds.dedup();
+        let kinds = self.kinds_of_hosts();
         let hosts = self.hosts.iter().map(|(_, kind, rack)| Host {
             kind: kinds.binary_search(kind).expect("each host's kind is listed"),
             rack: *rack,
@@ -188,6 +189,39 @@ impl Plan {
             Least::Price => kind.price.expect("where prices count, each type has one"),
         };
         self.posed(&kinds, hosts.collect(), cost)
+    }
+
+    /// The same with a class for each model, whose machines need no cores and no memory: those that
+    /// schedulers ask about have their own.
+    pub fn problem_by_model(&self) -> Problem {
+        let kinds = self.kinds_of_hosts();
+        let kinds: Vec<&Kind> = kinds.iter().map(|kind| &self.kinds[*kind]).collect();
+        let class = |model: usize| Class {
+            count: self.machines_of(model).clamp(1, u32::MAX.into()) as u32,
+            cores: 0,
+            memory: 0,
+            loads: self.loads(model, &self.models[model].it.model.source(), &kinds),
+            together: self.models[model].it.together,
+            apart: None,
+            cluster: None,
+        };
+        let classes = (0..self.models.len()).map(class).collect();
+        Problem { classes, clusters: Vec::new(), ..self.problem() }
+    }
+
+    /// The kinds that hosts are of.
+    fn kinds_of_hosts(&self) -> Vec<usize> {
+        let mut kinds: Vec<usize> = self.hosts.iter().map(|(_, kind, _)| *kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
+    /// What a machine of a model is to each limit of each kind.
+    fn loads(&self, model: usize, source: &Source, kinds: &[&Kind]) -> Vec<Vec<Source>> {
+        let load = &self.models[model].it;
+        let on = |kind: &Kind, carried| source.map(|rate| load.on(kind, carried, rate));
+        kinds.iter().map(|kind| kind.limits.iter().map(|(it, _)| on(kind, *it)).collect()).collect()
     }
 
     /// Machines on hosts that could be bought: every kind, at its price.
@@ -216,22 +250,14 @@ impl Plan {
             cost: cost(kind),
         });
         let sources: Vec<Source> = self.models.iter().map(|it| it.it.model.source()).collect();
-        let classes = self.vms.iter().enumerate().map(|(group, Named { it, .. })| {
-            let load = &self.models[it.model].it;
-            let on =
-                |kind: &Kind, carried| sources[it.model].map(|rate| load.on(kind, carried, rate));
-            Class {
-                count: it.count,
-                cores: it.cores,
-                memory: it.memory,
-                loads: kinds
-                    .iter()
-                    .map(|kind| kind.limits.iter().map(|(it, _)| on(kind, *it)).collect())
-                    .collect(),
-                together: load.together,
-                apart: it.apart.map(|domain| Apart { group, domain }),
-                cluster: it.cluster,
-            }
+        let classes = self.vms.iter().enumerate().map(|(group, Named { it, .. })| Class {
+            count: it.count,
+            cores: it.cores,
+            memory: it.memory,
+            loads: self.loads(it.model, &sources[it.model], &kinds),
+            together: self.models[it.model].it.together,
+            apart: it.apart.map(|domain| Apart { group, domain }),
+            cluster: it.cluster,
         });
         Problem {
             goal: Goal { epsilon: self.epsilon, periods: Periods::Worst },

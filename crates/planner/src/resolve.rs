@@ -1,5 +1,7 @@
 //! From files to a plan: names are looked up, and all faults told at once.
 
+mod serve;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -198,7 +200,8 @@ impl<'a> Resolver<'a> {
         let placement = self.placement(&hosts, &vms, &vm_places);
         let clusters =
             clusters.iter().map(|it| (it.name.to_owned(), it.it.hose.bits_per_sec())).collect();
-        Plan { epsilon, least, kinds, hosts, models, vms, clusters, placement }
+        let serve = self.serve(&hosts, &model_places);
+        Plan { epsilon, least, kinds, hosts, models, vms, clusters, placement, serve }
     }
 
     fn goal(&mut self) -> Goal {

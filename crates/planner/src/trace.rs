@@ -225,8 +225,8 @@ impl Wanted {
         }
         let wrong = |source| TraceError::Series { path: path.into(), source };
         if let Values::Rate(_) = self.values {
-            let series = Series::from_counters(&times, &summed(&times, &readings), 1);
-            return Ok(Trace { series: series.map_err(wrong)?, sends: None });
+            let rates: Vec<f64> = readings.iter().map(|it| it[0]).collect();
+            return Ok(Trace { series: of_rates(&times, &rates).map_err(wrong)?, sends: None });
         }
         let both: Vec<u64> = readings.iter().map(|it| (it[0] + it[1]) as u64).collect();
         let series = Series::from_counters(&times, &both, 8).map_err(wrong)?;
@@ -250,18 +250,18 @@ impl Wanted {
     }
 }
 
-/// Rates that count from their row to the next, as a counter of bits: gaps are then found as in
-/// counters.
-fn summed(times: &[Instant], rates: &[[f64; 2]]) -> Vec<u64> {
+/// Rates in bits a second that count from their row to the next. They are read as a counter of
+/// bits: gaps are then found as in counters.
+pub(crate) fn of_rates(times: &[Instant], rates: &[f64]) -> Result<Series, SeriesError> {
     let mut sum = 0.0;
     let mut counter = Vec::with_capacity(times.len());
     for (place, time) in times.iter().enumerate() {
         counter.push(sum as u64);
         if let Some(next) = times.get(place + 1) {
-            sum += rates[place][0] * next.since(*time).as_secs_f64();
+            sum += rates[place] * next.since(*time).as_secs_f64();
         }
     }
-    counter
+    Series::from_counters(times, &counter, 1)
 }
 
 #[cfg(test)]

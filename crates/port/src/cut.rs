@@ -43,7 +43,7 @@ impl Cutter {
             let Some(piece) = piece.write(scratch) else { return Ok(Taken::Unfit) };
             match write(piece)? {
                 Taken::Yes => {}
-                Taken::Unfit => return Ok(Taken::Unfit),
+                taken @ (Taken::Unfit | Taken::Dropped) => return Ok(taken),
                 Taken::Busy => {
                     if place > 0 {
                         let bytes = resumed.map_or_else(|| bytes.into(), |(bytes, _)| bytes);

@@ -15,9 +15,10 @@
 //! waits. That is all the flow control there is, and it is why nothing is lost.
 //!
 //! [`Port`] is what a switch asks, [`FrameView`] how it looks at a frame, [`Span`] a guest's memory
-//! in it. [`cut`] writes a large frame as a wire would carry it; a [`Pool`] has slots for one
-//! owner; [`memory`] has ports whose other end is a program, for benchmarks and tests. Devices are
-//! other crates' subject; whose a frame is and where it goes, the switch's.
+//! in it, and [`write()`] hands it to a descriptor. [`cut`] writes a large frame as a wire would
+//! carry it; a [`Pool`] has slots for one owner; [`memory`] has ports whose other end is a program,
+//! for benchmarks and tests. Devices are other crates' subject; whose a frame is and where it goes,
+//! the switch's.
 
 mod arena;
 pub mod cut;
@@ -27,8 +28,10 @@ mod port;
 mod span;
 pub mod stream;
 mod view;
+mod write;
 
 pub use pool::Pool;
 pub use port::{BURST, Left, Like, Port, PortError, Slot, Taken};
 pub use span::Span;
 pub use view::{FrameView, MAX_SPANS};
+pub use write::write;

@@ -24,6 +24,8 @@ pub enum Taken {
     Busy,
     /// It will never take this frame: one this long or of this kind.
     Unfit,
+    /// It drops this frame, although it has room: what is behind it drops it.
+    Dropped,
 }
 
 /// What a device was left with.

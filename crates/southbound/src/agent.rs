@@ -1,14 +1,23 @@
 //! The agent's end of a stream.
 
+use std::fs;
+use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
 
 use model::Generation;
 use replica::{Changed, Fence, Follower, Name, Received, Rejected, Store};
+use tls::Protocol;
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint, Error};
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
+use tower::service_fn;
 
 use crate::VERSIONS;
 use crate::convert::{self, Malformed};
@@ -24,15 +33,78 @@ const ACCEPTED: Duration = Duration::from_secs(5);
 const ASKED: Duration = Duration::from_secs(10);
 const ANSWERED: Duration = Duration::from_secs(20);
 
-/// Connects to a controller.
+/// What an agent proves who it is by, and who it trusts.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Proof {
+    /// Whom it trusts to have signed the controller's certificate, and its own certificate.
+    /// `None`: the connection is not encrypted.
+    pub tls: Option<tls::Client>,
+    /// A file with its token.
+    pub token: Option<PathBuf>,
+}
+
+/// Why a controller is not reached.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nobody answers there, or not as a controller does.
+    #[error("cannot connect to the controller")]
+    Unreached(#[from] Error),
+    /// The file of the token has none.
+    #[error("{} has no token: write into it what `zovn controller token create` printed", .0.display())]
+    NoToken(PathBuf, #[source] Option<io::Error>),
+    /// Whoever is on the way could read the token.
+    #[error("a token is not sent to {0} unencrypted: say by `--controller-ca` whom to trust")]
+    Exposed(SocketAddr),
+}
+
+/// A connection to a controller.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    channel: Channel,
+    token: Option<AsciiMetadataValue>,
+}
+
+/// Connects to a controller, with the proof's files as they are now.
 ///
 /// # Errors
 ///
-/// Nobody answers there.
-pub async fn connect(address: SocketAddr) -> Result<Channel, Error> {
+/// [`ConnectError`]
+pub async fn connect(address: SocketAddr, proof: &Proof) -> Result<Connection, ConnectError> {
+    if proof.token.is_some() && proof.tls.is_none() && !address.ip().is_loopback() {
+        return Err(ConnectError::Exposed(address));
+    }
+    let token = proof.token.as_deref().map(token).transpose()?;
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
     let endpoint = endpoint.connect_timeout(ACCEPTED).http2_keep_alive_interval(ASKED);
-    endpoint.keep_alive_timeout(ANSWERED).tcp_nodelay(true).connect().await
+    let endpoint = endpoint.keep_alive_timeout(ANSWERED).tcp_nodelay(true);
+    let channel = match proof.tls.clone() {
+        None => endpoint.connect().await?,
+        Some(tls) => {
+            let connect = move |_| {
+                let tls = tls.clone();
+                async move {
+                    let stream = TcpStream::connect(address).await?;
+                    stream.set_nodelay(true)?;
+                    let stream = tls.connect(stream, Protocol::Http2).await;
+                    stream.map(TokioIo::new).map_err(io::Error::other)
+                }
+            };
+            endpoint.connect_with_connector(service_fn(connect)).await?
+        }
+    };
+    Ok(Connection { channel, token })
+}
+
+/// The token of a file, as a request has it.
+fn token(path: &Path) -> Result<AsciiMetadataValue, ConnectError> {
+    let none = |source| ConnectError::NoToken(path.into(), source);
+    let text = fs::read_to_string(path).map_err(|error| none(Some(error)))?;
+    let mut words = text.split_whitespace();
+    let (Some(one), None) = (words.next(), words.next()) else { return Err(none(None)) };
+    let mut value =
+        AsciiMetadataValue::try_from(format!("Bearer {one}")).map_err(|_| none(None))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// Who executes what an agent is told.
@@ -95,7 +167,7 @@ pub enum FollowError {
 ///
 /// [`FollowError`]: always, in the end.
 pub async fn follow(
-    channel: Channel,
+    Connection { channel, token }: Connection,
     node: &Node,
     follower: &mut Follower,
     ports: &mut mpsc::Receiver<Ports>,
@@ -118,7 +190,11 @@ pub async fn follow(
     let send = async |message| answers.send(say(message)).await.map_err(|_| gone());
     send(from_agent::Message::Hello(hello)).await?;
     let mut client = SouthboundClient::new(channel);
-    let mut stream = client.follow(ReceiverStream::new(outgoing)).await?.into_inner();
+    let mut request = Request::new(ReceiverStream::new(outgoing));
+    if let Some(token) = token {
+        request.metadata_mut().insert("authorization", token);
+    }
+    let mut stream = client.follow(request).await?.into_inner();
     let first = stream.message().await?.and_then(|it| it.message);
     let Some(from_controller::Message::Welcome(welcome)) = first else {
         return Err(Malformed("welcome is said first").into());

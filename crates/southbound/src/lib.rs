@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What is sent, and when, is decided by crate `replica`; here are the messages
-//! (`proto/southbound.proto`), the controller's end ([`Publisher`], [`service`]), and the agent's
+//! (`proto/southbound.proto`), the controller's end ([`Publisher`], [`serve`]), and the agent's
 //! ([`follow`]).
 //!
 //! An agent says which logical ports it has, and is sent the domains of those that its node may
@@ -18,11 +18,13 @@ mod convert;
 mod publisher;
 mod server;
 
-pub use agent::{Execute, FollowError, Node, Ports, connect, follow};
+pub use agent::{
+    ConnectError, Connection, Execute, FollowError, Node, Ports, Proof, connect, follow,
+};
 pub use convert::Malformed;
 pub use publisher::{Change, Ended, Lagging, Place, Publisher};
-pub use server::{Certified, Southbound, serve, service};
-pub use tonic::transport::{Channel, Error as ConnectError};
+pub use server::{Admit, Credentials, Everybody, serve};
+pub use tonic::transport::Error as ServeError;
 
 /// The messages, as the compiler of protocols made them.
 #[expect(missing_docs, clippy::pedantic, reason = "the protocol's file has the words")]

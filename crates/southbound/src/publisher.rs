@@ -63,9 +63,6 @@ pub enum Ended {
         "cannot speak with an agent of versions {0} to {1}: this controller speaks {2} to {3}; update the older"
     )]
     Version(u32, u32, u32, u32),
-    /// The certificate is another node's.
-    #[error("cannot serve node {0}: the certificate is node {1}'s; give the agent its own")]
-    NotItself(String, String),
     /// There is a later session of this node.
     #[error("another session of node {0} has begun: an agent of one node runs once")]
     Replaced(String),
@@ -239,15 +236,8 @@ impl Publisher {
         (inner.sessions.len(), inner.wakes)
     }
 
-    /// An agent says hello. `certified`: whom its certificate says that it is.
-    pub(crate) fn open(
-        &self,
-        hello: &proto::Hello,
-        certified: Option<&str>,
-    ) -> Result<(Handle, FromController), Ended> {
-        if let Some(certified) = certified.filter(|it| **it != hello.node) {
-            return Err(Ended::NotItself(hello.node.clone(), certified.into()));
-        }
+    /// An agent says hello: it is the node that it says.
+    pub(crate) fn open(&self, hello: &proto::Hello) -> Result<(Handle, FromController), Ended> {
         let (oldest, newest) = (hello.oldest_version, hello.newest_version);
         let version = newest.min(*VERSIONS.end());
         if version < oldest.max(*VERSIONS.start()) {
@@ -474,9 +464,8 @@ mod tests {
                 window_bytes: 1000,
                 ..proto::Hello::default()
             };
-            let (good, _) = publisher.open(&hello("good"), Some("good")).unwrap();
-            assert!(publisher.open(&hello("good"), Some("bad")).is_err());
-            let (bad, _) = publisher.open(&hello("bad"), None).unwrap();
+            let (good, _) = publisher.open(&hello("good")).unwrap();
+            let (bad, _) = publisher.open(&hello("bad")).unwrap();
             for revision in 2..4 + rng.below(6) {
                 if publisher.receive(&bad, said(&mut rng)).is_err() {
                     publisher.close(&bad);

@@ -1,13 +1,23 @@
 //! The controller's end of the streams.
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{fmt, io};
 
-use tokio::net::TcpListener;
+use tls::{CertificateDer, ServerStream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{self, Sender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
+use tonic::transport::server::{Connected, TcpConnectInfo, TcpIncoming, TlsConnectInfo};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::proto::southbound_server::{self, SouthboundServer};
@@ -25,38 +35,142 @@ const WAITING: usize = 1;
 const ASKED: Duration = Duration::from_secs(10);
 const ANSWERED: Duration = Duration::from_secs(20);
 
-/// Whom an agent's certificate says that it is. Whoever accepts connections puts it into their
-/// requests' extensions.
-#[derive(Clone, Debug)]
-pub struct Certified(pub String);
+/// How often an agent that is served is asked for again whether it may be.
+const LOOKED_AT: Duration = Duration::from_secs(5);
+
+/// How many connections may be about to be encrypted at once: one more ends the oldest of them.
+const BEGINNING: usize = 256;
+
+/// How many encrypted connections there may be. Others wait in the listener's queue.
+const CONNECTIONS: usize = 16_384;
+
+/// How many streams a connection may have: an agent has one, and its next while that ends.
+const STREAMS: u32 = 2;
+
+/// How long somebody who is known may take to say hello.
+const GREETING: Duration = Duration::from_secs(10);
+
+/// How long an agent that is cut off may take to take the reason.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// How long to wait when a connection cannot be accepted.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// What an agent shows of who it is.
+#[derive(Clone, Default)]
+pub struct Credentials {
+    /// The `Authorization` that it has sent.
+    pub authorization: Option<String>,
+    /// Its certificate, which somebody that is trusted has signed.
+    pub certificate: Option<CertificateDer<'static>>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let secret = self.authorization.as_ref().map(|_| "…");
+        f.debug_struct("Credentials")
+            .field("authorization", &secret)
+            .field("certificate", &self.certificate)
+            .finish()
+    }
+}
+
+/// Says who is which node.
+pub trait Admit: fmt::Debug + Send + Sync + 'static {
+    /// Whether somebody may be a node at all, by what it shows; or, in a sentence, why not. Nothing
+    /// else of somebody who may not is read.
+    fn know(&self, shown: &Credentials) -> Result<(), String>;
+
+    /// Whether somebody is a node, by what it shows; or, in a sentence, why not.
+    fn admit(&self, node: &str, shown: &Credentials) -> Result<(), String>;
+}
+
+/// Every agent is the node that it says.
+#[derive(Clone, Copy, Debug)]
+pub struct Everybody;
+
+impl Admit for Everybody {
+    fn know(&self, _: &Credentials) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn admit(&self, _: &str, _: &Credentials) -> Result<(), String> {
+        Ok(())
+    }
+}
 
 /// Serves agents.
 #[derive(Debug)]
-pub struct Southbound {
+struct Southbound {
     publisher: Arc<Publisher>,
+    tls: Option<Arc<tls::Server>>,
+    admit: Arc<dyn Admit>,
 }
 
-/// The service that agents connect to.
-pub fn service(publisher: Arc<Publisher>) -> SouthboundServer<Southbound> {
-    SouthboundServer::new(Southbound { publisher }).max_decoding_message_size(LONGEST_MESSAGE)
-}
-
-/// Serves the agents that connect, until it is dropped.
+/// Serves the agents that connect, encrypted if `tls` says how, until it is dropped.
 ///
 /// # Errors
 ///
 /// No more can be accepted.
 pub async fn serve(
     listener: TcpListener,
+    tls: Option<Arc<tls::Server>>,
     publisher: Arc<Publisher>,
+    admit: Arc<dyn Admit>,
 ) -> Result<(), tonic::transport::Error> {
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    Server::builder()
+    let service = Southbound { publisher, tls: tls.clone(), admit };
+    let service = SouthboundServer::new(service).max_decoding_message_size(LONGEST_MESSAGE);
+    let server = Server::builder()
         .http2_keepalive_interval(Some(ASKED))
         .http2_keepalive_timeout(Some(ANSWERED))
-        .add_service(service(publisher))
-        .serve_with_incoming(incoming)
-        .await
+        .max_concurrent_streams(Some(STREAMS))
+        .add_service(service);
+    let Some(tls) = tls else {
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        return server.serve_with_incoming(incoming).await;
+    };
+    let (sender, begun) = mpsc::channel(1);
+    tokio::select! {
+        never = encrypt(listener, tls, sender) => match never {},
+        ended = server.serve_with_incoming(ReceiverStream::new(begun)) => ended,
+    }
+}
+
+/// Accepts connections, and hands those on whose ends agree how they are encrypted. None waits for
+/// another's other end: where too many are at it, the oldest has had its time.
+async fn encrypt(
+    listener: TcpListener,
+    tls: Arc<tls::Server>,
+    begun: Sender<io::Result<Held>>,
+) -> Infallible {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut beginning: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        let place = Arc::clone(&places).acquire_owned().await.ok();
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept an agent's connection");
+                sleep(RETRY).await;
+                continue;
+            }
+        };
+        beginning.retain(|it| !it.is_finished());
+        if beginning.len() >= BEGINNING
+            && let Some(oldest) = beginning.pop_front()
+        {
+            oldest.abort();
+        }
+        let (tls, begun) = (Arc::clone(&tls), begun.clone());
+        let begin = tokio::spawn(async move {
+            let _ = stream.set_nodelay(true);
+            match tls.accept(stream).await {
+                Ok(stream) => drop(begun.send(Ok(Held { stream, _place: place })).await),
+                Err(error) => tracing::debug!(%from, %error, "an agent is not served"),
+            }
+        });
+        beginning.push_back(begin.abort_handle());
+    }
 }
 
 #[tonic::async_trait]
@@ -67,29 +181,111 @@ impl southbound_server::Southbound for Southbound {
         &self,
         request: Request<Streaming<FromAgent>>,
     ) -> Result<Response<Self::FollowStream>, Status> {
-        let certified = request.extensions().get::<Certified>().map(|it| it.0.clone());
+        let mut said = request.metadata().get_all("authorization").iter();
+        // Of several, somebody before us may have looked at another.
+        let said = said.next().filter(|_| said.next().is_none());
+        let chain = chain(&request);
+        let shown = Credentials {
+            authorization: said.and_then(|it| it.to_str().ok()).map(ToOwned::to_owned),
+            certificate: chain.as_ref().and_then(|it| it.first().cloned()),
+        };
+        self.admit.know(&shown).map_err(Status::unauthenticated)?;
         let mut stream = request.into_inner();
-        let first = stream.message().await?.and_then(|it| it.message);
-        let Some(from_agent::Message::Hello(hello)) = first else {
+        let late = |_| Status::deadline_exceeded("hello is said at once");
+        let first = timeout(GREETING, stream.message()).await.map_err(late)??;
+        let Some(from_agent::Message::Hello(hello)) = first.and_then(|it| it.message) else {
             return Err(Status::invalid_argument("hello is said first"));
         };
-        let (handle, welcome) = self.publisher.open(&hello, certified.as_deref())?;
+        let (tls, admit) = (self.tls.clone(), Arc::clone(&self.admit));
+        let node = hello.node.clone();
+        let admitted = move || {
+            let mut shown = shown.clone();
+            // It was trusted when the connection began.
+            let is_trusted =
+                tls.as_ref().zip(chain.as_ref()).is_some_and(|(it, all)| it.trusts(all));
+            shown.certificate.take_if(|_| !is_trusted);
+            admit.admit(&node, &shown).map_err(Status::unauthenticated)
+        };
+        admitted()?;
+        let (handle, welcome) = self.publisher.open(&hello)?;
         tracing::info!("{} follows, as of its start {}", handle.node, hello.incarnation);
         let (sender, receiver) = mpsc::channel(WAITING);
         let publisher = self.publisher.clone();
         tokio::spawn(async move {
             let _ = sender.send(Ok(welcome)).await;
-            let ended = tell(&publisher, &handle, stream, &sender).await;
+            let ended = tokio::select! {
+                ended = tell(&publisher, &handle, stream, &sender) => ended,
+                revoked = until_refused(admitted) => Err(revoked),
+            };
             publisher.close(&handle);
             match ended {
                 Ok(()) => tracing::info!("{} follows no more", handle.node),
                 Err(status) => {
                     tracing::warn!("{} is cut off: {}", handle.node, status.message());
-                    let _ = sender.send(Err(status)).await;
+                    let _ = timeout(PARTING, sender.send(Err(status))).await;
                 }
             }
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}
+
+/// The certificate at the other end of a request's connection, and those that it leads by.
+fn chain<T>(request: &Request<T>) -> Option<Arc<Vec<CertificateDer<'static>>>> {
+    request.extensions().get::<TlsConnectInfo<TcpConnectInfo>>()?.peer_certs()
+}
+
+/// An encrypted connection, and its place among them.
+struct Held {
+    stream: ServerStream<TcpStream>,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Connected for Held {
+    type ConnectInfo = TlsConnectInfo<TcpConnectInfo>;
+
+    fn connect_info(&self) -> Self::ConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Held {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Held {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// Waits until an agent is not admitted any more, and says why.
+async fn until_refused(admitted: impl Fn() -> Result<(), Status>) -> Status {
+    let mut ticks = interval(LOOKED_AT);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Err(status) = admitted() {
+            return status;
+        }
     }
 }
 
@@ -128,7 +324,6 @@ impl From<Ended> for Status {
         let sentence = ended.to_string();
         match ended {
             Ended::Version(..) => Self::failed_precondition(sentence),
-            Ended::NotItself(..) => Self::permission_denied(sentence),
             Ended::Replaced(_) => Self::aborted(sentence),
             Ended::TooMany(..) => Self::resource_exhausted(sentence),
             Ended::Malformed(_) | Ended::Misled(_) => Self::invalid_argument(sentence),

@@ -1,17 +1,22 @@
 //! Agents and a controller, each end as it is shipped, over TCP on loopback.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::Generation;
 use replica::{Changed, Delta, Fence, Follower, Limits, Map, Name, Store};
-use southbound::{Change, Execute, FollowError, Node, Place, Ports, Publisher, follow, service};
+use southbound::{
+    Admit, Change, ConnectError, Connection, Credentials, Everybody, Execute, FollowError, Node,
+    Place, Ports, Proof, Publisher, connect, follow,
+};
+use tls::sign::Authority;
+use tls::{Protocol, is_for};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::transport::{Channel, Endpoint, Server};
 
 const LIMITS: Limits = Limits { domains: 64, update_bytes: 1 << 20 };
 const LONG: Duration = Duration::from_secs(60);
@@ -60,13 +65,22 @@ impl Execute for Host {
 }
 
 /// A controller that listens.
-async fn serve(publisher: Publisher) -> (Arc<Publisher>, Channel) {
+async fn serve(publisher: Publisher) -> (Arc<Publisher>, Connection) {
     let publisher = Arc::new(publisher);
+    let address = listen(&publisher, None, Arc::new(Everybody)).await;
+    (publisher, connect(address, &Proof::default()).await.unwrap())
+}
+
+/// The same, for those who it admits.
+async fn listen(
+    publisher: &Arc<Publisher>,
+    tls: Option<Arc<tls::Server>>,
+    admit: Arc<dyn Admit>,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let to = format!("http://{}", listener.local_addr().unwrap());
-    let server = Server::builder().add_service(service(publisher.clone()));
-    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-    (publisher, Endpoint::from_shared(to).unwrap().connect().await.unwrap())
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(southbound::serve(listener, tls, Arc::clone(publisher), admit));
+    address
 }
 
 /// An agent that follows, and keeps its copies where it ends.
@@ -76,8 +90,14 @@ struct Agent {
     task: JoinHandle<(FollowError, Follower)>,
 }
 
-fn agent(channel: &Channel, name: &str, incarnation: u64, ports: &[&str], has: Follower) -> Agent {
-    let (host, channel) = (Host::default(), channel.clone());
+fn agent(
+    connection: &Connection,
+    name: &str,
+    incarnation: u64,
+    ports: &[&str],
+    has: Follower,
+) -> Agent {
+    let (host, connection) = (Host::default(), connection.clone());
     let (sender, mut changes) = mpsc::channel(4);
     let node = Node { name: name.into(), incarnation, window_bytes: 1 << 16 };
     let attached = ports.iter().map(|it| (*it).to_owned()).collect();
@@ -85,7 +105,7 @@ fn agent(channel: &Channel, name: &str, incarnation: u64, ports: &[&str], has: F
     let mut execute = host.clone();
     let task = tokio::spawn(async move {
         let mut follower = has;
-        let ended = follow(channel, &node, &mut follower, &mut changes, all, &mut execute).await;
+        let ended = follow(connection, &node, &mut follower, &mut changes, all, &mut execute).await;
         (ended.unwrap_err(), follower)
     });
     Agent { host, ports: sender, task }
@@ -133,9 +153,9 @@ fn generation(agent: &Agent, domain: &str) -> Option<Generation> {
 
 #[tokio::test]
 async fn an_agent_has_the_domains_of_its_ports_and_is_woken_for_no_others() {
-    let (publisher, channel) = serve(publisher()).await;
-    let one = agent(&channel, "one", 1, &["t/a1", "t/b2", "t/none"], Follower::new(LIMITS));
-    let two = agent(&channel, "two", 1, &["t/b1", "t/b2"], Follower::new(LIMITS));
+    let (publisher, connection) = serve(publisher()).await;
+    let one = agent(&connection, "one", 1, &["t/a1", "t/b2", "t/none"], Follower::new(LIMITS));
+    let two = agent(&connection, "two", 1, &["t/b1", "t/b2"], Follower::new(LIMITS));
     until(|| generation(&one, "a").is_some() && generation(&two, "b").is_some()).await;
     let of_others: BTreeSet<String> = ["t/b2".into(), "t/none".into()].into();
     until(|| one.host.0.lock().unwrap().unknown == of_others).await;
@@ -162,8 +182,8 @@ async fn an_agent_has_the_domains_of_its_ports_and_is_woken_for_no_others() {
 
 #[tokio::test]
 async fn what_an_agent_refuses_is_told_and_another_has_it() {
-    let (publisher, channel) = serve(publisher()).await;
-    let one = agent(&channel, "one", 1, &["t/b1"], Follower::new(LIMITS));
+    let (publisher, connection) = serve(publisher()).await;
+    let one = agent(&connection, "one", 1, &["t/b1"], Follower::new(LIMITS));
     until(|| {
         publisher.lagging("b") == Some((Generation(10), Vec::new()))
             && generation(&one, "b").is_some()
@@ -179,24 +199,24 @@ async fn what_an_agent_refuses_is_told_and_another_has_it() {
 
 #[tokio::test]
 async fn who_comes_back_is_sent_what_has_changed_since() {
-    let (publisher, channel) = serve(publisher()).await;
-    let one = agent(&channel, "one", 1, &["t/a1"], Follower::new(LIMITS));
+    let (publisher, connection) = serve(publisher()).await;
+    let one = agent(&connection, "one", 1, &["t/a1"], Follower::new(LIMITS));
     until(|| {
         publisher.lagging("a") == Some((Generation(10), Vec::new()))
             && generation(&one, "a").is_some()
     })
     .await;
     // A later start of the same node takes its place.
-    let other = agent(&channel, "one", 2, &[], Follower::new(LIMITS));
+    let other = agent(&connection, "one", 2, &[], Follower::new(LIMITS));
     let (ended, follower) = one.task.await.unwrap();
     assert!(ended.to_string().contains("another session of node one"), "{ended}");
     other.task.abort();
     publisher.publish(Generation(11), change("a", edit(5, None)));
-    let one = agent(&channel, "one", 3, &["t/a1"], follower);
+    let one = agent(&connection, "one", 3, &["t/a1"], follower);
     until(|| generation(&one, "a") == Some(Generation(11))).await;
     assert_eq!(one.host.0.lock().unwrap().told, [1]);
     // An earlier start is not served any more.
-    let (ended, _) = agent(&channel, "one", 2, &[], Follower::new(LIMITS)).task.await.unwrap();
+    let (ended, _) = agent(&connection, "one", 2, &[], Follower::new(LIMITS)).task.await.unwrap();
     assert!(ended.to_string().contains("another session"), "{ended}");
 }
 
@@ -204,11 +224,88 @@ async fn who_comes_back_is_sent_what_has_changed_since() {
 async fn a_master_of_before_is_not_followed() {
     let (_old, before) = serve(publisher()).await;
     let new = Publisher::new((Store(9), Fence(2)), Generation(10), [], []);
-    let (_new, channel) = serve(new).await;
-    let one = agent(&channel, "one", 1, &[], Follower::new(LIMITS));
-    let two = agent(&channel, "one", 2, &[], Follower::new(LIMITS));
+    let (_new, connection) = serve(new).await;
+    let one = agent(&connection, "one", 1, &[], Follower::new(LIMITS));
+    let two = agent(&connection, "one", 2, &[], Follower::new(LIMITS));
     let (_, follower) = one.task.await.unwrap();
     drop(two);
     let (ended, _) = agent(&before, "one", 3, &[], follower).task.await.unwrap();
     assert!(matches!(ended, FollowError::Rejected(_)), "{ended}");
+}
+
+/// Admits nodes by a certificate, or by a token while that counts.
+#[derive(Debug, Default)]
+struct Strict {
+    is_revoked: AtomicBool,
+}
+
+impl Admit for Strict {
+    fn know(&self, shown: &Credentials) -> Result<(), String> {
+        let is_somebody = shown.authorization.is_some() || shown.certificate.is_some();
+        is_somebody.then_some(()).ok_or_else(|| "who is that?".into())
+    }
+
+    fn admit(&self, node: &str, shown: &Credentials) -> Result<(), String> {
+        let by_token = shown.authorization.as_deref() == Some("Bearer secret")
+            && !self.is_revoked.load(Ordering::Relaxed);
+        let by_certificate = shown.certificate.as_ref().is_some_and(|it| is_for(it, node));
+        (by_token || by_certificate).then_some(()).ok_or_else(|| format!("{node}: who is that?"))
+    }
+}
+
+#[tokio::test]
+async fn an_agent_is_the_node_that_its_token_or_its_certificate_says() {
+    let (publisher, authority) = (Arc::new(publisher()), Authority::new());
+    let own = authority.sign("127.0.0.1");
+    std::fs::copy(authority.path("ca"), authority.path("signers")).unwrap();
+    let signers = Some(authority.path("signers"));
+    let tls = Arc::new(tls::Server::open(own, signers, Protocol::Http2).unwrap());
+    let followed = Arc::clone(&tls);
+    tokio::spawn(async move { followed.follow().await });
+    let strict = Arc::new(Strict::default());
+    let admit: Arc<dyn Admit> = strict.clone();
+    let address = listen(&publisher, Some(tls), admit).await;
+    let token = authority.path("token");
+    std::fs::write(&token, "secret\n").unwrap();
+    let proof = |token: Option<&str>, certified: Option<&str>| Proof {
+        token: token.map(|name| authority.path(name)),
+        tls: Some(authority.client("127.0.0.1", certified.map(|name| authority.sign(name)))),
+    };
+    // Nobody without a proof, and nobody by another's.
+    for proof in [proof(None, None), proof(None, Some("two"))] {
+        let connection = connect(address, &proof).await.unwrap();
+        let refused = agent(&connection, "one", 1, &["t/a1"], Follower::new(LIMITS));
+        let (ended, _) = refused.task.await.unwrap();
+        assert!(ended.to_string().contains("who is that?"), "{ended}");
+    }
+    // Nor does anybody speak to whom it does not trust, or say its token for all to hear.
+    let stranger = Proof { tls: Some(Authority::new().client("127.0.0.1", None)), token: None };
+    let unencrypted = Proof { tls: None, token: Some(token) };
+    connect(address, &stranger).await.unwrap_err();
+    let exposed = connect("192.0.2.1:1".parse().unwrap(), &unencrypted).await;
+    assert!(matches!(exposed, Err(ConnectError::Exposed(_))));
+    let nothing = connect(address, &proof(Some("ca"), None)).await;
+    assert!(matches!(nothing, Err(ConnectError::NoToken(..))));
+    // Each proof for itself.
+    let certified = connect(address, &proof(None, Some("one"))).await.unwrap();
+    let by_certificate = agent(&certified, "one", 1, &["t/a1"], Follower::new(LIMITS));
+    let said = connect(address, &proof(Some("token"), None)).await.unwrap();
+    let by_token = agent(&said, "two", 1, &["t/b2"], Follower::new(LIMITS));
+    until(|| generation(&by_certificate, "a") == Some(Generation(10))).await;
+    until(|| generation(&by_token, "b") == Some(Generation(10))).await;
+    // A token that counts no more ends what was begun with it.
+    strict.is_revoked.store(true, Ordering::Relaxed);
+    let (ended, _) = by_token.task.await.unwrap();
+    assert!(ended.to_string().contains("two: who is that?"), "{ended}");
+    assert!(!by_certificate.task.is_finished());
+    // Nor does a certificate whose signer is trusted no more.
+    std::fs::copy(Authority::new().path("ca"), authority.path("signers")).unwrap();
+    let (ended, _) = by_certificate.task.await.unwrap();
+    assert!(ended.to_string().contains("one: who is that?"), "{ended}");
+    // Who says nothing keeps nobody out.
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(tokio::net::TcpStream::connect(address).await.unwrap());
+    }
+    connect(address, &proof(None, None)).await.unwrap();
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::ops::Range;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use redb::{
@@ -33,13 +34,13 @@ impl fmt::Debug for Embedded {
 }
 
 impl Embedded {
-    /// The home in this folder, which is made if it is not there.
+    /// The home in this folder, which is made if it is not there, for this user alone.
     ///
     /// # Errors
     ///
     /// [`HomeError`]: the file cannot be made, is not ours, or another process has it.
     pub fn open(folder: &Path) -> Result<Self, HomeError> {
-        fs::create_dir_all(folder).map_err(failed)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let (file, unfinished) = (folder.join("store.redb"), folder.join("store.redb.new"));
         if !file.exists() {
             // redb does not open a file whose making was interrupted. So it is made aside.

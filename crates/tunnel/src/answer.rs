@@ -13,11 +13,12 @@ use core::net::{IpAddr, Ipv6Addr};
 /// Why a frame is given back.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Answer {
-    /// Its port is at another host now, and has another label there.
+    /// Its port is at another host now.
     Moved {
-        /// The host, by a tunnel address. An IPv4 address is never mapped into an IPv6 one.
+        /// The host, by a tunnel address; unspecified (`::`) if that is not said. An IPv4 address
+        /// is never mapped into an IPv6 one.
         host: IpAddr,
-        /// The label.
+        /// The port's label there.
         label: u32,
     },
     /// Its port is no more.

@@ -55,6 +55,9 @@ impl ContextFlags {
     /// It opens a connection at its sender's host, which has to know if its receiver's rules refuse
     /// it: it is given back then.
     pub const OPENS: Self = Self(1 << 8);
+    /// Nothing is underway that its sender has sent before on its stream: it is not behind what was
+    /// given back because its port had moved.
+    pub const ANEW: Self = Self(1 << 9);
 
     /// Whether all of these are set.
     pub const fn contains(self, others: Self) -> bool {

@@ -143,19 +143,22 @@ impl<K: Copy + Ord, G: Copy + Ord> Quota<K, G> {
                 return true;
             }
         }
+        // A bound above all that is taken is above what any stream or group has of it: memory that
+        // is mostly free asks nobody.
         self.open() > 0
             && match claim {
                 Claim::Reliable(stream) => {
                     let shared = self.shared();
-                    self.held(stream) < shared && may(|held| held.reliable, shared)
+                    self.reliable < shared
+                        || self.held(stream) < shared && may(|held| held.reliable, shared)
                 }
                 Claim::NextInOrder(stream) => {
-                    let left = self.left();
-                    left > 0 && self.held(stream) < self.shared() + self.reserve()
+                    let shared = self.shared() + self.reserve();
+                    self.left() > 0 && (self.reliable < shared || self.held(stream) < shared)
                 }
                 Claim::Unreliable => {
                     let left = self.most().saturating_sub(self.unreliable());
-                    may(|held| held.unreliable, left)
+                    self.unreliable() < left || may(|held| held.unreliable, left)
                 }
             }
     }

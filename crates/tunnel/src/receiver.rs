@@ -269,6 +269,11 @@ impl<R> Receiver<R> {
         true
     }
 
+    /// Why a frame that was delivered is to be given back although its port is here.
+    pub fn behind_moved(&mut self, stream: Stream, anew: bool) -> Option<Answer> {
+        self.returns.behind_moved(stream, anew)
+    }
+
     /// Whether frames that are given back are to be told of.
     pub fn owes_returns(&self) -> bool {
         self.returns.are_owed()

@@ -20,6 +20,8 @@ pub struct Returns {
     frames: BTreeMap<(Stream, u64), (u64, Answer)>,
     /// Streams of which something is to be told.
     owing: BTreeSet<Stream>,
+    /// Streams of which frames were given back as moved, and none that begins anew has come since.
+    moved: BTreeMap<Stream, Answer>,
 }
 
 impl Returns {
@@ -30,6 +32,9 @@ impl Returns {
         Range { mut start, mut end }: Range<u64>,
         answer: Answer,
     ) {
+        if let Answer::Moved { .. } = answer {
+            self.moved.insert(stream, answer);
+        }
         if let Some((&(of, begin), &(until, why))) =
             self.frames.range(..=(stream, start)).next_back()
             && of == stream
@@ -49,6 +54,18 @@ impl Returns {
         }
         self.frames.insert((stream, start), (end, answer));
         self.owing.insert(stream);
+    }
+
+    /// Why a frame of a stream is given back although its port is here: its sender has frames
+    /// before it again, or is to have them. What begins `anew` follows none of these.
+    pub fn behind_moved(&mut self, stream: Stream, anew: bool) -> Option<Answer> {
+        if self.moved.is_empty() {
+            return None;
+        }
+        if anew {
+            self.moved.remove(&stream);
+        }
+        self.moved.get(&stream).copied()
     }
 
     /// Their sender has the frame at this offset again, if it was given back: it is consumed.

@@ -447,6 +447,13 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
+    /// Why a frame that was delivered is to be [given back](Self::give_back) although its port is
+    /// here, to keep its place behind others that were given back because it was not. It is not if
+    /// it begins [anew](crate::ContextFlags::ANEW).
+    pub fn behind_moved(&mut self, stream: Stream, from: Epoch, anew: bool) -> Option<Answer> {
+        if from == self.epoch { self.receiver.behind_moved(stream, anew) } else { None }
+    }
+
     /// The claim of a frame to memory.
     pub fn claim(&self, data: &Data) -> Claim<Stream> {
         match self.is_reliable(data.stream) {

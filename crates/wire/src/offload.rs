@@ -142,6 +142,13 @@ impl Offload {
         Ok(offload)
     }
 
+    /// Moves what is left to do with a frame's headers, whose places are changed so.
+    #[inline]
+    pub fn shift(&mut self, by: impl Fn(u16) -> u16) {
+        self.checksum.iter_mut().for_each(|checksum| checksum.start = by(checksum.start));
+        self.segment.iter_mut().for_each(|segment| segment.header_len = by(segment.header_len));
+    }
+
     /// The header that says this.
     ///
     /// It counts one buffer, as one does to a driver that merges none (§5.1.6.4.1).

@@ -20,12 +20,20 @@ pub struct Options {
     pub relay: bool,
     /// TCP that no stack speaks: segments out of the blue.
     pub stray: bool,
+    /// Machines that nobody declares, which say where they are when they are asked.
+    pub strangers: bool,
 }
 
 impl Options {
     /// All that there is.
-    pub const ALL: Self =
-        Self { stateful: true, translations: true, learning: true, relay: true, stray: true };
+    pub const ALL: Self = Self {
+        stateful: true,
+        translations: true,
+        learning: true,
+        relay: true,
+        stray: true,
+        strangers: false,
+    };
 }
 
 /// Logical networks, and what declares them.
@@ -130,7 +138,10 @@ fn declare(seed: u64, options: Options) -> String {
     });
     for tenant in ["t", "u"] {
         let pools = "prefixes: [10.2.0.0/16, 10.8.0.0/16, 10.4.0.0/24]";
-        it.say("Tenant", tenant, false, "", "allowProvider: [net], quota: {connectionsPerPort: 8}");
+        let terms = ["", ", guarantee: 10mbit", ", guarantee: 5mbit, limit: 1gbit"];
+        let terms = terms[usize::try_from(seed % 3).unwrap_or(0)];
+        let spec = format!("allowProvider: [net], quota: {{connectionsPerPort: 8}}{terms}");
+        it.say("Tenant", tenant, false, "", &spec);
         it.say("ExternalPool", tenant, false, "", &format!("{pools}, tenants: [{tenant}]"));
     }
     text += &twin.unwrap_or_default();

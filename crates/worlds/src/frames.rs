@@ -129,6 +129,15 @@ impl World {
     pub fn reply(&self, frame: &[u8], rng: &mut Rng) -> Option<Vec<u8>> {
         let header = ethernet::Header::parse(frame)?.0;
         let macs = (Mac(header.destination), Mac(header.source));
+        if self.options.strangers {
+            let stranger = Mac([2, 0, 0, 0, 9, 1 + rng.below(3) as u8]);
+            if let Some(asked) = arp::Request::parse(frame) {
+                return Some(asked.answer(stranger).as_bytes().to_vec());
+            }
+            if let Some(asked) = neighbor::Solicitation::parse(frame) {
+                return Some(asked.answer(stranger, false).as_bytes().to_vec());
+            }
+        }
         let layout = wire::ip::Layout::of(frame)?;
         let (from, to) = ends(frame, &layout)?;
         let body = frame.get(layout.transport..layout.end)?;

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::Follows;
+use agent::{Follows, Proof};
 use clap::ValueEnum;
 use model::{HostConfig, Polling};
+use tls::Own;
 
 use crate::log::LogArgs;
 use crate::outcome::Outcome;
@@ -49,6 +50,18 @@ pub struct Args {
     /// When the switch's thread polls, whatever the file says.
     #[arg(long, value_name = "WHEN", value_enum)]
     poll: Option<Poll>,
+    #[command(flatten)]
+    follow: FollowArgs,
+    /// Check the declaration and exit.
+    #[arg(long, requires = "config")]
+    check: bool,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// Which controller is followed, as whom.
+#[derive(clap::Args)]
+struct FollowArgs {
     /// Follow the controller that listens for agents there: it says which logical networks there
     /// are.
     #[arg(long, value_name = "ADDRESS", requires = "node")]
@@ -56,6 +69,21 @@ pub struct Args {
     /// The TransportNode that this host is for the controller.
     #[arg(long, value_name = "NAME", requires = "controller")]
     node: Option<String>,
+    /// Those who sign the controller's certificate, as PEM: the connection is encrypted.
+    #[arg(long, value_name = "FILE", requires = "controller")]
+    controller_ca: Option<PathBuf>,
+    /// The name in the controller's certificate, if that is not its address.
+    #[arg(long, value_name = "NAME", requires = "controller_ca")]
+    controller_name: Option<String>,
+    /// A file with a token of role `node`, by which the controller knows this host.
+    #[arg(long, value_name = "FILE", requires = "controller")]
+    token_file: Option<PathBuf>,
+    /// The same by a certificate for the node's name, as PEM.
+    #[arg(long, value_name = "FILE", requires_all = ["controller_ca", "key"])]
+    certificate: Option<PathBuf>,
+    /// The certificate's private key, as PEM.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
     /// The folder where what the controller has said is kept for the next agent.
     #[arg(
         long,
@@ -64,11 +92,19 @@ pub struct Args {
         default_value = "/var/lib/zovn/agent"
     )]
     kept: PathBuf,
-    /// Check the declaration and exit.
-    #[arg(long, requires = "config")]
-    check: bool,
-    #[command(flatten)]
-    log: LogArgs,
+}
+
+impl FollowArgs {
+    /// Whom to follow, if anybody.
+    fn follows(self) -> Option<Follows> {
+        let (controller, node) = self.controller.zip(self.node)?;
+        let own = self.certificate.zip(self.key);
+        let own = own.map(|(certificate, key)| Own { certificate, key });
+        let name = self.controller_name.unwrap_or_else(|| controller.ip().to_string());
+        let tls = self.controller_ca.map(|authorities| tls::Client { authorities, name, own });
+        let proof = Proof { tls, token: self.token_file };
+        Some(Follows { controller, proof, node, kept: self.kept })
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -104,9 +140,6 @@ pub fn run(args: Args) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     args.log.start()?;
-    let follows = args.controller.zip(args.node);
-    let kept = args.kept;
-    let follows = follows.map(|(controller, node)| Follows { controller, node, kept });
-    agent::serve(config, follows)?;
+    agent::serve(config, args.follow.follows())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! What commands that ask an agent have in common: which agent, and how its answer is shown.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use api::{Client, ClientError};
 
@@ -10,9 +10,9 @@ use crate::ending::show;
 /// Which agent is asked.
 #[derive(Clone, clap::Args)]
 pub struct AgentArgs {
-    /// The agent's socket.
-    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
-    socket: PathBuf,
+    /// The agent's socket; /run/zovn/agent.sock if nothing is said.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
 }
 
 /// Which agent is asked, and how its answer is shown.
@@ -28,7 +28,7 @@ pub struct AnswerArgs {
 impl AgentArgs {
     /// A client of the agent.
     pub fn client(&self) -> Result<Client, ClientError> {
-        Client::new(&self.socket)
+        Client::new(self.socket.as_deref().unwrap_or(Path::new(api::DEFAULT_SOCKET)))
     }
 }
 
@@ -36,6 +36,16 @@ impl AnswerArgs {
     /// A client of the agent.
     pub fn client(&self) -> Result<Client, ClientError> {
         self.agent.client()
+    }
+
+    /// Whether an agent is named.
+    pub const fn names_agent(&self) -> bool {
+        self.agent.socket.is_some()
+    }
+
+    /// Whether JSON is asked for.
+    pub const fn json(&self) -> bool {
+        self.json
     }
 
     /// Prints an answer as JSON, or as a table.

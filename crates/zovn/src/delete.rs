@@ -1,18 +1,19 @@
-//! `zovn delete`: takes away what an agent has been told.
+//! `zovn delete`: takes away what an agent has been told, or a controller keeps.
 
 use clap::Subcommand;
 
 use crate::ending::Outcome;
-use crate::networks;
+use crate::{networks, objects};
 
 const EXAMPLES: &str = "\
 Examples:
   zovn delete network blue                   the agent keeps the others
   zovn delete network blue --dry-run         only say whether it can be removed
+  zovn delete object LogicalPort/shop/web-1  the controller of `zovn context use` keeps the others
 
 `zovn detach` takes a port away.";
 
-/// Remove a virtual network from an agent; the others stay.
+/// Remove a virtual network from an agent, or an object from a controller; the others stay.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -23,10 +24,13 @@ pub struct Args {
 #[derive(Subcommand)]
 enum What {
     Network(networks::DeleteArgs),
+    Object(objects::DeleteArgs),
 }
 
 /// Removes what is named.
 pub fn run(args: Args) -> Outcome {
-    let What::Network(args) = args.what;
-    networks::delete(args)
+    match args.what {
+        What::Network(args) => networks::delete(args),
+        What::Object(args) => objects::delete(&args),
+    }
 }

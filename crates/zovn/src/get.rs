@@ -1,4 +1,4 @@
-//! `zovn get`: what an agent has been told.
+//! `zovn get`: what an agent has been told, or a controller keeps.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use model::PortName;
 
 use crate::client::AnswerArgs;
 use crate::ending::Outcome;
-use crate::{logical, networks, ports, seen};
+use crate::{logical, networks, objects, ports, seen};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,9 +21,12 @@ Examples:
   zovn get rules --port shop/db-1 --json | jq -r '.[] | select(.refused.frames > 0).rule'
   zovn get connections --port shop/web-1     which connections are followed, and how far they are
   zovn get backends                          which backends of load balancers serve
-  zovn get refusals                          what was refused last, and by which rule";
+  zovn get neighbours                        where routers have found whom nobody declares
+  zovn get refusals                          what was refused last, and by which rule
+  zovn get objects logical-ports             what the controller of `zovn context use` keeps
+  zovn get objects LogicalPort/shop/web-1 --context prod";
 
-/// Show what an agent has been told.
+/// Show what an agent has been told, or a controller keeps.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -51,6 +54,11 @@ enum What {
     Refusals(AnswerArgs),
     /// The backends of load balancers with health checks: which are up, and which this host checks.
     Backends(AnswerArgs),
+    /// The neighbours of this host's routers that nobody declares: where each was heard, and how
+    /// many packets wait for it.
+    Neighbours(AnswerArgs),
+    /// The objects of a kind that a controller keeps, or one of them.
+    Objects(objects::GetArgs),
 }
 
 /// Which rules.
@@ -76,6 +84,7 @@ struct ConnectionsArgs {
 /// Shows what an agent has.
 pub fn run(args: Args) -> Outcome {
     match args.what {
+        What::Objects(args) => return objects::get(&args),
         What::Ports(answer) => {
             let ports = answer.client()?.ports()?;
             answer.show(&ports, || ports::table(&ports))?;
@@ -106,6 +115,11 @@ pub fn run(args: Args) -> Outcome {
             let logical = answer.client()?.status()?.logical;
             let all = logical.map(|it| it.backends).unwrap_or_default();
             answer.show(&all, || seen::backends(&all))?;
+        }
+        What::Neighbours(answer) => {
+            let logical = answer.client()?.status()?.logical;
+            let all = logical.map(|it| it.neighbours).unwrap_or_default();
+            answer.show(&all, || seen::neighbours(&all))?;
         }
     }
     Ok(ExitCode::SUCCESS)

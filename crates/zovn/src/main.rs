@@ -15,6 +15,7 @@
 mod capture;
 mod client;
 mod container;
+mod context;
 mod controller;
 mod delete;
 mod demo;
@@ -31,6 +32,7 @@ mod net;
 mod networks;
 mod nlog;
 mod number;
+mod objects;
 mod plan;
 mod ports;
 mod progress;
@@ -70,6 +72,9 @@ enum Command {
     Apply(networks::ApplyArgs),
     Delete(delete::Args),
     Get(get::Args),
+    Watch(objects::WatchArgs),
+    Whoami(objects::WhoamiArgs),
+    Context(context::Args),
     Capture(capture::Args),
     Trace(trace::Args),
     Controller(controller::Args),
@@ -101,6 +106,9 @@ fn main() -> ExitCode {
         Command::Apply(args) => networks::apply(args),
         Command::Delete(args) => delete::run(args),
         Command::Get(args) => get::run(args),
+        Command::Watch(args) => objects::watch(&args),
+        Command::Whoami(args) => objects::whoami(&args),
+        Command::Context(args) => context::run(args),
         Command::Capture(args) => capture::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Controller(args) => controller::run(args),

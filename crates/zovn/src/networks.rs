@@ -11,14 +11,16 @@ use serde::Serialize;
 use units::{Class, Mac};
 
 use crate::client::AnswerArgs;
+use crate::context::ContextArgs;
 use crate::ending::Outcome;
-use crate::logical;
 use crate::table::{headed, text};
+use crate::{logical, objects};
 
 const APPLY_EXAMPLES: &str = "\
 Examples:
   zovn apply -f shop.yaml                    logical networks: switches, routers, policies
   zovn apply -f shop.yaml --dry-run --diff   only say what would change, field by field
+  zovn apply -f shop.yaml --context prod     have a controller keep them, beside what it has
   zovn apply networks.toml                   virtual networks, at the agent's usual place
   zovn apply networks.toml --dry-run         only say what would change, and whether it can
   zovn apply networks.toml --prune           remove networks that the file does not have, members and all
@@ -35,6 +37,9 @@ docs/overlay.md and docs/logical.md show files.";
 /// logical networks. It takes the place of the one before at once, or not at all: then all that is
 /// wrong is told, and the exit code is 2. What was applied is there again after the agent restarts.
 ///
+/// Where a controller is said (`--context`, or `zovn context use`), it keeps these objects beside
+/// those that it has, and has agents execute them; `--socket` means an agent all the same.
+///
 /// Without it, the file has virtual networks (TOML).
 /// Their `[[network]]` tables are sent to the agent, which takes all of them at once or
 /// none: then it says what is wrong with them, and frames go where they went before. A file that
@@ -45,7 +50,7 @@ docs/overlay.md and docs/logical.md show files.";
 #[command(after_long_help = APPLY_EXAMPLES)]
 pub struct ApplyArgs {
     /// A file of virtual networks (TOML); `-` is the standard input.
-    #[arg(required_unless_present = "files", conflicts_with = "files")]
+    #[arg(required_unless_present = "files", conflicts_with_all = ["files", "context"])]
     file: Option<PathBuf>,
     /// A file of logical networks (YAML or JSON), or several; `-` is the standard input.
     #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1.., conflicts_with_all = ["network", "prune"])]
@@ -67,6 +72,8 @@ pub struct ApplyArgs {
     if_match: Option<u64>,
     #[command(flatten)]
     answer: AnswerArgs,
+    #[command(flatten)]
+    context: ContextArgs,
 }
 
 /// Remove a virtual network from an agent; the others stay.
@@ -115,6 +122,14 @@ enum ApplyError {
     /// The file does not have what was asked for.
     #[error("{} has no network `{name}`: leave out `--network` to send all that it has", file.display())]
     NoNetwork { file: PathBuf, name: String },
+    /// Two are meant.
+    #[error("`--socket` means an agent, and `--context` a controller: leave out one of them")]
+    Both,
+    /// A controller is meant, and asked for what agents do.
+    #[error(
+        "controllers know no `--diff` and no `--if-match`: leave them out, or name an agent by `--socket`"
+    )]
+    OfAgents,
     /// The file would remove what is in use.
     #[error(
         "{} would remove {}: add them to the file, or say `--prune` to remove them", file.display(), list(removed)
@@ -132,8 +147,19 @@ fn list(networks: &[NetworkSpec]) -> String {
 
 /// Sends a file's networks, or one of them.
 pub fn apply(args: ApplyArgs) -> Outcome {
-    let ApplyArgs { file, files, diff, network: one, prune, dry_run, if_match, answer } = args;
+    let ApplyArgs { file, files, diff, network: one, prune, dry_run, if_match, answer, context } =
+        args;
     let Some(file) = file else {
+        if answer.names_agent() && context.is_said() {
+            return Err(ApplyError::Both.into());
+        }
+        // An agent that is named is meant.
+        if let Some(asking) = if answer.names_agent() { None } else { context.find()? } {
+            if diff || if_match.is_some() {
+                return Err(ApplyError::OfAgents.into());
+            }
+            return objects::apply(&asking, &files, dry_run, answer.json());
+        }
         return logical::apply(&logical::Apply { files, dry_run, diff, if_match, answer });
     };
     let mut networks = agent::load_networks(&file)?;

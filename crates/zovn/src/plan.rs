@@ -1,5 +1,6 @@
 //! `zovn plan`: how many machines hosts carry, with a probability.
 
+mod bench;
 mod buy;
 mod check;
 mod files;
@@ -8,6 +9,7 @@ mod migrate;
 mod place;
 mod prove;
 mod risk;
+mod serve;
 mod why;
 mod words;
 
@@ -19,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   zovn plan check examples/plan/plan.yaml                all faults at once, with line and column
   zovn plan fit examples/plan/db.csv --out models.yaml   states of a trace, and why not to trust them
+  zovn plan fit --prometheus http://127.0.0.1:9090 --query zovn_port_bytes_total --from SECONDS --out models.yaml
   zovn plan place examples/plan/plan.yaml --out placement.yaml
   zovn plan place examples/plan/plan.yaml --algorithm network-aware
   zovn plan risk examples/plan/plan.yaml --with placement.yaml
@@ -27,6 +30,8 @@ Examples:
   zovn plan move examples/plan/plan.yaml --with examples/plan/today.yaml
   zovn plan buy examples/plan/plan.yaml
   zovn plan prove examples/plan/plan.yaml --by monte-carlo --with placement.yaml
+  zovn plan serve -c examples/plan/plan.yaml --with examples/plan/today.yaml --with examples/plan/serve.yaml
+  zovn plan bench
 
 docs/planning.md goes from traces to a purchase; docs/planner.md says what the figures mean.";
 
@@ -51,6 +56,8 @@ enum Command {
     Move(migrate::Args),
     Buy(buy::Args),
     Prove(prove::Args),
+    Serve(serve::Args),
+    Bench(bench::Args),
 }
 
 /// Does what was asked.
@@ -64,5 +71,7 @@ pub fn run(args: Args) -> Outcome {
         Command::Move(args) => migrate::run(&args),
         Command::Buy(args) => buy::run(&args),
         Command::Prove(args) => prove::run(&args),
+        Command::Serve(args) => serve::run(args),
+        Command::Bench(args) => bench::run(&args),
     }
 }

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use clap::ArgGroup;
 use model::{
-    Attachment, Limits, LimitsChange, LogicalPortName, NetworkName, PortChange, PortName,
-    PortShare, PortSpec, PortStatus, RateChange, RouteSpec, Scheduling, SocketMode, StormLimits,
-    VlanMembership,
+    Attachment, ClassChange, Limits, LimitsChange, LogicalPortName, NetworkName, PortChange,
+    PortName, PortShare, PortSpec, PortStatus, RateChange, RouteSpec, Scheduling, SocketMode,
+    StormLimits, VlanMembership,
 };
-use units::{Class, Mac, Prefix, Rate};
+use units::{Mac, Prefix, Rate};
 
 use crate::client::AnswerArgs;
 use crate::container::{Engine, namespace_of};
@@ -22,13 +22,14 @@ Examples:
   zovn attach --podman web --address 10.0.0.1/24        a container of Podman; the port is called as it is
   zovn attach db --pid 4711 --interface zovn0           a process's namespace
   zovn attach vm --vhost-user /run/vm.sock              a virtual machine
+  zovn attach out --host-interface eth1                 an interface that the host has, as it is
   zovn attach web --netns web --address 10.0.0.1/24 --route 0.0.0.0/0,10.0.0.254
   zovn attach web --netns web --rate 1gbit --network blue --label 7
   zovn attach web --netns web --address 10.0.1.1/24 --logical shop/web-1
 
 docs/containers.md says what becomes of a port when its container ends.";
 
-/// Attach a container or a virtual machine to an agent's switch.
+/// Attach a container, a virtual machine or an interface of the host to an agent's switch.
 ///
 /// The agent makes the interface inside the container, and gives it its addresses. A container of
 /// Podman, Docker or nerdctl has to run; its network namespace is found by its process, so it is
@@ -36,7 +37,7 @@ docs/containers.md says what becomes of a port when its container ends.";
 #[derive(clap::Args)]
 #[command(after_long_help = ATTACH_EXAMPLES)]
 #[command(group = ArgGroup::new("to").required(true)
-    .args(["netns", "pid", "podman", "docker", "nerdctl", "vhost_user"]))]
+    .args(["netns", "pid", "podman", "docker", "nerdctl", "vhost_user", "host_interface"]))]
 pub struct AttachArgs {
     /// The port's name; the container's if left out.
     #[arg(required_unless_present_any = ["podman", "docker", "nerdctl"])]
@@ -59,6 +60,15 @@ pub struct AttachArgs {
     /// A virtual machine's monitor, by the socket that it makes.
     #[arg(long, value_name = "SOCKET", help_heading = "Attached to")]
     vhost_user: Option<String>,
+    /// An interface that the host has, without an address there: what is behind it is on the
+    /// switch.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["interface", "address", "route", "mac", "no_offload"],
+        help_heading = "Attached to")]
+    host_interface: Option<String>,
+    /// The VLAN of the host's interface that it is: others may be other ports. 0: its frames
+    /// without a tag.
+    #[arg(long, value_name = "N", requires = "host_interface", help_heading = "Attached to")]
+    interface_vlan: Option<u16>,
     /// The agent makes the virtual machine's socket.
     #[arg(long, requires = "vhost_user", help_heading = "Attached to")]
     listen: bool,
@@ -140,9 +150,9 @@ struct Settings {
     /// The rate at which it sends: 1gbit, or `none`. Its programs wait, nothing is lost.
     #[arg(long, value_name = "RATE")]
     send_rate: Option<RateChange>,
-    /// The class of frames without a tag.
-    #[arg(long, value_name = "N", value_parser = within(0..=7u8))]
-    class: Option<u8>,
+    /// The class of frames without a tag: 0 to 7, or `none` for its logical port's.
+    #[arg(long, value_name = "N")]
+    class: Option<ClassChange>,
     /// How many of its frames may wait for one receiver in one class.
     #[arg(long, value_name = "FRAMES", value_parser = within(1..=u32::MAX))]
     quota: Option<u32>,
@@ -173,7 +183,7 @@ impl Settings {
             send_rate: self.send_rate,
             egress: limits(self.egress),
             ingress: limits(self.ingress),
-            class: self.class.map(Class::from_low_bits),
+            class: self.class,
             quota: self.quota,
             scheduling: self.scheduling,
             storm: self.storm,
@@ -316,8 +326,11 @@ fn declared(args: AttachArgs) -> Result<PortSpec, Box<dyn std::error::Error + Se
         (_, _, Some((engine, name))) => Some(engine.namespace(&name)?),
         _ => None,
     };
-    let attach = match (netns, args.vhost_user) {
-        (Some(netns), _) => Attachment::Container {
+    let attach = match (netns, args.host_interface, args.vhost_user) {
+        (_, Some(interface), _) => {
+            Attachment::Interface { interface, vlan: args.interface_vlan, mtu }
+        }
+        (Some(netns), ..) => Attachment::Container {
             netns,
             interface: args.interface,
             mac,
@@ -326,7 +339,7 @@ fn declared(args: AttachArgs) -> Result<PortSpec, Box<dyn std::error::Error + Se
             mtu,
             offload: !args.no_offload,
         },
-        (None, socket) => Attachment::VhostUser {
+        (None, None, socket) => Attachment::VhostUser {
             socket: socket.expect("clap asks for one of them"),
             mode: if args.listen { SocketMode::Listen } else { SocketMode::Connect },
             mac,
@@ -348,25 +361,24 @@ fn declared(args: AttachArgs) -> Result<PortSpec, Box<dyn std::error::Error + Se
 
 /// A line for each port.
 pub fn table(ports: &[PortStatus]) -> String {
-    let mut table = headed([
-        "port",
-        "state",
-        "attached to",
-        "mac",
-        "network",
-        "receives",
-        "sends",
-        "addresses",
-    ]);
+    // Only an interface of the host can be sent more than the switch takes.
+    let misses = ports.iter().any(|port| port.missed.is_some());
+    let columns =
+        ["port", "state", "attached to", "mac", "network", "receives", "sends", "addresses"];
+    let mut table = headed(columns.into_iter().chain(misses.then_some("missed")));
     for port in ports {
         let attached = match &port.attach {
             Attachment::Container { netns, interface, .. } => format!("{interface} in {netns}"),
             Attachment::VhostUser { socket, .. } => socket.clone(),
+            Attachment::Interface { interface, vlan: None, .. } => interface.clone(),
+            Attachment::Interface { interface, vlan: Some(vlan), .. } => {
+                format!("{interface} vlan {vlan}")
+            }
         };
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
         let network = port.network.as_ref().zip(port.label);
         let addresses: Vec<_> = port.attach.addresses().iter().map(ToString::to_string).collect();
-        table.add_row([
+        let row = [
             port.name.to_string(),
             port.state.to_string(),
             attached,
@@ -379,7 +391,9 @@ pub fn table(ports: &[PortStatus]) -> String {
             or_dash(port.rate.map(|rate| rate.to_string())),
             or_dash(port.send_rate.map(|rate| rate.to_string())),
             addresses.join(" "),
-        ]);
+        ];
+        let missed = misses.then(|| or_dash(port.missed.map(|missed| missed.to_string())));
+        table.add_row(row.into_iter().chain(missed));
     }
     text(table)
 }

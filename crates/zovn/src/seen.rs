@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use api::{Client, ClientError};
 use model::{
     BackendState, BackendStatus, Connection, ConnectionEnds, ConnectionState, FrameCount,
-    LastRefusal, MOST_CONNECTIONS, PortName, PortStatus, RuleHits,
+    LastRefusal, MOST_CONNECTIONS, NeighbourStatus, PortName, PortStatus, RuleHits,
 };
 use serde::Serialize;
 
@@ -44,6 +44,21 @@ pub fn backends(all: &[BackendStatus]) -> String {
             SocketAddr::new(*address, *port).to_string(),
             state.into(),
             if *here { "here" } else { "elsewhere" }.into(),
+        ]);
+    }
+    text(table)
+}
+
+/// A line for each neighbour.
+pub fn neighbours(all: &[NeighbourStatus]) -> String {
+    let mut table = headed(["router's port", "address", "state", "mac", "waiting"]);
+    for NeighbourStatus { port, address, mac, state, held } in all {
+        table.add_row([
+            port.clone(),
+            address.to_string(),
+            state.name().into(),
+            mac.map_or("–".into(), |mac| mac.to_string()),
+            held.to_string(),
         ]);
     }
     text(table)

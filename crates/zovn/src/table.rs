@@ -10,9 +10,9 @@ pub fn bare() -> Table {
 }
 
 /// A table with a header.
-pub fn headed<const N: usize>(header: [&str; N]) -> Table {
+pub fn headed<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = bare();
-    table.set_header(header);
+    table.set_header(header.into_iter());
     table
 }
 

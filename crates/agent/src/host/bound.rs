@@ -8,13 +8,13 @@ use kernel::random;
 use lossless::PortId;
 use model::{
     Attachment, Generation, LastRefusal, LogicalPortName, LogicalPortStatus, LogicalSettings,
-    NetworkName, PortSpec,
+    NetworkName, PortShare, PortSpec,
 };
-use units::Instant;
+use units::{Bytes, Class, Instant, Rate};
 
 use super::attached::Attached;
 use super::host_plane::HostPlane;
-use crate::logical::{AllFacts, network_of};
+use crate::logical::{AllFacts, Facts, Provided, Rates, network_of};
 
 /// The most logical ports that a host keeps connections of: its own, and children of those.
 const ZONES: u32 = 16_384;
@@ -59,16 +59,45 @@ pub fn owner(spec: &PortSpec) -> Option<NetworkName> {
 }
 
 /// A declaration with what the interface has of its logical port, where it does not say otherwise.
-pub fn completed<'a>(facts: &AllFacts, spec: &'a PortSpec) -> Cow<'a, PortSpec> {
-    let Some(facts) = spec.logical.as_ref().and_then(|name| facts.get(name)) else {
+pub fn completed<'a>(all: &AllFacts, spec: &'a PortSpec) -> Cow<'a, PortSpec> {
+    let Some(facts) = facts(all, spec) else {
         return Cow::Borrowed(spec);
     };
     let mut spec = spec.clone();
-    let (Attachment::Container { mac, mtu, .. } | Attachment::VhostUser { mac, mtu, .. }) =
-        &mut spec.attach;
-    mac.get_or_insert(facts.mac);
+    if let Some(mac) = spec.attach.declared_mac() {
+        mac.get_or_insert(facts.mac);
+    }
+    let mtu = spec.attach.declared_mtu();
     *mtu = mtu.or(facts.mtu.map(u32::from));
     Cow::Owned(spec)
+}
+
+fn facts<'a>(all: &'a AllFacts, spec: &PortSpec) -> Option<&'a Facts> {
+    all.get(spec.logical.as_ref()?)
+}
+
+/// The class of a port's frames: its logical port's, where its declaration has none.
+pub fn class(all: &AllFacts, spec: &PortSpec) -> Class {
+    let logical = || facts(all, spec).map(|facts| facts.class);
+    spec.class.or_else(logical).unwrap_or_default()
+}
+
+/// What a port may have of the uplink: as it is declared, or as its logical port's profile says, of
+/// which so much is guaranteed here.
+pub fn share(all: &AllFacts, spec: &PortSpec, guaranteed: Option<Rate>) -> PortShare {
+    match rates(all, spec) {
+        Some(rates) => PortShare { min: guaranteed, max: rates.limit, weight: None },
+        None => spec.share,
+    }
+}
+
+/// How much of a port's limit may go at once after a rest, if its logical port's profile says that.
+pub fn burst(all: &AllFacts, spec: &PortSpec) -> Option<Bytes> {
+    rates(all, spec)?.burst
+}
+
+fn rates<'a>(all: &'a AllFacts, spec: &PortSpec) -> Option<&'a Rates> {
+    facts(all, spec)?.rates.as_ref()
 }
 
 /// What a port is to its logical network, if it is in one.
@@ -117,5 +146,84 @@ pub fn notes(plane: &HostPlane, port: &Attached, facts: &AllFacts) -> Vec<String
             facts.mac
         ));
     }
+    if let (Attachment::Interface { interface, vlan, .. }, Some(facts)) =
+        (&port.spec.attach, facts.get(name))
+        && let Some(wanted) = facts.vlan.filter(|wanted| *vlan != Some(*wanted))
+    {
+        notes.push(format!(
+            "logical port {name} stands for VLAN {wanted} of its provider's network, and the port is another of \
+             {interface}: declare `vlan = {wanted}`"
+        ));
+    }
+    if let (Attachment::Interface { interface, .. }, Some(provided)) =
+        (&port.spec.attach, facts.get(name).and_then(|it| it.provided.as_ref()))
+    {
+        notes.extend(unprovided(name, interface, provided));
+    }
     notes
+}
+
+/// That the host's TransportNode does not say of an interface that it leads to the provider's
+/// network that a port of it stands for.
+fn unprovided(name: &LogicalPortName, interface: &str, provided: &Provided) -> Option<String> {
+    let Provided { network, node, interface: wanted } = provided;
+    match wanted {
+        None => Some(format!(
+            "logical port {name} stands for ProviderNetwork/{network}, which is none of the `providers` of \
+             TransportNode/{node}: add `{network}: {interface}` there, or have the port at a host that has it"
+        )),
+        Some(wanted) if wanted != interface => Some(format!(
+            "logical port {name} stands for ProviderNetwork/{network}, which TransportNode/{node} has by {wanted}, \
+             and the port is {interface}: attach it to {wanted}, or correct `providers` there"
+        )),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{PortChange, PortName};
+
+    use super::*;
+
+    #[test]
+    fn a_port_of_a_provider_network_that_its_host_does_not_list_says_so() {
+        let name = "ops/out".parse().unwrap();
+        let said = |interface: Option<&str>| {
+            let (network, node) = ("campus".parse().unwrap(), "h1".parse().unwrap());
+            let provided = Provided { network, node, interface: interface.map(Into::into) };
+            unprovided(&name, "eth1", &provided)
+        };
+        assert_eq!(said(Some("eth1")), None);
+        let none = said(None).unwrap();
+        assert!(none.contains("TransportNode/h1: add `campus: eth1`"), "{none}");
+        let other = said(Some("eth2")).unwrap();
+        assert!(other.contains("has by eth2, and the port is eth1"), "{other}");
+    }
+
+    /// A declared class goes before that of the logical port, 0 as any other.
+    #[test]
+    fn a_class_is_declared_or_the_logical_ports() {
+        let text = r#"{"name": "web", "attach": {"kind": "vhost-user", "socket": "/run/web"}, "logical": "shop/web"}"#;
+        let none: PortSpec = serde_json::from_str(text).unwrap();
+        assert_eq!((none.name.clone(), none.class), (PortName("web".into()), None));
+        let written = serde_json::to_value(&none).unwrap();
+        assert_eq!(written.get("class"), None);
+        let mut all = AllFacts::default();
+        assert_eq!(class(&all, &none).pcp(), 0);
+        let (mac, five) = (units::Mac::local(1), Class::from_low_bits(5));
+        let facts = Facts { mac, mtu: None, class: five, rates: None, vlan: None, provided: None };
+        all.ports.insert("shop/web".parse().unwrap(), facts);
+        assert_eq!(class(&all, &none), five);
+        let change = |text: &str| serde_json::from_str::<PortChange>(text);
+        let zero = none.changed(&change(r#"{"class": 0}"#).unwrap());
+        assert_eq!(class(&all, &zero).pcp(), 0);
+        let kept: PortSpec = serde_json::from_value(serde_json::to_value(&zero).unwrap()).unwrap();
+        assert_eq!(kept, zero);
+        assert_eq!(zero.changed(&change(r#"{"class": "none"}"#).unwrap()), none);
+        for wrong in [r#"{"class": 8}"#, r#"{"class": "0"}"#] {
+            let error = change(wrong).unwrap_err().to_string();
+            assert!(error.contains("a class is 0 to 7, or \"none\""), "{error}");
+        }
+    }
 }

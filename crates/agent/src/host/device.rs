@@ -1,7 +1,9 @@
-//! What a host's ports are: containers' interfaces and virtual machines' cards.
+//! What a host's ports are: containers' interfaces, virtual machines' cards and the host's own
+//! interfaces.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use nic::NicPort;
 use port::memory::MemoryPort;
 use port::{FrameView, Left, Like, Port, PortError, Slot, Taken};
 use rustix::event::epoll::EventFlags;
@@ -17,20 +19,22 @@ pub(super) enum Device {
     Tap(TapPort),
     /// A virtual machine's card.
     Vhost(VhostPort),
+    /// An interface of the host.
+    Nic(NicPort),
     /// Itself: frames for routers of logical networks here go around by it.
     Turn(MemoryPort),
-    /// Nothing: the port's container is not there. What is for it waits, as for any receiver that
-    /// takes nothing.
+    /// Nothing: the port's container, or its interface, is not there. What is for it waits, as for
+    /// any receiver that takes nothing.
     Away,
 }
 
-use Device::{Away, Tap, Turn, Vhost};
+use Device::{Away, Nic, Tap, Turn, Vhost};
 
 impl Device {
     /// Which events to wait for.
     pub(super) fn events(&self) -> EventFlags {
         match self {
-            Tap(_) => EventFlags::IN | EventFlags::ET,
+            Tap(_) | Nic(_) => EventFlags::IN | EventFlags::ET,
             Vhost(_) => EventFlags::IN,
             Turn(_) | Away => EventFlags::empty(),
         }
@@ -40,6 +44,7 @@ impl Device {
     pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Tap(port) => Some(port.as_fd()),
+            Nic(port) => Some(port.as_fd()),
             Vhost(port) => Some(port.as_fd()),
             Turn(_) | Away => None,
         }
@@ -48,7 +53,7 @@ impl Device {
     /// Does what its events ask for.
     pub(super) fn wake(&mut self) {
         match self {
-            Tap(_) | Turn(_) | Away => {}
+            Tap(_) | Nic(_) | Turn(_) | Away => {}
             Vhost(port) => port.wake(),
         }
     }
@@ -57,6 +62,7 @@ impl Device {
     pub(super) fn is_down(&self) -> bool {
         match self {
             Tap(_) | Turn(_) => false,
+            Nic(port) => port.is_absent(),
             Away => true,
             Vhost(port) => port.link() != Link::Up,
         }
@@ -65,7 +71,7 @@ impl Device {
     /// What its operator ought to know, in sentences; nothing if all is well.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
-            Turn(_) | Away => Vec::new(),
+            Nic(_) | Turn(_) | Away => Vec::new(),
             Tap(port) => {
                 let note = |why| {
                     format!(
@@ -81,7 +87,7 @@ impl Device {
     /// How often its guest was quarantined.
     pub(super) fn quarantines(&self) -> u64 {
         match self {
-            Tap(_) | Turn(_) | Away => 0,
+            Tap(_) | Nic(_) | Turn(_) | Away => 0,
             Vhost(port) => port.quarantines(),
         }
     }
@@ -89,7 +95,7 @@ impl Device {
     /// Before the switch ends: what can be left to the next switch is.
     pub(super) fn leave(&mut self) {
         match self {
-            Tap(_) | Turn(_) | Away => {}
+            Tap(_) | Nic(_) | Turn(_) | Away => {}
             Vhost(port) => port.leave(),
         }
     }
@@ -103,7 +109,7 @@ impl Device {
                 // The interface outlives us.
                 Ending::Undo | Ending::Leave => Ok(()),
             },
-            Vhost(_) | Turn(_) | Away => Ok(()),
+            Vhost(_) | Nic(_) | Turn(_) | Away => Ok(()),
         }
     }
 
@@ -115,7 +121,7 @@ impl Device {
                 port.detach();
                 Ok(())
             }
-            Turn(_) | Away => Ok(()),
+            Nic(_) | Turn(_) | Away => Ok(()),
         }
     }
 }
@@ -130,6 +136,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.receive(most, arrived),
             Vhost(port) => port.receive(most, arrived),
+            Nic(port) => port.receive(most, arrived),
             Turn(port) => port.receive(most, arrived),
             Away => Ok(Left::Nothing),
         }
@@ -140,8 +147,9 @@ impl Port for Device {
         match self {
             Tap(port) => port.frame(slot),
             Vhost(port) => port.frame(slot),
+            Nic(port) => port.frame(slot),
             Turn(port) => port.frame(slot),
-            Away => unreachable!("of a container that is away nothing is held: {slot}"),
+            Away => unreachable!("of what is away nothing is held: {slot}"),
         }
     }
 
@@ -149,8 +157,9 @@ impl Port for Device {
         match self {
             Tap(port) => port.rewrite(slot, at, bytes),
             Vhost(port) => port.rewrite(slot, at, bytes),
+            Nic(port) => port.rewrite(slot, at, bytes),
             Turn(port) => port.rewrite(slot, at, bytes),
-            Away => unreachable!("of a container that is away nothing is held: {slot}"),
+            Away => unreachable!("of what is away nothing is held: {slot}"),
         }
     }
 
@@ -159,8 +168,9 @@ impl Port for Device {
         match self {
             Tap(port) => port.release(slot),
             Vhost(port) => port.release(slot),
+            Nic(port) => port.release(slot),
             Turn(port) => port.release(slot),
-            Away => unreachable!("of a container that is away nothing is held: {slot}"),
+            Away => unreachable!("of what is away nothing is held: {slot}"),
         }
     }
 
@@ -169,6 +179,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.frames_a_look(),
             Vhost(port) => port.frames_a_look(),
+            Nic(port) => port.frames_a_look(),
             Turn(port) => port.frames_a_look(),
             Away => 1,
         }
@@ -179,6 +190,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.burst_shift(),
             Vhost(port) => port.burst_shift(),
+            Nic(port) => port.burst_shift(),
             Turn(port) => port.burst_shift(),
             Away => u32::BITS - 1,
         }
@@ -189,6 +201,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.is_crowded(),
             Vhost(port) => port.is_crowded(),
+            Nic(port) => port.is_crowded(),
             Turn(port) => port.is_crowded(),
             Away => false,
         }
@@ -198,6 +211,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.may_divert(),
             Vhost(port) => port.may_divert(),
+            Nic(port) => port.may_divert(),
             Turn(port) => port.may_divert(),
             Away => false,
         }
@@ -207,6 +221,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.lent(),
             Vhost(port) => port.lent(),
+            Nic(port) => port.lent(),
             Turn(port) => port.lent(),
             Away => None,
         }
@@ -216,6 +231,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.divert(slot, like),
             Vhost(port) => port.divert(slot, like),
+            Nic(port) => port.divert(slot, like),
             Turn(port) => port.divert(slot, like),
             Away => false,
         }
@@ -225,6 +241,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.show_headers(),
             Vhost(port) => port.show_headers(),
+            Nic(port) => port.show_headers(),
             Turn(port) => port.show_headers(),
             Away => {}
         }
@@ -234,6 +251,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.keep(most),
             Vhost(port) => port.keep(most),
+            Nic(port) => port.keep(most),
             Turn(port) => port.keep(most),
             Away => {}
         }
@@ -244,6 +262,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.transmit(frame),
             Vhost(port) => port.transmit(frame),
+            Nic(port) => port.transmit(frame),
             Turn(port) => port.transmit(frame),
             Away => Ok(Taken::Busy),
         }
@@ -254,6 +273,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.is_absent(),
             Vhost(port) => port.is_absent(),
+            Nic(port) => port.is_absent(),
             Turn(port) => port.is_absent(),
             Away => true,
         }
@@ -264,6 +284,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.deliver(),
             Vhost(port) => port.deliver(),
+            Nic(port) => port.deliver(),
             Turn(port) => port.deliver(),
             Away => Ok(()),
         }
@@ -274,6 +295,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.flush(),
             Vhost(port) => port.flush(),
+            Nic(port) => port.flush(),
             Turn(port) => port.flush(),
             Away => Ok(true),
         }
@@ -283,6 +305,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.arm_ingress(),
             Vhost(port) => port.arm_ingress(),
+            Nic(port) => port.arm_ingress(),
             Turn(port) => port.arm_ingress(),
             Away => Ok(false),
         }
@@ -292,6 +315,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.arm_egress(),
             Vhost(port) => port.arm_egress(),
+            Nic(port) => port.arm_egress(),
             Turn(port) => port.arm_egress(),
             Away => Ok(Some(false)),
         }

@@ -47,6 +47,9 @@ pub enum AttachError {
     /// Its interface cannot be made.
     #[error(transparent)]
     Interface(#[from] tap::AttachError),
+    /// The host's interface cannot be a port.
+    #[error(transparent)]
+    Nic(#[from] nic::AttachError),
     /// A virtual machine cannot be waited for.
     #[error(transparent)]
     Vhost(#[from] vhost::port::AttachError),
@@ -59,6 +62,17 @@ pub enum AttachError {
     /// Its events cannot be waited for.
     #[error("cannot wait for its events: {0}; raise the limit on open files")]
     Events(#[source] io::Error),
+}
+
+impl AttachError {
+    /// Whether nothing is wrong but the time: its container, or its interface, is not there yet.
+    pub(super) fn is_too_early(&self) -> bool {
+        match self {
+            Self::Interface(error) => error.is_too_early(),
+            Self::Nic(error) => error.is_too_early(),
+            _ => false,
+        }
+    }
 }
 
 /// Why a port cannot be detached.

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use binding::{HealthNews, Line};
+use binding::{HealthNews, Line, Networks};
 use logical::objects::Severity;
 use units::Instant;
 
@@ -67,6 +67,34 @@ impl Host {
             }
         }
         is_due
+    }
+
+    /// Tells once if there is no memory for as many known flows as are declared.
+    pub(super) fn tell_short_flows(&mut self) {
+        let short = self.plane.logical().and_then(Networks::short_of_flows);
+        if let Some(flows) = short.filter(|_| !self.has_told_short) {
+            self.has_told_short = true;
+            tracing::warn!(
+                flows,
+                "no memory for as many known flows as are declared: fewer are remembered, and others \
+                 decided frame by frame; lower `flows` in [logical], or give the host more memory"
+            );
+        }
+    }
+
+    /// Has routers ask their neighbours, and what was held go on. Whether anything was due.
+    pub(super) fn attend_neighbours(&mut self, now: Instant) -> bool {
+        let Some(networks) = self.plane.logical_mut() else { return false };
+        let is_due = networks.neighbours_due().is_some_and(|due| due <= now);
+        if is_due {
+            networks.attend(now);
+        }
+        is_due
+    }
+
+    /// When something is to be done about neighbours of routers.
+    pub(super) fn neighbours_due(&self) -> Option<Instant> {
+        self.plane.logical()?.neighbours_due()
     }
 
     /// When a backend of a load balancer is to be checked, or has not answered.

@@ -16,14 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use kernel::netlink::OpenError;
+use nic::{NicConfig, NicPort};
 use port::PortError;
-use tap::{Inspector, TapConfig, TapPort};
+use tap::{TapConfig, TapPort};
 use vhost::handover::Handover;
 use vhost::port::{VhostConfig, VhostPort};
 
 use super::device::Device;
 use super::error::AttachError;
+use super::inspector::Inspector;
 use crate::bell::Bell;
 
 /// How many devices are made or ended at once where many are: the kernel waits for all processors
@@ -35,10 +36,19 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// What a device is made of.
 pub(super) enum Recipe {
-    /// A container's interface.
-    Container(TapConfig),
+    /// An interface, which may come later.
+    Interface(InterfaceRecipe),
     /// A virtual machine's card, and what is left of it or can be left to the next switch.
     Machine(Box<VhostConfig>, Option<Handover>),
+}
+
+/// What a port is made of that has an interface.
+#[derive(Clone)]
+pub(super) enum InterfaceRecipe {
+    /// A container's.
+    Container(TapConfig),
+    /// The host's own.
+    Host(NicConfig),
 }
 
 /// A device, and what looks at its interface if it has one.
@@ -48,7 +58,7 @@ pub(super) struct Made {
 }
 
 /// What looks at a port's interface, if it has one; or why nobody does.
-pub(super) type Inspection = Option<Result<Inspector, OpenError>>;
+pub(super) type Inspection = Option<io::Result<Inspector>>;
 
 /// What became of a recipe.
 pub(super) type Outcome = Result<Made, AttachError>;
@@ -71,15 +81,15 @@ pub(super) struct Porter {
 
 enum Order {
     Make(Ticket, Recipe),
-    Await(Ticket, TapConfig),
+    Await(Ticket, InterfaceRecipe),
     Forget(Ticket),
     End(Box<Device>, Ended),
 }
 
-/// A port whose container is not there.
+/// A port whose interface, or whose container, is not there.
 struct Awaited {
     ticket: Ticket,
-    config: TapConfig,
+    recipe: InterfaceRecipe,
     /// Why its device could not be made when that was tried last.
     why: String,
 }
@@ -87,17 +97,31 @@ struct Awaited {
 impl Recipe {
     /// Makes the device.
     pub(super) fn make(self) -> Outcome {
-        Ok(match self {
-            Self::Container(config) => {
-                let device = TapPort::attach(&config)?;
-                let inspector = Some(device.inspector());
-                Made { device: Box::new(Device::Tap(device)), inspector }
-            }
+        match self {
+            Self::Interface(recipe) => recipe.make(),
             Self::Machine(config, handover) => {
                 let device = VhostPort::attach(*config, handover)?;
-                Made { device: Box::new(Device::Vhost(device)), inspector: None }
+                Ok(Made { device: Box::new(Device::Vhost(device)), inspector: None })
             }
-        })
+        }
+    }
+}
+
+impl InterfaceRecipe {
+    fn make(&self) -> Outcome {
+        let (device, inspector) = match self {
+            Self::Container(config) => {
+                let device = TapPort::attach(config)?;
+                let inspector = device.inspector().map(Inspector::Tap);
+                (Device::Tap(device), inspector.map_err(io::Error::other))
+            }
+            Self::Host(config) => {
+                let device = NicPort::attach(config)?;
+                let inspector = device.inspector().map(Inspector::Nic);
+                (Device::Nic(device), inspector)
+            }
+        };
+        Ok(Made { device: Box::new(device), inspector: Some(inspector) })
     }
 }
 
@@ -131,15 +155,16 @@ impl Porter {
         ticket
     }
 
-    /// Has a container's interface made once the container is there. [`made`](Self::made) returns
-    /// it with this ticket, and before that why it cannot be made yet, each time that changes.
-    pub(super) fn make_later(&mut self, config: TapConfig) -> Ticket {
+    /// Has a device made once its interface, or its container, is there. [`made`](Self::made)
+    /// returns it with this ticket, and before that why it cannot be made yet, each time that
+    /// changes.
+    pub(super) fn make_later(&mut self, recipe: InterfaceRecipe) -> Ticket {
         let ticket = self.ticket();
-        self.order(Order::Await(ticket, config));
+        self.order(Order::Await(ticket, recipe));
         ticket
     }
 
-    /// Has a container no more waited for. Its interface may have been made already.
+    /// Has nothing more waited for. The device may have been made already.
     pub(super) fn forget(&self, ticket: Ticket) {
         self.order(Order::Forget(ticket));
     }
@@ -197,13 +222,13 @@ fn work(orders: &Receiver<Order>, tell: impl Fn(Ticket, Outcome)) {
         };
         match order {
             Ok(Order::Make(ticket, recipe)) => tell(ticket, recipe.make()),
-            Ok(Order::Await(ticket, config)) => {
-                awaited.push(Awaited { ticket, config, why: String::new() });
+            Ok(Order::Await(ticket, recipe)) => {
+                awaited.push(Awaited { ticket, recipe, why: String::new() });
             }
             Ok(Order::Forget(ticket)) => awaited.retain(|port| port.ticket != ticket),
             Ok(Order::End(device, ended)) => ended(device.detach()),
             Err(RecvTimeoutError::Timeout) => {
-                awaited.retain_mut(|port| match Recipe::Container(port.config.clone()).make() {
+                awaited.retain_mut(|port| match port.recipe.make() {
                     Ok(made) => {
                         tell(port.ticket, Ok(made));
                         false

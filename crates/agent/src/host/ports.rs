@@ -19,6 +19,7 @@ use model::{
     Attachment, Claims, Deleted, PortChange, PortName, PortSpec, PortState, PortStatus, SocketMode,
     StormLimits, VlanMembership,
 };
+use nic::NicConfig;
 use overlay::Overlay;
 use port::PortError;
 use rustix::event::epoll;
@@ -34,7 +35,7 @@ use super::bound;
 use super::device::Device;
 use super::error::{AttachError, ChangeError, DetachError};
 use super::host_plane::HostPlane;
-use super::porter::{self, Inspection, Made, Recipe, Ticket};
+use super::porter::{self, Inspection, InterfaceRecipe, Made, Recipe, Ticket};
 use super::report;
 use super::told::Told;
 use super::watch::Sight;
@@ -124,9 +125,7 @@ impl Host {
             let ticket = self.porter.ticket();
             let put = match made {
                 Ok(made) => self.put(ticket, spec.clone(), made),
-                Err(AttachError::Interface(error)) if error.is_too_early() => {
-                    self.put_away(spec.clone(), &error)
-                }
+                Err(error) if error.is_too_early() => self.put_away(spec.clone(), &error),
                 Err(error) => Err(error),
             };
             if let Err(error) = put {
@@ -134,6 +133,8 @@ impl Host {
                 failed.push((spec.name.clone(), error));
             }
         }
+        // Their order decides nothing.
+        self.share_uplink();
         self.follow_directory();
         failed
     }
@@ -181,7 +182,10 @@ impl Host {
             let name = spec.name.clone();
             let put = outcome.and_then(|made| self.put(ticket, spec.clone(), made));
             match put {
-                Ok(()) => self.follow_directory(),
+                Ok(()) => {
+                    self.share_uplink();
+                    self.follow_directory();
+                }
                 Err(_) => self.release_network(&spec),
             }
             reply(put.map(|()| self.port(&name).expect("it was just attached")));
@@ -209,12 +213,13 @@ impl Host {
         Ok(())
     }
 
-    /// Puts a port in its place whose container is not there, and waits for it.
-    fn put_away(&mut self, spec: PortSpec, why: &tap::AttachError) -> Result<(), AttachError> {
+    /// Puts a port in its place whose container, or interface, is not there, and waits for it.
+    fn put_away(&mut self, spec: PortSpec, why: &AttachError) -> Result<(), AttachError> {
         let id = self.plug(Device::Away, &spec)?;
-        tracing::warn!(port = %spec.name, %why, "the port is down: its container is not there");
-        let away = Some(is_away(why));
-        let ticket = self.await_container(&spec);
+        let away = is_away(&spec, why);
+        tracing::warn!(port = %spec.name, "the port is down: {away}");
+        let away = Some(away);
+        let ticket = self.await_interface(&spec);
         let (lacks, sight, slots) = (Vec::new(), None, spec.ingress.frames);
         let (mtu, mac) = (self.mtu(&spec), self.completed(&spec).mac());
         let told = Told::new(PortState::Down);
@@ -222,13 +227,10 @@ impl Host {
         Ok(())
     }
 
-    /// Has a port attached again when its container is there.
-    fn await_container(&mut self, spec: &PortSpec) -> Ticket {
+    /// Has a port attached again when its container, or its interface, is there.
+    fn await_interface(&mut self, spec: &PortSpec) -> Ticket {
         match self.recipe(spec) {
-            // A process's number may be another's by then.
-            Recipe::Container(config) if !config.netns.starts_with("/proc/") => {
-                self.porter.make_later(config)
-            }
+            Recipe::Interface(recipe) if is_found_again(spec) => self.porter.make_later(recipe),
             _ => self.porter.ticket(),
         }
     }
@@ -239,7 +241,7 @@ impl Host {
         let network =
             network.map(|name| self.numbers.get(&name).expect("the port has acquired it"));
         let forwarding = datapath::PortConfig {
-            class: spec.class,
+            class: bound::class(&self.logical.facts, spec),
             classes: classes(&self.directory, spec),
             network: network.unwrap_or_default(),
             storm: storm_limits(&spec.storm),
@@ -291,7 +293,7 @@ impl Host {
     ) -> (Vec<String>, Option<Sight>) {
         let netns = match &spec.attach {
             Attachment::Container { netns, .. } => Some(netns),
-            Attachment::VhostUser { .. } => None,
+            Attachment::VhostUser { .. } | Attachment::Interface { .. } => None,
         };
         let mut lacks = Vec::new();
         lacks.extend(netns.and_then(|netns| self.plane.gate_mut().serve(id, netns)));
@@ -301,27 +303,35 @@ impl Host {
         (lacks, sight)
     }
 
-    /// From now on this port is known by its name.
+    /// From now on this port is known by its name. What it has of the uplink is for the caller to
+    /// settle, once for all ports that come together.
     fn note(&mut self, port: Attached) {
         let place = self.find(&port.spec.name).expect_err("its name was free, and kept for it");
         self.attached.insert(place, port);
         self.share_thread();
-        self.share_uplink();
     }
 
-    /// Takes ports down whose containers were deleted.
+    /// Takes ports down whose containers or interfaces were deleted.
     pub(super) fn take_vanished(&mut self) {
+        // An interface of the host that is up again makes no event of it: a visit notices.
+        for Attached { id, .. } in &self.attached {
+            if let Device::Nic(_) = self.plane.device(*id) {
+                self.plane.mark_rx_ready(id.index());
+            }
+        }
         for ticket in self.watcher.vanished() {
             let Some(place) = self.attached.iter().position(|port| port.ticket == ticket) else {
                 continue;
             };
             let port = &self.attached[place].spec;
-            tracing::warn!(port = %port.name, "the port's container was deleted");
+            let what = behind(port);
+            tracing::warn!(port = %port.name, "the port's {what} was deleted");
             match self.deleted {
-                Deleted::Keep => self.take_down(
-                    place,
-                    "its container was deleted: the port waits for one of that name",
-                ),
+                Deleted::Keep => {
+                    let why =
+                        format!("its {what} was deleted: the port waits for one of that name");
+                    self.take_down(place, &why);
+                }
                 Deleted::Detach => {
                     let (journal, name) = (self.journal.clone(), port.name.clone());
                     // On another thread, as that writes a file.
@@ -337,7 +347,7 @@ impl Host {
     fn take_down(&mut self, place: usize, why: &str) {
         let spec = self.attached[place].spec.clone();
         let (mtu, mac) = (self.mtu(&spec), self.completed(&spec).mac());
-        let ticket = self.await_container(&spec);
+        let ticket = self.await_interface(&spec);
         let now = self.now();
         let until = now + FAREWELL;
         let port = &mut self.attached[place];
@@ -358,18 +368,13 @@ impl Host {
     pub(super) fn renew(&mut self, before: &AllFacts) {
         for place in 0..self.attached.len() {
             let port = &self.attached[place];
-            let Some(name) = port.spec.logical.as_ref().filter(|name| !before.contains_key(name))
+            let Some(name) = port.spec.logical.as_ref().filter(|name| before.get(name).is_none())
             else {
                 continue;
             };
             let mac = self.completed(&port.spec).mac();
             let is_right = (port.mac, port.mtu) == (mac, self.mtu(&port.spec));
-            // A process's number may be another's by the time that it is looked at again.
-            let is_found_again = matches!(
-                &port.spec.attach,
-                Attachment::Container { netns, .. } if !netns.starts_with("/proc/")
-            );
-            if is_right || !is_found_again {
+            if is_right || !is_found_again(&port.spec) {
                 continue;
             }
             tracing::info!(port = %port.spec.name, logical = %name, "the port's interface is made anew, as its logical port says");
@@ -377,7 +382,7 @@ impl Host {
                 Some(_) => {
                     self.porter.forget(port.ticket);
                     let spec = port.spec.clone();
-                    let (mtu, ticket) = (self.mtu(&spec), self.await_container(&spec));
+                    let (mtu, ticket) = (self.mtu(&spec), self.await_interface(&spec));
                     let port = &mut self.attached[place];
                     (port.mtu, port.mac, port.ticket) = (mtu, mac, ticket);
                 }
@@ -431,9 +436,12 @@ impl Host {
                 }));
                 let port = &mut self.attached[place];
                 (port.lacks, port.sight, port.away) = (lacks, sight, None);
-                tracing::info!(port = %spec.name, "the port's container is there");
+                tracing::info!(port = %spec.name, "the port's {} is there", behind(&spec));
             }
-            (Some(place), Err(error)) => self.attached[place].away = Some(is_away(&error)),
+            (Some(place), Err(error)) => {
+                let port = &mut self.attached[place];
+                port.away = Some(is_away(&port.spec, &error));
+            }
             // It was detached in the meantime.
             (None, Ok(made)) => self.porter.end(made.device, Box::new(drop)),
             (None, Err(_)) => {}
@@ -448,7 +456,7 @@ impl Host {
             Attachment::Container { netns, interface, addresses, routes, offload, .. } => {
                 // A logical port may have larger packets than its declaration knows.
                 let frames = spec.ingress.frames.min(spec.attach.most_frames());
-                Recipe::Container(TapConfig {
+                Recipe::Interface(InterfaceRecipe::Container(TapConfig {
                     addresses: addresses.clone(),
                     routes: routes.iter().map(|route| (route.to, route.via)).collect(),
                     mtu: self.mtu(spec),
@@ -465,7 +473,13 @@ impl Host {
                         interface,
                         spec.mac().expect("a container's port has an address"),
                     )
-                })
+                }))
+            }
+            Attachment::Interface { interface, vlan, .. } => {
+                let (interface, mtu) = (interface.clone(), self.mtu(spec));
+                let (vlan, slots) = (*vlan, spec.ingress.frames);
+                let config = NicConfig { interface, vlan, mtu, slots };
+                Recipe::Interface(InterfaceRecipe::Host(config))
             }
             Attachment::VhostUser { .. } => {
                 let config = self.vhost_config(spec).expect("it is a virtual machine's");
@@ -530,7 +544,8 @@ impl Host {
         let now = self.now();
         let config = port_config(&spec, self.attached[place].mtu);
         self.plane.switch_mut().configure(now, id, config);
-        self.plane.datapath_mut().set_class(id, spec.class, classes);
+        let class = bound::class(&self.logical.facts, &spec);
+        self.plane.datapath_mut().set_class(id, class, classes);
         self.plane.datapath_mut().set_storm_limits(id, storm_limits(&spec.storm));
         self.plane.set_pace(id, pace(&spec, self.attached[place].mtu));
         self.attached[place].spec = spec;
@@ -540,7 +555,8 @@ impl Host {
 
     /// The state of a port.
     pub(super) fn report(&self, port: &Attached, now: Instant) -> PortStatus {
-        report::port(&self.plane, port, now, &self.logical.facts, |id| self.name(id))
+        let Self { plane, logical, guarantees, .. } = self;
+        report::port(plane, port, now, &logical.facts, guarantees, |id| self.name(id))
     }
 
     /// The place of the port of this name, or where it would be.
@@ -576,9 +592,27 @@ impl Host {
     }
 }
 
+/// What a port's device is in or is, for people.
+fn behind(spec: &PortSpec) -> &'static str {
+    match spec.attach {
+        Attachment::Interface { .. } => "interface",
+        Attachment::Container { .. } | Attachment::VhostUser { .. } => "container",
+    }
+}
+
+/// Whether a port's container, or its interface, is known by its name when it is there again.
+fn is_found_again(spec: &PortSpec) -> bool {
+    match &spec.attach {
+        // A process's number may be another's by then.
+        Attachment::Container { netns, .. } => !netns.starts_with("/proc/"),
+        Attachment::Interface { .. } => true,
+        Attachment::VhostUser { .. } => false,
+    }
+}
+
 /// Why a port is down, in a sentence.
-fn is_away(why: &dyn std::fmt::Display) -> String {
-    format!("its container is not there, and waited for: {why}")
+fn is_away(spec: &PortSpec, why: &AttachError) -> String {
+    format!("its {} is not there, and waited for: {why}", behind(spec))
 }
 
 /// Sets a port's declared addresses for good, its own too: nobody else can take them, and frames to

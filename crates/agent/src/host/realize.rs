@@ -5,9 +5,14 @@ use std::mem;
 
 use binding::{BackendHealth, Decided, Networks};
 use lossless::PortId;
-use model::{BackendState, BackendStatus, Generation, LogicalPortName, LogicalStatus, PortSpec};
+use model::{
+    BackendState, BackendStatus, Generation, LogicalPortName, LogicalStatus, NeighbourState,
+    NeighbourStatus, PortSpec,
+};
 
+use pipeline::Heard;
 use port::memory::{MemoryConfig, turned};
+use units::Instant;
 
 use super::Host;
 use super::bound::memory;
@@ -27,6 +32,24 @@ fn backends(networks: &Networks) -> Vec<BackendStatus> {
         here: it.is_here,
     };
     networks.backends().map(told).collect()
+}
+
+/// The neighbours of routers that nobody declares.
+fn neighbours(networks: &Networks, now: Instant) -> Vec<NeighbourStatus> {
+    let told = |it: pipeline::NeighbourState<'_>| NeighbourStatus {
+        port: it.port.to_string(),
+        address: it.address,
+        mac: it.mac,
+        state: match it.state {
+            Heard::Asked => NeighbourState::Asked,
+            Heard::Reachable => NeighbourState::Reachable,
+            Heard::Stale => NeighbourState::Stale,
+            Heard::Probed => NeighbourState::Probed,
+            Heard::Silent => NeighbourState::Silent,
+        },
+        held: it.held as u32,
+    };
+    networks.neighbours(now).map(told).collect()
 }
 
 impl Host {
@@ -53,6 +76,10 @@ impl Host {
         let before = mem::replace(&mut self.logical, new);
         self.execute();
         self.renew(&before.facts);
+        if before.facts != self.logical.facts {
+            self.follow_directory();
+            self.share_uplink();
+        }
         before
     }
 
@@ -79,6 +106,7 @@ impl Host {
             networks.realize(generation.0, nets.clone());
             networks.locate(places.clone());
         }
+        self.plane.relocate(self.now());
     }
 
     /// Has frames go around that other hosts hand to routers here, and what hosts say of load
@@ -119,12 +147,15 @@ impl Host {
             known_frames: decided.known,
             decided_frames: decided.anew,
             flows: decided.flows as u64,
+            returned_frames: self.plane.returned(),
             suppressed_lines: networks.map_or(0, Networks::suppressed_lines),
             checks: networks.map_or((0, 0), Networks::checks).0,
             failed_checks: networks.map_or((0, 0), Networks::checks).1,
             backends: networks.map(backends).unwrap_or_default(),
+            neighbours: networks.map(|it| neighbours(it, self.now())).unwrap_or_default(),
             // Those are added up elsewhere.
             rules: Vec::new(),
+            refused_guarantees: self.guarantees.refused(),
         })
     }
 }

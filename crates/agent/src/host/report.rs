@@ -13,16 +13,18 @@ use units::Instant;
 
 use super::attached::Attached;
 use super::bound;
+use super::guarantees::Guarantees;
 use super::host_plane::HostPlane;
 use super::watch::Sight;
 use crate::logical::AllFacts;
 
 /// The state of a port.
-pub fn port(
+pub(super) fn port(
     plane: &HostPlane,
     attached: &Attached,
     now: Instant,
     facts: &AllFacts,
+    guarantees: &Guarantees,
     name_of: impl Fn(PortId) -> PortName,
 ) -> PortStatus {
     let Attached { id, spec, mtu, mac, lacks, sight, away, .. } = attached;
@@ -39,6 +41,7 @@ pub fn port(
         .cloned()
         .chain(beyond_tunnels(plane, spec, *mtu))
         .chain(bound::notes(plane, attached, facts))
+        .chain(guarantees.notes(attached, facts))
         .chain(device)
         .chain(stalled)
         .chain(seen)
@@ -63,11 +66,12 @@ pub fn port(
         send_rate: spec.send_rate,
         egress_limits: spec.egress,
         ingress_limits: spec.ingress,
-        class: spec.class,
+        class: bound::class(facts, spec),
+        declared_class: spec.class,
         quota: spec.quota,
         scheduling: spec.scheduling,
         storm: spec.storm,
-        share: spec.share,
+        share: bound::share(facts, spec, guarantees.of_port(*id)),
         pinned: spec.pinned.clone(),
         antispoof: spec.antispoof,
         ingress,
@@ -85,6 +89,7 @@ pub fn port(
         stalled_flows: stalled_sockets(plane, *id).count() as u32,
         held_sockets: held_sockets(plane, *id, now),
         udp_sockets: plane.gate().sockets(*id),
+        missed: sight.as_ref().and_then(Sight::missed),
         notes: notes.collect(),
     }
 }

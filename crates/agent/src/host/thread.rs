@@ -212,7 +212,7 @@ impl ThreadShares {
         let mut are_there = [false, false, plane.uplink().is_some()];
         for port in attached {
             let kind = match plane.device(port.id) {
-                Device::Tap(_) | Device::Turn(_) | Device::Away => Kind::Container,
+                Device::Tap(_) | Device::Nic(_) | Device::Turn(_) | Device::Away => Kind::Container,
                 Device::Vhost(_) => Kind::Machine,
             };
             let sum = &mut sums[kind as usize];

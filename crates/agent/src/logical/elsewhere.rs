@@ -33,9 +33,9 @@ pub fn network_of(tenant: &str) -> NetworkName {
     NetworkName(format!("logical/{tenant}"))
 }
 
-/// Whether a machine can be at a port, or a service of each host.
+/// Whether a machine can be at a port, a service of each host, or a provider's network.
 fn is_had(role: &StationRole) -> bool {
-    matches!(role, StationRole::Machine | StationRole::Local)
+    matches!(role, StationRole::Machine | StationRole::Local | StationRole::Provider)
 }
 
 impl Elsewhere {
@@ -90,9 +90,15 @@ impl Elsewhere {
         own.is_some() && self.routers.contains_key(router)
     }
 
-    /// Where ports are that are bound to other hosts than the one with these tunnel addresses.
-    pub fn places(&self, own: &VtepList, peer_of: impl Fn(IpAddr) -> Option<Peer>) -> Places {
+    /// Where ports are that are bound to other hosts than the one with these tunnel addresses:
+    /// nowhere, if it has none.
+    pub fn places(
+        &self,
+        own: Option<&VtepList>,
+        peer_of: impl Fn(IpAddr) -> Option<Peer>,
+    ) -> Places {
         let mut places = self.labels.clone();
+        let Some(own) = own else { return places };
         for (port, host) in self.hosts.iter().filter(|(_, host)| *host != own) {
             places.place(port, peer_of(host.first()));
         }

@@ -56,10 +56,50 @@ fn interfaces_have_the_address_and_the_mtu_of_their_ports() {
     let text = SHOP.replace("subnets: [10.0.1.0/24]", "subnets: [10.0.1.0/24]\n  mtu: 1400");
     let logical = Logical::default().next(objects(&text), BTreeSet::new()).unwrap();
     let facts = logical.realization(None, |_| None).facts;
-    let of = |name: &str| facts[&name.parse::<LogicalPortName>().unwrap()];
-    assert_eq!(of("shop/web-1"), Facts { mac: Mac([2, 0, 0, 0, 1, 1]), mtu: Some(1400) });
+    let of = |name: &str| facts.get(&name.parse().unwrap()).unwrap().clone();
+    let (mac, class) = (Mac([2, 0, 0, 0, 1, 1]), Class::default());
+    let (mtu, rates, vlan, provided) = (Some(1400), None, None, None);
+    assert_eq!(of("shop/web-1"), Facts { mac, mtu, class, rates, vlan, provided });
     assert_eq!(of("shop/db-1").mtu, None);
     assert!(!of("shop/web-2").mac.is_multicast());
+}
+
+/// A port's own class goes before its profile's, and its profile before its switch's. Whose profile
+/// guarantees something is known, and what tenants have.
+#[test]
+fn ports_have_the_class_and_the_rates_of_their_profiles() {
+    let text = "
+- {kind: Tenant, metadata: {name: t}, spec: {guarantee: 200mbit}}
+- {kind: Tenant, metadata: {name: u}, spec: {guarantee: 1mbit}}
+- {kind: QosProfile, metadata: {name: gold}, spec: {guarantee: 100mbit, limit: 1gbit, class: 5}}
+- {kind: QosProfile, metadata: {name: slow, tenant: t}, spec: {guarantee: 9mbit, limit: 10mbit, burst: 64kib}}
+- {kind: LogicalSwitch, metadata: {name: s, tenant: t}, spec: {subnets: [10.0.0.0/24], qos: gold}}
+- {kind: LogicalPort, metadata: {name: a, tenant: t}, spec: {switch: s, vif: {}, addresses: [10.0.0.1]}}
+- {kind: LogicalPort, metadata: {name: b, tenant: t}, spec: {switch: s, vif: {}, addresses: [10.0.0.2], class: 0}}
+- {kind: LogicalPort, metadata: {name: c, tenant: t}, spec: {switch: s, vif: {}, addresses: [10.0.0.3], qos: slow}}
+";
+    let logical = Logical::default().next(objects(text), BTreeSet::new()).unwrap();
+    let facts = logical.realization(None, |_| None).facts;
+    let of = |name: &str| {
+        let Facts { class, rates, .. } = facts.get(&name.parse().unwrap()).unwrap();
+        (class.pcp(), rates.clone().unwrap())
+    };
+    let rates = |profile: &str, guarantee: &str, limit: &str, burst: Option<u64>| {
+        let (tenant, name) = profile.split_once('/').unwrap();
+        let tenant = (!tenant.is_empty()).then(|| tenant.parse().unwrap());
+        Rates {
+            profile: Identity { kind: Kind::QosProfile, tenant, name: name.parse().unwrap() },
+            guarantee: guarantee.parse().ok(),
+            limit: limit.parse().ok(),
+            burst: burst.map(Bytes),
+        }
+    };
+    assert_eq!(of("t/a"), (5, rates("/gold", "100mbit", "1gbit", None)));
+    assert_eq!(of("t/b"), (0, rates("/gold", "100mbit", "1gbit", None)));
+    assert_eq!(of("t/c"), (0, rates("t/slow", "9mbit", "10mbit", Some(64 << 10))));
+    let tenants: Vec<_> = facts.tenants.iter().map(|(at, it)| (&*at.0, it.terms)).collect();
+    let terms = TenantTerms { guarantee: "200mbit".parse().ok(), limit: None };
+    assert_eq!(tenants, [("logical/t", terms)], "the other has no port");
 }
 
 #[test]
@@ -107,6 +147,34 @@ fn files_count_and_all_that_is_wrong_with_them_is_told() {
     std::fs::write(&two, "kind: Tenent").unwrap();
     let wrong = check(&settings).unwrap_err().to_string();
     assert!(wrong.contains("two.yaml:1:7: ") && wrong.contains("`Tenant`"), "{wrong}");
+}
+
+#[test]
+fn a_port_of_a_provider_network_knows_by_what_its_host_has_that() {
+    const OUTSIDE: &str = "
+- {kind: ProviderNetwork, metadata: {name: campus}, spec: {vlanRanges: [[7, 7]]}}
+- {kind: ProviderNetwork, metadata: {name: other}, spec: {}}
+- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1, 192.0.2.9], providers: {campus: eth1}}}
+- {kind: TransportNode, metadata: {name: h2}, spec: {vteps: [192.0.2.2], providers: {other: eth1}}}
+- {kind: Tenant, metadata: {name: t}, spec: {allowProvider: [campus]}}
+- {kind: LogicalSwitch, metadata: {name: s, tenant: t}, spec: {subnets: [203.0.113.0/24], provider: {network: campus, vlan: 7}}}
+- {kind: LogicalPort, metadata: {name: out, tenant: t}, spec: {switch: s, provider: {}}}
+";
+    let at = |own: &[[u8; 4]]| {
+        let own: Vec<std::net::IpAddr> = own.iter().map(|it| (*it).into()).collect();
+        let none = Logical { own: VtepList::try_from(own).ok(), ..Logical::default() };
+        let logical = none.next(objects(OUTSIDE), BTreeSet::new()).unwrap();
+        let facts = logical.realization(None, |_| None).facts;
+        let provided = facts.get(&"t/out".parse().unwrap()).unwrap().provided.clone();
+        provided.map(|it| (it.network.to_string(), it.node.to_string(), it.interface))
+    };
+    let known = |node: &str, interface: Option<&str>| {
+        Some(("campus".to_string(), node.to_string(), interface.map(Into::into)))
+    };
+    assert_eq!(at(&[[192, 0, 2, 9], [192, 0, 2, 1]]), known("h1", Some("eth1")));
+    assert_eq!(at(&[[192, 0, 2, 2]]), known("h2", None));
+    // A host that is no TransportNode cannot contradict one.
+    assert_eq!([at(&[[192, 0, 2, 3]]), at(&[])], [None, None]);
 }
 
 /// Two switches on two hosts, and a router between them that hides one from the other.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use model::{BackendState, FrameCount, LogicalStatus, PortStatus};
+use model::{BackendState, FrameCount, LogicalStatus, NeighbourState, PortStatus};
 
 use super::page::{Labels, Page};
 
@@ -34,6 +34,8 @@ pub fn encode(
     let decided = [("known", status.known_frames), ("anew", status.decided_frames)];
     let decided = decided.map(|(how, count)| (vec![("how", how.to_owned())], count));
     page.counter("logical_decided_frames", help, None, decided)?;
+    let help = "Frames that came back from hosts that their ports had left, to be sent again.";
+    page.counter("logical_returned_frames", help, None, one(status.returned_frames))?;
     let help = "Lines of rules' logs that their meters have held back.";
     page.counter("logical_suppressed_lines", help, None, one(status.suppressed_lines))?;
     let help = "Checks of load balancers' backends that this host has made.";
@@ -47,6 +49,15 @@ pub fn encode(
     });
     let help = "Whether a backend of a load balancer with a health check gets new connections.";
     page.gauge("logical_backend_up", help, None, up)?;
+    let help = "Guarantees of ports here, and of their tenants, that the uplink has no room for.";
+    let refused = gauge(status.refused_guarantees.into());
+    page.gauge("logical_refused_guarantees", help, None, refused)?;
+    let neighbours = NeighbourState::ALL.map(|state| {
+        let count = status.neighbours.iter().filter(|it| it.state == state).count();
+        (vec![("state", state.name().to_owned())], count as i64)
+    });
+    let help = "Neighbours of routers that nobody declares, by what is known of them.";
+    page.gauge("logical_neighbours", help, None, neighbours)?;
     let counts = |of: fn(&FrameCount) -> u64| {
         status.rules.iter().flat_map(move |it| {
             let tenant = it.tenant.clone().unwrap_or_default();

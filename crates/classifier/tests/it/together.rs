@@ -27,10 +27,11 @@ proptest! {
     }
 }
 
-/// Packets come and things change. How many packets were found in each cache.
-fn live(seed: u64) -> (u32, u32) {
+/// Packets come and things change. How many packets were found.
+fn live(seed: u64) -> u32 {
     let mut world = World::new(seed);
-    let (mut exact, mut mega) = (0, 0);
+    let packets: Vec<_> = (0..30).map(|_| world.packet()).collect();
+    let mut found = 0;
     for _ in 0..200 {
         match world.rng.below(20) {
             0 => {
@@ -38,36 +39,26 @@ fn live(seed: u64) -> (u32, u32) {
                 world.change_policy(port);
             }
             1 => world.change_set(),
-            2 => world.flows.settle(),
             _ => {}
         }
-        let packet = world.packet();
+        let packet = packets[world.rng.below(30) as usize];
         let anew = world.linear(&packet);
         if let Some(rule) = world.exact.find(&world.cells, &packet) {
             assert_eq!(*rule, anew, "seed {seed}");
-            exact += 1;
+            found += 1;
             continue;
         }
-        let found = world.flows.find(&world.cells, &packet).map(|(rule, place)| (*rule, place));
-        let (rule, mask, depends) = world.decide(&packet);
+        let (rule, _, depends) = world.decide(&packet);
         assert_eq!(rule, anew, "seed {seed}");
-        if let Some((found, place)) = found {
-            assert_eq!(found, anew, "seed {seed}");
-            world.flows.count(place);
-            mega += 1;
-        } else {
-            world.flows.insert(&world.cells, &packet, &mask, rule, depends);
-        }
         world.exact.insert(&world.cells, packet, rule, depends);
-        assert!(world.flows.masks() <= 6 && world.flows.len() <= 64 && world.exact.len() <= 64);
     }
-    (exact, mega)
+    found
 }
 
 #[test]
 fn much_is_found() {
-    let all = (0..50).map(live).fold((0, 0), |all, it| (all.0 + it.0, all.1 + it.1));
-    assert!(all.1 > 1000, "{all:?} of 10,000");
+    let found: u32 = (0..50).map(live).sum();
+    assert!(found > 4000, "{found} of 10,000");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A small switch: a policy for each port, sets of addresses, and caches in front.
+//! A small switch: a policy for each port, sets of addresses, and a cache in front.
 
 use classifier::cells::{CellId, Cells, Depends};
 use classifier::class::{ClassId, SetId};
@@ -6,14 +6,13 @@ use classifier::classes::{Classes, Member};
 use classifier::decisions::{Aspect, Condition, Decisions, End, Facts, Memory, Peer, Rule};
 use classifier::exact::Exact;
 use classifier::intervals::{Form, Services};
-use classifier::megaflows::Megaflows;
 use classifier::table::HashKey;
 use classifier::tracked::{Field, Tracked};
 use units::Rng;
 
 pub const PORTS: u64 = 3;
 pub const SETS: u64 = 6;
-pub const KEY: HashKey = HashKey([0x1234_5678_9abc_def1, 0x0fed_cba9_8765_4321]);
+const KEY: HashKey = HashKey([0x1234_5678_9abc_def1, 0x0fed_cba9_8765_4321]);
 
 const PORT: Field = Field::new(0, 8);
 const PROTOCOL: Field = PORT.then(8);
@@ -35,7 +34,6 @@ pub struct World {
     rules: Vec<Vec<Rule>>,
     policies: Vec<Decisions>,
     pub exact: Exact<2, Option<u32>>,
-    pub flows: Megaflows<2, Option<u32>>,
 }
 
 fn cell_of(class: ClassId) -> CellId {
@@ -70,7 +68,6 @@ impl World {
             rules: Vec::new(),
             policies: Vec::new(),
             exact: Exact::new(64, KEY),
-            flows: Megaflows::new(6, 64, KEY),
         };
         for port in 0..PORTS {
             world.rules.push(Vec::new());

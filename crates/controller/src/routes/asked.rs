@@ -13,7 +13,9 @@ use serde::de::DeserializeOwned;
 use store::Revision;
 use tokio::time::timeout;
 
+use crate::access::Principal;
 use crate::catalog::{self, Guard};
+use crate::identity::hex;
 use crate::place::Shelf;
 use crate::problem::Refusal;
 
@@ -155,12 +157,14 @@ fn revision(tag: &str) -> Option<u64> {
 
 /// A request that is done once, however often it comes.
 pub struct Once {
+    writer: String,
     key: String,
     digest: Context,
 }
 
-/// `Idempotency-Key`, with what of the request is known before its body.
-pub fn once(request: &Request) -> Result<Option<Once>, Refusal> {
+/// `Idempotency-Key`, with what of the request is known before its body. A token's keys are not
+/// another's, not even of one of the same name.
+pub fn once(request: &Request, principal: &Principal) -> Result<Option<Once>, Refusal> {
     let Some(key) = request.headers().get("idempotency-key") else { return Ok(None) };
     let key = key.to_str().ok().filter(|it| (1..=128).contains(&it.len()));
     let wrong = || Refusal::bad("`Idempotency-Key` has 1 to 128 printable characters");
@@ -168,7 +172,8 @@ pub fn once(request: &Request) -> Result<Option<Once>, Refusal> {
     digest.update(request.uri().to_string().as_bytes());
     // No URI has it.
     digest.update(b"\n");
-    Ok(Some(Once { key: key.ok_or_else(wrong)?.to_owned(), digest }))
+    let writer = principal.token.clone().unwrap_or_else(|| principal.name.clone());
+    Ok(Some(Once { writer, key: key.ok_or_else(wrong)?.to_owned(), digest }))
 }
 
 impl Once {
@@ -179,8 +184,7 @@ impl Once {
 
     pub fn done(self) -> catalog::Once {
         let digest = self.digest.finish();
-        let digest = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        catalog::Once { key: self.key, digest }
+        catalog::Once { writer: self.writer, key: self.key, digest: hex(digest.as_ref()) }
     }
 }
 

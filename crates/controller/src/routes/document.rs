@@ -9,6 +9,7 @@ use utoipa::openapi::path::{Operation, Parameter};
 use utoipa::openapi::{ObjectBuilder, PathItem, RefOr, Schema, Type};
 
 pub const APPLY: &str = "/v1/apply";
+pub const WHOAMI: &str = "/v1/whoami";
 pub const READY: &str = "/v1/ready";
 pub const OPENAPI: &str = "/v1/openapi.json";
 pub const LIST: &str = "/v1/tenants/{tenant}/{kind}";
@@ -36,6 +37,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
             super::merge,
             super::remove,
             super::apply,
+            super::whoami,
             super::ready,
             super::openapi
         )

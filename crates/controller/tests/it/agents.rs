@@ -14,7 +14,7 @@ use image::{Domain, Site, Told};
 use logical::objects::Identity;
 use model::Generation;
 use replica::{Changed, Fence, Follower, Limits, Name, Store};
-use southbound::{Execute, Node, Ports, Publisher, connect, follow};
+use southbound::{Everybody, Execute, Node, Ports, Proof, Publisher, connect, follow};
 use store::Embedded;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -59,7 +59,7 @@ impl Controller {
                 tokio::select! {
                     _ = stopped => {}
                     error = telling.go_on() => panic!("{error}"),
-                    ended = southbound::serve(listener, published) => panic!("{ended:?}"),
+                    ended = southbound::serve(listener, None, published, Arc::new(Everybody)) => panic!("{ended:?}"),
                 }
             });
         });
@@ -151,7 +151,7 @@ fn agent(
     let attached = ports.iter().map(|it| (*it).to_owned()).collect();
     thread::spawn(move || {
         Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-            let channel = connect(address).await.unwrap();
+            let channel = connect(address, &Proof::default()).await.unwrap();
             let (_sender, mut changes) = mpsc::channel(1);
             let all = Ports { attached, ..Ports::default() };
             let follow = follow(channel, &node, &mut follower, &mut changes, all, &mut execute);

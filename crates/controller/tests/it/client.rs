@@ -1,13 +1,15 @@
 //! A controller of a test's own, and a client that says requests word by word.
 
+use std::future::ready;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::Extension;
 use connections::Bounds;
-use controller::{Catalog, router};
+use controller::{Audit, Catalog, Door, Peer, router};
 use serde_json::Value;
 use store::{Embedded, Store};
 use tempfile::TempDir;
@@ -17,6 +19,7 @@ use tokio::sync::oneshot;
 pub struct Served {
     pub catalog: Arc<Catalog>,
     address: SocketAddr,
+    audits: TempDir,
     _stop: oneshot::Sender<()>,
     _folder: Option<TempDir>,
 }
@@ -30,6 +33,16 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The whole answer, once its connection is closed.
+    pub fn read(mut stream: impl Read) -> Self {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = serde_json::from_str(body).unwrap_or(Value::Null);
+        Self { status, head: head.replace("\r\n", "\n"), body }
+    }
+
     /// Its ETag.
     pub fn tag(&self) -> String {
         let line = self.head.lines().find_map(|line| line.strip_prefix("etag: "));
@@ -66,10 +79,17 @@ impl Served {
         self
     }
 
-    /// A controller of these objects.
+    /// A controller of these objects, open to everybody.
     pub fn on(catalog: Catalog) -> Self {
+        Self::behind(catalog, Arc::new(Door::Open))
+    }
+
+    /// A controller of these objects, for those that a door admits.
+    pub fn behind(catalog: Catalog, door: Arc<Door>) -> Self {
         let catalog = Arc::new(catalog);
-        let router = router(Arc::clone(&catalog));
+        let audits = tempfile::tempdir().unwrap();
+        let audit = Arc::new(Audit::open(audits.path()).unwrap());
+        let router = router(Arc::clone(&catalog), door, audit);
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -77,27 +97,30 @@ impl Served {
             runtime.unwrap().block_on(async {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 tell.send(listener.local_addr().unwrap()).unwrap();
-                let accept = async || Ok(listener.accept().await?.0);
+                let accept = async || {
+                    let (stream, peer) = listener.accept().await?;
+                    Ok((ready(Ok(stream)), router.clone().layer(Extension(Peer(peer)))))
+                };
                 let head = Duration::from_secs(10);
                 let bounds = Bounds { connections: 64, reserved: 0, head, life: None };
                 tokio::select! {
                     _ = stopped => {}
-                    never = connections::serve(accept, router, bounds) => match never {},
+                    never = connections::serve_each(accept, bounds) => match never {},
                 }
             });
         });
-        Self { catalog, address: told.recv().unwrap(), _stop: stop, _folder: None }
+        Self { catalog, address: told.recv().unwrap(), audits, _stop: stop, _folder: None }
+    }
+
+    /// What was recorded of writes.
+    pub fn recorded(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.audits.path().join("audit.jsonl")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Asks, and waits for the whole answer.
     pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        let mut stream = self.begin(method, path, headers, body);
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let body = serde_json::from_str(body).unwrap_or(Value::Null);
-        Answer { status, head: head.replace("\r\n", "\n"), body }
+        Answer::read(self.begin(method, path, headers, body))
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -112,6 +135,24 @@ impl Served {
         self.ask("POST", &format!("/v1/apply{query}"), &[], body)
     }
 
+    /// Sends a request without its body, which is so long.
+    pub fn head(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        length: usize,
+    ) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        head += &format!("content-length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    }
+
     fn begin(
         &self,
         method: &str,
@@ -119,13 +160,7 @@ impl Served {
         headers: &[(&str, &str)],
         body: &str,
     ) -> BufReader<TcpStream> {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
-        for (name, value) in headers {
-            head += &format!("{name}: {value}\r\n");
-        }
-        head += &format!("content-length: {}\r\n\r\n", body.len());
-        stream.write_all(head.as_bytes()).unwrap();
+        let mut stream = self.head(method, path, headers, body.len());
         // Who refuses a body that is too long does not read it to its end.
         let _ = stream.write_all(body.as_bytes());
         BufReader::new(stream)

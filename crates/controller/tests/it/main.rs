@@ -3,5 +3,6 @@
 mod agents;
 mod client;
 mod objects;
+mod tenants;
 mod together;
 mod watches;

@@ -138,7 +138,7 @@ proptest! {
                     prop_assert!(ttl(&copy.frame) <= ttl(&frame), "{}", told(&decision));
                 }
             }
-            net.state.commit(&decision.changes);
+            net.state.commit(&decision.changes, net.now);
         }
     }
 }

@@ -79,6 +79,20 @@ impl Netlink {
         let link = |address| self.link_at(*numbers.get(address)?).ok();
         Ok(addresses.iter().map(link).collect())
     }
+
+    /// The addresses that a device has, and may use.
+    ///
+    /// # Errors
+    ///
+    /// [`NetlinkError`] if the kernel will not list addresses.
+    pub fn addresses_of(&mut self, link: u32) -> Result<Vec<IpAddr>, NetlinkError> {
+        let mut addresses = Vec::new();
+        let everything = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+        self.list("list", "addresses", NLM_F_DUMP, everything, |answer| {
+            addresses.extend(usable(answer).filter(|it| it.1 == link).map(|it| it.0));
+        })?;
+        Ok(addresses)
+    }
 }
 
 /// An address that may be used, and the number of the device that has it.

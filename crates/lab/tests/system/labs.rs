@@ -166,7 +166,7 @@ fn a_port_is_as_fast_and_as_deep_as_it_is_told(switch: SwitchKind) {
     let (arrived, elapsed, dropped) = send("fast");
     assert_eq!((arrived, dropped), (TRAIN, 0));
     let least = spec.endpoints[0].rate.unwrap().time_for((TRAIN - 3) * FRAME);
-    assert!(elapsed >= least.into(), "{elapsed:?} is less than {least}");
+    assert!(elapsed >= Duration::from(least), "{elapsed:?} is less than {least}");
 
     // Of one that does not fit, little more than the queue's length passes.
     let (arrived, _, dropped) = send("slow");
@@ -290,7 +290,7 @@ fn hosts_are_joined_by_a_bridge_as_fast_as_its_links() {
     // An IPv4 and a VXLAN packet's headers, and what is around a frame on a wire; the bucket holds
     // two or three.
     let least = rate.time_for((TRAIN - 3) * (1400 + 42 + 50 + 24));
-    assert!(begun.elapsed() >= least.into(), "{:?} is less than {least}", begun.elapsed());
+    assert!(begun.elapsed() >= Duration::from(least), "{:?} is less than {least}", begun.elapsed());
     assert_eq!(lab.counters().unwrap().dropped_between_hosts(), Some(0));
     lab.down().unwrap();
     place.assert_empty();

@@ -6,7 +6,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
-use units::{Class, Mac, Prefix, hash};
+use units::{Mac, Prefix, hash};
 
 use super::names::Names;
 use crate::fault::Fault;
@@ -146,7 +146,7 @@ fn port(
         allowed: allowed(it, mac),
         dhcp4,
         dhcp6,
-        class: it.class.or(Class::new(0)).expect("0 is a class"),
+        class: it.class,
         qos: own_qos.or(switchs_qos).map(QosIndex),
         start: it.start,
         enabled: it.enabled,

@@ -10,6 +10,7 @@ mod bystanders;
 mod examples;
 mod flows;
 mod links;
+mod moves;
 mod outlook;
 mod sockets;
 mod turns;

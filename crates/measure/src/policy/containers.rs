@@ -257,7 +257,7 @@ impl Place<'_> {
         sender.ready(bench)?;
         let (before, busy) = (settled(lab)?, busy_ns()?);
         sender.tell(Order::Start)?;
-        let sent = sender.report(bench, PATIENCE + duration.into())?;
+        let sent = sender.report(bench, PATIENCE + Duration::from(duration))?;
         let cpu_ns = busy_ns()?.saturating_sub(busy);
         finish_all(&mut receivers)?;
         let received = receivers.iter_mut().map(|program| program.report(bench, PATIENCE));

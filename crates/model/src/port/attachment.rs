@@ -67,6 +67,23 @@ pub enum Attachment {
         #[cfg_attr(feature = "openapi", schema(minimum = 68, maximum = 65_521))]
         mtu: Option<u32>,
     },
+    /// An interface that the host has, as a card to a physical network. It has no address there,
+    /// and stays when the port goes.
+    Interface {
+        /// What it is called.
+        interface: String,
+        /// The VLAN that the port is of the interface: frames have its tag there, and none here; 0
+        /// has those without a tag. So ports share an interface. Absent: all frames of the
+        /// interface are this port's, with their tags.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(maximum = 4094))]
+        vlan: Option<u16>,
+        /// The largest packet, in bytes. The interface's own is not changed, and has to be as
+        /// large. Absent: as a container's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(minimum = 68, maximum = 65_521))]
+        mtu: Option<u32>,
+    },
 }
 
 /// A route of a container by its interface.
@@ -121,12 +138,18 @@ impl Attachment {
 
     /// Whether a full frame takes 68 KiB of its port's memory; otherwise it takes 2.
     pub const fn has_large_frames(&self) -> bool {
-        matches!(self, Self::Container { mtu: Some(mtu), .. } if *mtu > 2000)
+        match self {
+            Self::Container { mtu, .. } => matches!(mtu, Some(mtu) if *mtu > 2000),
+            Self::VhostUser { .. } => false,
+            Self::Interface { .. } => true,
+        }
     }
 
     /// The largest packet, in bytes, where tunnels carry packets of up to `carried` bytes.
     pub fn mtu(&self, carried: Option<u16>) -> u32 {
-        let (Self::Container { mtu, .. } | Self::VhostUser { mtu, .. }) = self;
+        let (Self::Container { mtu, .. }
+        | Self::VhostUser { mtu, .. }
+        | Self::Interface { mtu, .. }) = self;
         // Linux has no IPv6 on an interface with less.
         let has_ipv6 = self.addresses().iter().any(|prefix| prefix.address.is_ipv6());
         let least = if has_ipv6 { IPV6_MTU } else { *MTUS.start() };
@@ -136,16 +159,32 @@ impl Attachment {
 
     /// The same with this as its largest packet.
     pub fn with_mtu(mut self, bytes: u32) -> Self {
-        let (Self::Container { mtu, .. } | Self::VhostUser { mtu, .. }) = &mut self;
-        *mtu = Some(bytes);
+        *self.declared_mtu() = Some(bytes);
         self
+    }
+
+    /// The largest packet in bytes, if it is declared.
+    pub fn declared_mtu(&mut self) -> &mut Option<u32> {
+        match self {
+            Self::Container { mtu, .. }
+            | Self::VhostUser { mtu, .. }
+            | Self::Interface { mtu, .. } => mtu,
+        }
+    }
+
+    /// Its Ethernet address, if it may have a declared one.
+    pub fn declared_mac(&mut self) -> Option<&mut Option<Mac>> {
+        match self {
+            Self::Container { mac, .. } | Self::VhostUser { mac, .. } => Some(mac),
+            Self::Interface { .. } => None,
+        }
     }
 
     /// The IP addresses that the agent gives to the interface.
     pub fn addresses(&self) -> &[Prefix] {
         match self {
             Self::Container { addresses, .. } => addresses,
-            Self::VhostUser { .. } => &[],
+            Self::VhostUser { .. } | Self::Interface { .. } => &[],
         }
     }
 }

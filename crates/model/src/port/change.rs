@@ -24,10 +24,9 @@ pub struct PortChange {
     pub egress: LimitsChange,
     /// New ingress bounds.
     pub ingress: LimitsChange,
-    /// A new class for untagged frames.
+    /// A new class for untagged frames; `"none"` lifts the old one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<u8>, maximum = 7))]
-    pub class: Option<Class>,
+    pub class: Option<ClassChange>,
     /// A new quota. As many as `ingress` has frames lift an old one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
@@ -98,6 +97,46 @@ impl RateChange {
         match change {
             None => rate,
             Some(Self::To(rate)) => Some(rate),
+            Some(Self::None(NoRate::None)) => None,
+        }
+    }
+}
+
+/// A new class or none: `5` or `"none"`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(untagged, expecting = "a class is 0 to 7, or \"none\"")]
+pub enum ClassChange {
+    /// This class from now on.
+    #[cfg_attr(feature = "openapi", schema(value_type = u8, example = 5))]
+    To(Class),
+    /// From now on its logical port's class, if it is one.
+    None(NoRate),
+}
+
+impl FromStr for ClassChange {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        if word == "none" {
+            return Ok(Self::None(NoRate::None));
+        }
+        let class = word.parse().ok().and_then(Class::new).map(Self::To);
+        class.ok_or_else(|| format!("`{word}` is no class: write 0 to 7, or `none`"))
+    }
+}
+
+impl ClassChange {
+    /// The change that leads to this class, or to none.
+    pub(super) fn to(class: Option<Class>) -> Self {
+        class.map_or(Self::None(NoRate::None), Self::To)
+    }
+
+    /// A class after a change, if there is one.
+    pub(super) fn of(class: Option<Class>, change: Option<Self>) -> Option<Class> {
+        match change {
+            None => class,
+            Some(Self::To(class)) => Some(class),
             Some(Self::None(NoRate::None)) => None,
         }
     }

@@ -313,15 +313,19 @@ impl Assembly {
     /// Joins the segments that follow the first, in a larger slot. `None` if none does.
     fn join(&mut self, slots: &mut Slots, first: Slot, ready: &mut VecDeque<Slot>) -> Option<Slot> {
         // Larger frames are large segments already.
+        let is_single =
+            |slot: Slot| slots.size(slot) == 0 && slots.get(slot).offload == Offload::NONE;
+        if ready.is_empty() || !is_single(first) {
+            return None;
+        }
+        let one = slots.view(first).bytes;
+        let mut join = Join::begin(one)?;
         let has_contexts = slots.has_contexts();
         let is_next = |slot: Slot| {
-            slots.size(slot) == 0
+            is_single(slot)
                 && slots.get(slot).is_alike(slots.get(first))
                 && (!has_contexts || slots.context(slot) == slots.context(first))
         };
-        ready.front().filter(|next| is_next(first) && is_next(**next))?;
-        let one = slots.view(first).bytes;
-        let mut join = Join::begin(one)?;
         let mut header_len = 0;
         for next in ready.iter().copied().take_while(|next| is_next(*next)) {
             let other = slots.view(next).bytes;

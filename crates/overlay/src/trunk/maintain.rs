@@ -1,13 +1,14 @@
 //! What the plane asks of a trunk.
 
 use std::cell::RefCell;
+use std::net::Ipv6Addr;
 use std::rc::Rc;
 
 use lossless::{Flow, PortId, Reason, Refusal};
 use model::CONTROL;
 use plane::{Event, Leaving, Senders, Sent};
 use port::Slot;
-use tunnel::{Answer, ContextFlags, Lane, Session, Stream};
+use tunnel::{Answer, Context, ContextFlags, Lane, Session, Stream};
 use underlay::{Turn, Underlay};
 use units::{Instant, Span};
 use wire::geneve::Draft;
@@ -33,6 +34,11 @@ impl Trunk {
     /// this reason.
     pub fn release(&mut self, slots: &mut Slots, slot: Slot, refused: Option<Reason>) {
         if let Some((reason, context)) = refused.zip(slots.context(slot)) {
+            if let (Reason::Moved, Some((stream, ..))) = (reason, slots.get(slot).place) {
+                let host = Ipv6Addr::UNSPECIFIED.into();
+                let answer = Answer::Moved { host, label: stream.label };
+                return self.give_back(slots, slot, reason, answer);
+            }
             let opens = context.flags.contains(ContextFlags::OPENS);
             let code = match reason {
                 Reason::Rejected => Some(receive::REJECTED),
@@ -59,6 +65,14 @@ impl Trunk {
         assembly.release(slots, slot, |(stream, from, offset)| {
             session.iter_mut().for_each(|it| it.give_back(stream, from, offset, answer));
         });
+    }
+
+    /// Why a frame with this context that was polled is to be given back, whatever this host knows:
+    /// it is behind others of its stream that were, as their port had moved.
+    pub fn behind_moved(&mut self, slots: &Slots, slot: Slot, context: Context) -> Option<Answer> {
+        let (stream, from, _) = slots.get(slot).place?;
+        let is_anew = context.flags.contains(ContextFlags::ANEW);
+        self.session.as_mut()?.behind_moved(stream, from, is_anew)
     }
 
     /// This host knows more of logical networks: what came early is judged again. Whether any did.

@@ -91,6 +91,7 @@ impl Trunk {
             assembly,
             spoiled,
             carried,
+            anew,
             held,
             has_changed,
             ..
@@ -104,13 +105,20 @@ impl Trunk {
                 // There is seldom any, and to look for one costs a hash.
                 let missed =
                     from.filter(|_| !spoiled.is_empty()).and_then(|from| spoiled.remove(&from));
+                let carried = from
+                    .filter(|_| !carried.is_empty())
+                    .and_then(|(port, slot)| carried.remove(&(flow.0, port, slot)));
+                // Only logical ports move: their frames have a context.
+                let is_moved = missed.is_none()
+                    && carried.is_some()
+                    && matches!(answer, Some(Answer::Moved { .. }));
                 let missed = missed.or(answer.map(refusal_of));
-                if let Some((port, slot)) = from
-                    && !carried.is_empty()
-                {
-                    carried.remove(&(flow.0, port, slot));
+                if is_moved {
+                    anew.insert(flow);
+                    events.push_back(Event::Returned(flow));
+                } else {
+                    events.push_back(Event::Completed(flow, missed));
                 }
-                events.push_back(Event::Completed(flow, missed));
             }
         });
         *has_changed = true;

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU16;
 
+use datapath::Origin;
 use lossless::{Flow, Load, PortId, Refusal};
 use plane::{Event, Leaving, Senders, Sent};
 use port::{FrameView, Slot};
@@ -55,11 +56,17 @@ impl Trunk {
             return Err(Halt::Credit);
         }
         let Leaving { port, slot, .. } = *leaving;
-        let sent = self.send_from(now, shared, flow, leaving, 0);
-        if let Some(origin) = leaving.origin
+        // Whoever sends it knows that all before it has ended: some came back.
+        let is_anew = !self.anew.is_empty() && self.anew.contains(&flow);
+        let origin = leaving.origin.map(|origin| Origin { is_anew, ..origin });
+        let sent = self.send_from(now, shared, flow, &Leaving { origin, ..*leaving }, 0);
+        if let Some(origin) = origin
             && !matches!(sent, Err((0, _)))
         {
             self.carried.insert((flow.0, port, slot), origin);
+            if is_anew {
+                self.anew.remove(&flow);
+            }
         }
         match sent {
             Ok(()) if self.config.is_reliable(stream_of(flow).class) => Ok(Sent::Underway),

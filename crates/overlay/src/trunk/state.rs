@@ -93,6 +93,8 @@ pub struct Trunk {
     pub(super) spoiled: HashMap<(PortId, Slot), Refusal>,
     /// Where frames in flight came from that are of logical networks.
     pub(super) carried: HashMap<(u64, PortId, Slot), Origin>,
+    /// Flows of which frames have come back because their port has moved, and none was sent since.
+    pub(super) anew: BTreeSet<Flow>,
     /// Large segments that were sent in part. The rest goes before other frames of their flows.
     pub(super) begun: BTreeMap<Flow, Begun>,
     /// The far host is silent, and what was in flight to it is given up.
@@ -182,6 +184,7 @@ impl Trunk {
             ledger: Ledger::default(),
             spoiled: HashMap::new(),
             carried: HashMap::new(),
+            anew: BTreeSet::new(),
             begun: BTreeMap::new(),
             is_given_up: false,
             held: BTreeSet::new(),

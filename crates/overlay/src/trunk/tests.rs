@@ -142,7 +142,7 @@ proptest! {
             return Ok(());
         }
         let mut world = World::new(31, how.0, how.1, how.2, how.3, ENOUGH);
-        world.logical = Some(Origin { label, is_networks, opens, generation, routers: 3 });
+        world.logical = Some(Origin { label, is_networks, opens, is_anew: false, generation, routers: 3 });
         world.rejects = rejects;
         world.know(1, !is_behind);
         offers.iter().for_each(|(flow, port, offer)| world.offer(*flow, *port, *offer));
@@ -161,6 +161,27 @@ proptest! {
                 let rejected = world.rejected.contains(&(flow, *number));
                 prop_assert_eq!(*missed, rejected.then_some(Refusal::REJECTED));
             }
+        }
+    }
+
+    /// Frames whose receiver is not there go back, and are sent again: each is taken once.
+    #[test]
+    fn frames_whose_receiver_has_gone_come_again(how in how(), offers in offers()) {
+        if !needs::root() {
+            return Ok(());
+        }
+        let mut world = World::new(32, how.0, how.1, how.2, how.3, ENOUGH);
+        world.logical = Some(Origin { label: 7, ..Origin::default() });
+        world.know(1, true);
+        world.roams = true;
+        offers.iter().for_each(|(flow, port, offer)| world.offer(*flow, *port, *offer));
+        world.run();
+        for (flow, completed) in world.completed.iter().enumerate() {
+            let mut taken = world.had[0][flow].taken.to_vec();
+            taken.sort_unstable();
+            prop_assert!(taken.into_iter().eq(0..world.offered[flow].len()));
+            prop_assert!(completed.len() == world.offered[flow].len());
+            prop_assert!(completed.values().all(Option::is_none));
         }
     }
 

@@ -62,6 +62,7 @@ fn all() -> Vec<Place> {
         )]
         .to_vec(),
         listener: Listener::of_parts(true, [IpAddr::from([239, 0, 0, 1])].to_vec()),
+        neighbours: HandedNeighbours::default(),
     };
     [(web, whole), (child, Handover::default())].to_vec()
 }
@@ -111,6 +112,7 @@ fn any_places() -> impl Strategy<Value = Vec<Place>> {
             paths,
             fragments,
             listener,
+            neighbours: HandedNeighbours::default(),
         });
     prop::collection::vec((port(), handover), 0..4)
 }

@@ -5,4 +5,5 @@ mod changes;
 mod moving;
 mod packing;
 mod purchases;
+mod vacancies;
 mod worlds;

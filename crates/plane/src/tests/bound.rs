@@ -19,11 +19,17 @@ use worlds::{Options, World};
 use zerocopy::IntoBytes;
 
 mod health;
+mod moves;
+mod neighbours;
+mod ports;
 
 use super::cable::{Cables, between};
 use crate::{NoGate, NoResponder, Plane};
 
 pub const MEMORY: MemoryConfig = MemoryConfig { slots: 64, slot_size: 4096 };
+
+/// Ports that rules and networks speak of, and some others.
+const PORTS: [u16; 12] = [0, 53, 67, 68, 80, 85, 443, 546, 547, 999, 1000, 8080];
 
 /// Memory for so many flows.
 fn settings(flows: u32) -> binding::Settings {
@@ -39,7 +45,7 @@ pub struct Hosts {
     pub ends: BTreeMap<Identity, End>,
     /// Ports that are attached where others do not reach them: they are about to come, or have
     /// left.
-    beside: BTreeMap<Identity, End>,
+    beside: Vec<(Identity, End)>,
     /// Whether routers keep their flows at none of them.
     pub homeless: bool,
     generation: u64,
@@ -80,7 +86,7 @@ impl Hosts {
             plane
         };
         let planes = between(hosts).into_iter().map(plane).collect();
-        let (ends, beside) = (BTreeMap::new(), BTreeMap::new());
+        let (ends, beside) = (BTreeMap::new(), Vec::new());
         let (generation, changes, homeless) = (0, 0, false);
         let parts = vec![BTreeMap::new(); hosts];
         let mut new = Self { planes, ends, beside, homeless, generation, parts, changes };
@@ -106,6 +112,11 @@ impl Hosts {
 
     /// Has all hosts decide by what is declared.
     pub fn realize(&mut self, topology: &Topology) {
+        (0..self.planes.len()).for_each(|host| self.realize_at(host, topology));
+    }
+
+    /// Has one host decide by what is declared, and know where ports are.
+    fn realize_at(&mut self, host: usize, topology: &Topology) {
         self.generation += 1;
         let host_of = |name: &Identity| {
             let (_, port) = topology.ports().find(|(_, port)| port.id == *name)?;
@@ -133,35 +144,45 @@ impl Hosts {
         let checked = topology.balancers().filter(|(_, it)| it.health_check.is_some());
         let checked: Vec<_> = checked.map(|(_, it)| it.id.clone()).collect();
         let all_names = [names.clone(), checked.clone()].concat();
-        for (host, plane) in self.planes.iter_mut().enumerate() {
-            let mut places = Places::new(all_names.iter().cloned().zip(1..)).unwrap();
-            for balancer in &checked {
-                let others = (0..hosts).filter(|it| *it != host);
-                let others = others.filter_map(|it| Peer::new(it as u32)).collect();
-                places.choose_at(balancer, others);
-            }
-            for name in &names {
-                let there = host_of(name).filter(|it| *it != host);
-                places.place(name, there.and_then(|it| Peer::new(it as u32)));
-            }
-            let is_here = |it: &Identity| host_of(it).or_else(|| home(it)) == Some(host);
-            let all = names.iter().chain(&routers);
-            let is_beside = |it: &Identity| self.beside.get(it).is_some_and(|it| it.host == host);
-            let own: BTreeSet<_> = all.filter(|it| is_here(it) || is_beside(it)).cloned().collect();
-            let mut nets = Vec::new();
-            for (name, domain) in compiler::compile(topology) {
-                let rows = domain.part(&own);
-                self.changes += 1;
-                let before = self.parts[host].get(&name).map(|(rows, net)| (rows, &**net));
-                let net = Net::changed(&rows, self.changes, before).with_routers(is_here);
-                let net = Arc::new(net);
-                self.parts[host].insert(name, (rows, net.clone()));
-                nets.push(net);
-            }
-            let logical = plane.logical_mut().unwrap();
-            logical.realize(self.generation, nets);
-            logical.locate(Arc::new(places));
+        let plane = &mut self.planes[host];
+        let mut places = Places::new(all_names.iter().cloned().zip(1..)).unwrap();
+        for balancer in &checked {
+            let others = (0..hosts).filter(|it| *it != host);
+            let others = others.filter_map(|it| Peer::new(it as u32)).collect();
+            places.choose_at(balancer, others);
         }
+        for name in &names {
+            let there = host_of(name).filter(|it| *it != host);
+            places.place(name, there.and_then(|it| Peer::new(it as u32)));
+        }
+        let is_here = |it: &Identity| host_of(it).or_else(|| home(it)) == Some(host);
+        let all = names.iter().chain(&routers);
+        let is_beside =
+            |it: &Identity| self.beside.iter().any(|(name, at)| name == it && at.host == host);
+        let own: BTreeSet<_> = all.filter(|it| is_here(it) || is_beside(it)).cloned().collect();
+        let mut nets = Vec::new();
+        for (name, domain) in compiler::compile(topology) {
+            let rows = domain.part(&own);
+            self.changes += 1;
+            let before = self.parts[host].get(&name).map(|(rows, net)| (rows, &**net));
+            let net = Net::changed(&rows, self.changes, before).with_routers(is_here);
+            let net = Arc::new(net);
+            self.parts[host].insert(name, (rows, net.clone()));
+            nets.push(net);
+        }
+        let logical = plane.logical_mut().unwrap();
+        logical.realize(self.generation, nets);
+        logical.locate(Arc::new(places));
+        plane.relocate(Instant::from_nanos(1_000_000_000));
+    }
+
+    /// A port is at another host from now on, where it is attached beside.
+    fn go(&mut self, name: &Identity, host: usize) {
+        let is_it = |(it, end): &(Identity, End)| it == name && end.host == host;
+        let place = self.beside.iter().position(is_it).unwrap();
+        let (_, new) = self.beside.swap_remove(place);
+        let old = self.ends.insert(name.clone(), new).unwrap();
+        self.beside.push((name.clone(), old));
     }
 
     pub fn offer(&mut self, from: &Identity, frame: &[u8]) {
@@ -243,7 +264,7 @@ fn expected(
     frame: &[u8],
 ) -> Expected {
     let decision = interpreter::decide(topology, state, now, Arrival { port, node: None, frame });
-    state.commit(&decision.changes);
+    state.commit(&decision.changes, now);
     // A child's frames are its parent's.
     let at = |it: &interpreter::Copy| match topology[it.port].attachment {
         Attachment::Child { parent, .. } => topology[parent].id.clone(),
@@ -327,6 +348,8 @@ struct Counts {
     known: u64,
     /// Known, and got with other ends.
     translated: usize,
+    /// Known, and with ports that nobody had sent.
+    shared: usize,
 }
 
 fn sum(all: impl Iterator<Item = Counts>) -> Counts {
@@ -335,6 +358,7 @@ fn sum(all: impl Iterator<Item = Counts>) -> Counts {
         refused: sum.refused + it.refused,
         known: sum.known + it.known,
         translated: sum.translated + it.translated,
+        shared: sum.shared + it.shared,
     })
 }
 
@@ -345,6 +369,7 @@ fn remembering_changes_nothing(seed: u64, options: Options, hosts: usize) -> Cou
     let mut all = [64, 0].map(|it| Hosts::remembering(it, &world.topology, hosts, MEMORY));
     let mut rng = Rng::new(seed);
     let mut known: Vec<(Identity, Vec<u8>)> = Vec::new();
+    let mut flows = BTreeSet::new();
     let mut counts = Counts::default();
     let often = if options.translations { 30 } else { 10 };
     for number in 0..150 {
@@ -359,6 +384,16 @@ fn remembering_changes_nothing(seed: u64, options: Options, hosts: usize) -> Cou
             let at = 14 + rng.below(frame.len() as u64 - 14) as usize;
             if rng.below(3) == 0 {
                 frame[at] ^= 1 << rng.below(8);
+            }
+            // Flows may be known that have nothing but other ports.
+            let transport = wire::ip::Layout::of(&frame).map_or(0, |it| it.transport);
+            let at = transport + 2 * rng.below(2) as usize;
+            let other = PORTS[rng.below(PORTS.len() as u64) as usize];
+            if !options.translations
+                && rng.below(3) == 0
+                && let Some(port) = frame.get_mut(at..at + 2).filter(|_| transport > 0)
+            {
+                port.copy_from_slice(&other.to_be_bytes());
             }
             (port, frame)
         });
@@ -382,7 +417,10 @@ fn remembering_changes_nothing(seed: u64, options: Options, hosts: usize) -> Cou
         counts.delivered += seen.len();
         counts.refused += usize::from(seen.is_empty());
         let is_translated = seen.iter().any(|(_, it)| ends(it) != ends(&frame));
-        counts.translated += usize::from(is_translated && all[0].known() > before);
+        let is_known = all[0].known() > before;
+        counts.translated += usize::from(is_translated && is_known);
+        let is_new = flows.insert((from.clone(), ends(&frame).map(<[u8]>::to_vec)));
+        counts.shared += usize::from(is_new && is_known);
         let [connections, others] =
             all.each_ref().map(|it| it.planes.iter().map(connections).collect::<Vec<_>>());
         assert_eq!(connections, others, "{seed}: from {from}: {frame:02x?}\n{}", world.text);
@@ -418,6 +456,7 @@ fn what_is_known_of_flows_is_what_would_be_decided_anew() {
     let sum = sum((0..120)
         .map(|seed| remembering_changes_nothing(seed, stateful(seed), 1 + seed as usize % 2)));
     assert!(sum.delivered > 3000 && sum.refused > 1000 && sum.known > 2000, "{sum:?}");
+    assert!(sum.shared > 100, "{sum:?}");
 }
 
 /// The same through routers that translate.
@@ -434,8 +473,14 @@ fn what_is_known_of_translated_flows_is_what_would_be_decided_anew() {
     assert!(sum.delivered > 5000 && sum.known > 1000 && sum.translated > 300, "{sum:?}");
 }
 
-const OPTIONS: Options =
-    Options { stateful: true, translations: false, learning: false, relay: true, stray: false };
+const OPTIONS: Options = Options {
+    stateful: true,
+    translations: false,
+    learning: false,
+    relay: true,
+    stray: false,
+    strangers: false,
+};
 
 #[test]
 fn the_switch_delivers_what_the_interpreter_says() {
@@ -477,10 +522,16 @@ const RULE: &str = "
 
 /// A datagram from `a` to `b`.
 fn datagram() -> Vec<u8> {
+    datagram_of(9, 9)
+}
+
+/// The same, from a port to another.
+fn datagram_of(source: u16, destination: u16) -> Vec<u8> {
     let ip = wire::ipv4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, 8).unwrap();
     let mac = |last| Mac([2, 0, 0, 0, 0, last]);
     let ethernet = ethernet::Header::new(mac(2), mac(1), ethernet::ethertype::IPV4);
-    [ethernet.as_bytes(), ip.as_bytes(), &[0, 9, 0, 9, 0, 8, 0, 0]].concat()
+    let ports = [source, destination].map(u16::to_be_bytes).concat();
+    [ethernet.as_bytes(), ip.as_bytes(), &ports, &[0, 8, 0, 0]].concat()
 }
 
 #[test]
@@ -554,7 +605,7 @@ fn a_port_that_is_attached_at_two_hosts_is_where_it_is_bound() {
     assert_eq!(connections(&hosts, 1), 1);
     // It is prepared where its sender is, whose flow is known by now.
     let prepared = hosts.attach(now, 0, &b, MEMORY);
-    hosts.beside.insert(b.clone(), prepared);
+    hosts.beside.push((b.clone(), prepared));
     hosts.realize(&all);
     assert!(!hosts.planes[0].logical().unwrap().is_here(&b));
     hosts.offer(&a, &frame);
@@ -563,13 +614,11 @@ fn a_port_that_is_attached_at_two_hosts_is_where_it_is_bound() {
     let taken = hosts.planes[0].logical_mut().unwrap().take_over(&b, &handed, now);
     assert_eq!((taken, connections(&hosts, 0)), (Some(Ok(0)), 1));
     // It moves.
-    let [new, old] = [hosts.beside.remove(&b), hosts.ends.remove(&b)].map(Option::unwrap);
-    hosts.ends.insert(b.clone(), new);
-    hosts.beside.insert(b.clone(), old);
+    hosts.go(&b, 0);
     hosts.realize(&all);
     hosts.offer(&a, &frame);
     assert_eq!(hosts.turn(now), [(b.clone(), frame)]);
-    let left = &mut hosts.beside.get_mut(&b).unwrap().machine;
+    let left = &mut hosts.beside[0].1.machine;
     assert_eq!(left.receive(1, |_| {}), 0, "where it was it gets nothing");
     hosts.assert_balanced();
 }

@@ -1,10 +1,10 @@
 //! Far hosts at the ends of cables: what is sent has arrived.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use datapath::{Origin, Remote};
+use datapath::{Origin, Peer, Remote};
 use lossless::{Flow, PortId, Reason, Refusal};
 use port::{FrameView, Slot};
 use units::{Class, Instant};
@@ -28,7 +28,7 @@ struct Cabled {
 #[derive(Default)]
 struct Inbox {
     frames: VecDeque<Cabled>,
-    completed: VecDeque<(Flow, Option<Refusal>)>,
+    ended: VecDeque<Event>,
 }
 
 type Shared = Rc<RefCell<Inbox>>;
@@ -40,9 +40,22 @@ pub struct Cables {
     own: usize,
     held: BTreeMap<u32, Cabled>,
     next: u32,
+    /// Flows of which frames were given back, and none that begins anew has come since.
+    moved: BTreeSet<(usize, Flow)>,
+    /// Flows of which frames came back, and none was sent since.
+    anew: BTreeSet<Flow>,
     /// How many frames it sends before the next has to wait once.
     pub patience: u32,
     events: VecDeque<Event>,
+}
+
+impl Cables {
+    /// Nothing is heard of another host, and what it has not taken is lost.
+    pub fn lose(&mut self, peer: Peer) {
+        let lost = |cabled: &Cabled| cabled.sender.0 == self.own;
+        self.inboxes[peer.index()].borrow_mut().frames.retain(|cabled| !lost(cabled));
+        self.events.push_back(Event::Abandoned(peer.flows(), Refusal::STALLED));
+    }
 }
 
 /// So many hosts' ends.
@@ -53,6 +66,8 @@ pub fn between(hosts: usize) -> Vec<Cables> {
         own,
         held: BTreeMap::new(),
         next: 0,
+        moved: BTreeSet::new(),
+        anew: BTreeSet::new(),
         patience: u32::MAX,
         events: VecDeque::new(),
     };
@@ -61,7 +76,17 @@ pub fn between(hosts: usize) -> Vec<Cables> {
 
 impl Peers for Cables {
     fn poll_arrival(&mut self) -> Option<(Slot, Arrival)> {
-        let arrived = self.inboxes[self.own].borrow_mut().frames.pop_front()?;
+        let arrived = loop {
+            let arrived = self.inboxes[self.own].borrow_mut().frames.pop_front()?;
+            let (host, flow) = arrived.sender;
+            if arrived.origin.is_some_and(|origin| origin.is_anew) {
+                self.moved.remove(&arrived.sender);
+            }
+            if !self.moved.contains(&arrived.sender) {
+                break arrived;
+            }
+            self.inboxes[host].borrow_mut().ended.push_back(Event::Returned(flow));
+        };
         let logical = arrived.origin.map(|origin| (arrived.label, origin));
         let arrival = Arrival { network: None, class: Some(arrived.class), logical };
         self.next += 1;
@@ -92,8 +117,14 @@ impl Peers for Cables {
             Some(Reason::LogicalNetwork) if opens => Some(Refusal::LOGICAL_NETWORK),
             _ => None,
         };
-        let completed = (flow, missed);
-        self.inboxes[host].borrow_mut().completed.push_back(completed);
+        let ended = match refused {
+            Some(Reason::Moved) => {
+                self.moved.insert((host, flow));
+                Event::Returned(flow)
+            }
+            _ => Event::Completed(flow, missed),
+        };
+        self.inboxes[host].borrow_mut().ended.push_back(ended);
     }
 
     fn send(&mut self, _: Instant, flow: Flow, leaving: &Leaving<'_>) -> Sent {
@@ -106,7 +137,9 @@ impl Peers for Cables {
         let (Remote { peer, label }, class) = Remote::of_flow(flow);
         let (frame, note) = (leaving.view.bytes.to_vec(), leaving.view.note.copied());
         let sender = (self.own, flow);
-        let cabled = Cabled { label, class, origin: leaving.origin, frame, note, sender };
+        let is_anew = self.anew.remove(&flow);
+        let origin = leaving.origin.map(|origin| Origin { is_anew, ..origin });
+        let cabled = Cabled { label, class, origin, frame, note, sender };
         self.inboxes[peer.index()].borrow_mut().frames.push_back(cabled);
         Sent::Underway
     }
@@ -124,9 +157,11 @@ impl Peers for Cables {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        let completed = self.inboxes[self.own].borrow_mut().completed.pop_front();
-        let completed = completed.map(|(flow, refused)| Event::Completed(flow, refused));
-        self.events.pop_front().or(completed)
+        let ended = self.inboxes[self.own].borrow_mut().ended.pop_front();
+        if let Some(Event::Returned(flow)) = ended {
+            self.anew.insert(flow);
+        }
+        self.events.pop_front().or(ended)
     }
 
     fn forget_sender(&mut self, _: PortId) {}

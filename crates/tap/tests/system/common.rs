@@ -130,7 +130,7 @@ impl Wire {
                 match receiver.transmit(&sender.frame(*slot))? {
                     Taken::Busy => break,
                     Taken::Yes => {}
-                    Taken::Unfit => panic!("a kernel's frame is well-formed"),
+                    Taken::Unfit | Taken::Dropped => panic!("a kernel's frame is well-formed"),
                 }
                 sender.release(*slot);
                 waiting.pop_front();

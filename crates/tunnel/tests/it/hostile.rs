@@ -145,6 +145,33 @@ proptest! {
         world.check()?;
     }
 
+    /// A receiver goes and comes back, again and again, while frames are underway to it: it gets
+    /// each once and in order.
+    #[test]
+    fn who_is_back_gets_each_frame_once_and_in_order(
+        seed: u64,
+        fabric in fabrics(),
+        streams in 1_u32..4,
+        frames in 1_u32..400,
+        slow in prop::option::of(1_u64..300),
+        away in prop::collection::vec((0_u64..3000, 0_u64..500), 1..8),
+        places in prop_oneof![Just(world::PLACES), 4_u32..60],
+    ) {
+        let mut world = World::new(seed, fabric, streams, Classes::REPAIRED);
+        world.slow(slow.map(Span::from_micros));
+        world.remember(places);
+        let mut at = 0;
+        for (here, gone) in away {
+            let [from, until] = [at + here, at + here + gone];
+            world.leave_at(0, [from, until].map(Span::from_micros));
+            at = until;
+        }
+        world.offer(0, frames);
+        world.offer(1, frames / 2);
+        world.run()?;
+        world.check()?;
+    }
+
     #[test]
     fn a_cut_fabric_heals(seed: u64, fabric in fabrics(), frames in 20_u32..300, cut_ms in 1_u64..3000) {
         let mut world = World::new(seed, fabric, 3, Classes::REPAIRED);

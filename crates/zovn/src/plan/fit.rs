@@ -3,11 +3,14 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use demand::FitSettings;
 use figures::{Unit, percent, si};
-use planner::Columns;
 use planner::fitted::{Told, fit_trace, models_file};
+use planner::prometheus::{Fits, Query, Values, fit_query};
+use planner::{Address, Columns};
+use units::Span;
 
 use super::words::share;
 use crate::ending::{Outcome, show};
@@ -16,13 +19,16 @@ use crate::table::{headed, text};
 
 /// Fit models to traces, and tell why not to trust them.
 ///
-/// A trace is CSV with a header, or Parquet: a time in seconds, and counters of bytes or a rate.
+/// A trace is CSV with a header, or Parquet: a time in seconds, and counters of bytes or a rate. Or
+/// it is a series that Prometheus has: a counter of bytes, or with `--bits-per-sec` a rate.
 /// Exit code 0 with doubts, too: they are for you to judge.
 #[derive(clap::Args)]
 pub struct Args {
     /// The traces.
-    #[arg(required = true, value_name = "TRACE")]
+    #[arg(required_unless_present = "prometheus", value_name = "TRACE")]
     traces: Vec<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
     /// Write the models into this file, to be given to others by `--with`.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -49,6 +55,50 @@ pub struct Args {
     json: bool,
 }
 
+/// What Prometheus is asked.
+#[derive(clap::Args)]
+struct Asked {
+    /// Have traces from Prometheus, a trace for each series of the query.
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "traces",
+        requires = "query",
+        requires = "from"
+    )]
+    prometheus: Option<Address>,
+    /// The query: a counter of bytes, in PromQL.
+    #[arg(long, value_name = "PROMQL", requires = "prometheus")]
+    query: Option<String>,
+    /// The query's values are bits a second, not a counter.
+    #[arg(long, requires = "query")]
+    bits_per_sec: bool,
+    /// When traces begin, in seconds since 1970, as `date -d '7 days ago' +%s` says.
+    #[arg(long, value_name = "SECONDS", requires = "prometheus")]
+    from: Option<u64>,
+    /// When they end [default: now].
+    #[arg(long, value_name = "SECONDS", requires = "prometheus")]
+    to: Option<u64>,
+    /// The time between points: that between Prometheus' scrapes, or a multiple of it.
+    #[arg(long, value_name = "TIME", default_value = "15s")]
+    step: Span,
+}
+
+impl Asked {
+    /// The query, if Prometheus is to be asked.
+    fn query(&self) -> Option<Query> {
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
+        Some(Query {
+            address: self.prometheus.clone()?,
+            expression: self.query.clone()?,
+            values: if self.bits_per_sec { Values::Rate } else { Values::Bytes },
+            from: self.from?,
+            to: self.to.unwrap_or_else(now),
+            step: self.step,
+        })
+    }
+}
+
 /// Fits, and tells.
 pub fn run(args: &Args) -> Outcome {
     let columns = Columns {
@@ -62,7 +112,13 @@ pub fn run(args: &Args) -> Outcome {
         most_states: args.states.into(),
         ..FitSettings::default()
     };
-    let mut fits = Vec::new();
+    let Fits { mut fits, left_out } = match args.asked.query() {
+        Some(query) => fit_query(&query, &settings)?,
+        None => Fits::default(),
+    };
+    for (name, why) in left_out {
+        eprintln!("series {name} is left out: {why}");
+    }
     for trace in &args.traces {
         fits.push(fit_trace(trace, &columns, &settings)?);
     }

@@ -1,7 +1,13 @@
 //! `zovn plan` as a user meets it: every command, on the example.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use serde_json::Value;
 
@@ -131,4 +137,101 @@ fn what_to_buy_has_every_type_and_what_it_runs_out_of() {
     assert!(offers.windows(2).all(|pair| price(&pair[0]) <= price(&pair[1])), "{out}");
     let (_, out, _) = plan(&["buy", PLAN]);
     assert!(out.contains("large with 4 switch cores"), "{out}");
+}
+
+/// A plan that is served; the program ends with its guard.
+struct Served {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Served {
+    fn start(words: &[&str]) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        command.args(["plan", "serve", "--listen", &address.to_string()]).args(words);
+        let child = command.current_dir(root).stderr(Stdio::null()).spawn().unwrap();
+        Self { child, address }
+    }
+
+    /// The body of an answer, once there is one.
+    fn ask(&self, request: &str, body: &str) -> String {
+        let length = body.len();
+        let request = format!("{request} HTTP/1.0\r\ncontent-length: {length}\r\n\r\n{body}");
+        loop {
+            let mut answer = String::new();
+            let asked = TcpStream::connect(self.address).and_then(|mut stream| {
+                stream.write_all(request.as_bytes())?;
+                stream.read_to_string(&mut answer)
+            });
+            match answer.split_once("\r\n\r\n") {
+                Some((_, body)) if asked.is_ok() => return body.to_owned(),
+                _ => sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    /// The hosts that take one more web server.
+    fn takes(&self) -> Value {
+        let body =
+            r#"{"spec": {"flavor": {"vcpus": 2, "memory_mb": 4096}}, "hosts": ["b-1", "b-8"]}"#;
+        serde_json::from_str(&self.ask("POST /v1/plan/hosts", body)).unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+}
+
+#[test]
+fn a_plan_is_served_and_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let today = folder.path().join("today.yaml");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::copy(root.join("examples/plan/today.yaml"), &today).unwrap();
+    let words =
+        ["-c", PLAN, "--with", today.to_str().unwrap(), "--with", "examples/plan/serve.yaml"];
+    let mut served = Served::start(&words);
+    let answer = served.takes();
+    assert_eq!(answer["hosts"], serde_json::json!(["b-8"]), "{answer}");
+    assert!(answer["reasons"]["b-1"].as_str().unwrap().contains("P(overflow) 4."), "{answer}");
+    let page = served.ask("GET /metrics", "");
+    assert!(page.contains("zovn_plan_overflow_probability{host=\"b-1\"} 0.04"), "{page}");
+
+    // What is wrong is not served.
+    std::fs::write(&today, "placement: {b-9: {}}\n").unwrap();
+    served.signal(Signal::HUP);
+    assert_eq!(served.takes()["hosts"], serde_json::json!(["b-8"]));
+    std::fs::write(&today, "placement: {}\n").unwrap();
+    served.signal(Signal::HUP);
+    while served.takes()["hosts"] != serde_json::json!(["b-1", "b-8"]) {
+        sleep(Duration::from_millis(20));
+    }
+    served.signal(Signal::TERM);
+    assert_eq!(served.child.wait().unwrap().code(), Some(0));
+
+    let (code, _, error) = plan(&["serve", "-c", PLAN, "--listen", "0.0.0.0:0"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("nothing is encrypted") && error.contains("`--plain`"), "{error}");
+    let models = "examples/plan/serve.yaml";
+    assert_eq!(plan(&["serve", "-c", models]).0, Some(2));
+}
+
+#[test]
+fn speed_is_told_with_its_goals() {
+    let words = ["bench", "--hosts", "30", "--samples", "500", "--questions", "3"];
+    let (_, told) = json(&words);
+    let figures = told["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 7, "{told}");
+    assert!(figures.iter().all(|it| it["secs"].as_f64() > Some(0.0)), "{told}");
+    assert!(told["memory"].as_u64() > Some(0));
 }

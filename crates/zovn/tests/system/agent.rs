@@ -4,6 +4,7 @@ mod capture;
 mod floods;
 mod interfaces;
 mod leaving;
+mod nic;
 mod ports;
 mod process;
 mod prometheus;
@@ -92,8 +93,12 @@ impl World {
     }
 
     fn command(&self, ports: usize) -> Command {
+        self.command_of(&self.declaration(ports))
+    }
+
+    fn command_of(&self, declaration: &HostConfig) -> Command {
         let file = self.directory.path().join("host.toml");
-        fs::write(&file, toml::to_string(&self.declaration(ports)).unwrap()).unwrap();
+        fs::write(&file, toml::to_string(declaration).unwrap()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
         command.arg("agent").arg("-c").arg(file).arg("--socket").arg(self.socket());
         command.stderr(Stdio::piped());

@@ -200,7 +200,7 @@ fn a_lossless_switch_asks_for_pauses_and_loses_nothing_of_who_does_not_heed_them
     assert!(first.dropped.is_empty() && first.pauses_sent > 0, "{first:?}");
     // No frame comes faster than the second link has it: 1,042 bytes are 1,066 on the wire.
     let least = Rate::from_bits_per_sec(LINK / 10).unwrap().time_for(FRAMES * 1066);
-    assert!(begun.elapsed() >= least.into());
+    assert!(begun.elapsed() >= Duration::from(least));
     let report = world.end(|world| world.signal(Signal::TERM));
     assert_eq!(report.port("h1").sent.frames, FRAMES);
 }
@@ -244,7 +244,7 @@ fn a_stream_passes_whatever_the_switch_promises() {
         writer.join().unwrap();
         assert!(got.len() == BYTES && got.iter().all(|byte| *byte == 7));
         let least = Rate::from_bits_per_sec(LINK / 10).unwrap().time_for(BYTES as u64);
-        assert!(took >= least.into(), "{took:?}");
+        assert!(took >= Duration::from(least), "{took:?}");
         let report = world.report();
         let (first, second) = (report.port("h0"), report.port("h1"));
         assert!(second.marked > 0 && report.balanced, "{report:?}");

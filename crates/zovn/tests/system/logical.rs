@@ -2,6 +2,7 @@
 //! do.
 
 mod backends;
+mod provider;
 mod see;
 
 use std::fs;
@@ -100,16 +101,27 @@ impl World {
 
     /// Starts an agent with these ports declared.
     fn start(&mut self, machines: &[usize]) {
+        let ports = machines.iter().map(|at| self.port(&MACHINES[*at])).collect();
+        self.start_with(ports, None);
+    }
+
+    /// Starts an agent with these ports, in a container if that is to be the host.
+    fn start_with(&mut self, ports: Vec<PortSpec>, host: Option<usize>) {
         let config = HostConfig {
             agent: AgentSettings { drain: Span::from_secs(600), ..AgentSettings::default() },
-            ports: machines.iter().map(|at| self.port(&MACHINES[*at])).collect(),
+            ports,
             ..HostConfig::default()
         };
         let file = self.directory.path().join("host.toml");
         fs::write(&file, toml::to_string(&config).unwrap()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
         command.arg("agent").arg("-c").arg(file).arg("--socket").arg(self.socket());
-        self.agent = Some(command.stderr(Stdio::piped()).spawn().unwrap());
+        let mut spawn = || command.stderr(Stdio::piped()).spawn().unwrap();
+        let agent = match host {
+            Some(host) => self.containers[host].run(spawn).unwrap(),
+            None => spawn(),
+        };
+        self.agent = Some(agent);
         let client = self.client();
         until(|| {
             let agent = self.agent.as_mut().unwrap();

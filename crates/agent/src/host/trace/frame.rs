@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
-use model::{Attachment, PortSpec, TraceSpec};
+use model::{PortSpec, TraceSpec};
 use units::Mac;
 use wire::ethernet::{self, Peek, Tag, TagHeader, ethertype};
 use wire::ip::protocol;
@@ -117,9 +117,5 @@ fn put_headers(
 
 /// The IP addresses that a port was declared with.
 pub(super) fn addresses(port: &PortSpec) -> impl Iterator<Item = IpAddr> {
-    let declared = match &port.attach {
-        Attachment::Container { addresses, .. } => addresses.as_slice(),
-        Attachment::VhostUser { .. } => &[],
-    };
-    declared.iter().map(|prefix| prefix.address)
+    port.attach.addresses().iter().map(|prefix| prefix.address)
 }

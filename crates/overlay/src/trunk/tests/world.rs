@@ -125,6 +125,8 @@ pub struct World {
     /// Which flows wait until the sender's trunk says that they may go on.
     is_blocked: [bool; FLOWS],
     underway: [VecDeque<(usize, Slot)>; FLOWS],
+    /// What has come back. It is sent again, before all else, once none is underway.
+    back: [VecDeque<(usize, Slot)>; FLOWS],
     /// How each frame that the sender has no more ended, by number.
     pub completed: [BTreeMap<usize, Option<Refusal>>; FLOWS],
     /// By incarnation of the receiver and flow.
@@ -151,6 +153,8 @@ pub struct World {
     pub rejects: usize,
     /// What was rejected: flows and numbers.
     pub rejected: BTreeSet<(usize, usize)>,
+    /// Receivers come and go.
+    pub roams: bool,
     /// How many frames came with a mark in their packets.
     pub came_marked: u32,
 }
@@ -262,6 +266,7 @@ impl World {
             unsent: Default::default(),
             is_blocked: [false; FLOWS],
             underway: Default::default(),
+            back: Default::default(),
             completed: Default::default(),
             had: vec![Default::default()],
             held: Vec::new(),
@@ -273,6 +278,7 @@ impl World {
             traffic_class: 0,
             logical: None,
             rejects: 0,
+            roams: false,
             rejected: BTreeSet::new(),
             came_marked: 0,
         };
@@ -310,7 +316,9 @@ impl World {
     /// The sender's trunk sends what it may, and again what was lost; its frames are its own again
     /// once it says so.
     fn send(&mut self) {
-        let Self { ends, memory, unsent, is_blocked, underway, completed, now, logical, .. } = self;
+        let Self {
+            ends, memory, unsent, is_blocked, underway, back, completed, now, logical, ..
+        } = self;
         let origin = *logical;
         let [End { trunk, shared, .. }, _] = ends;
         let senders = Memory(memory);
@@ -323,6 +331,10 @@ impl World {
                         underway[flow].pop_front().expect("what is completed was underway");
                     ended.push((flow, number, slot, missed));
                 }
+                Event::Returned(named) => {
+                    let flow = Remote::of_flow(named).0.label as usize;
+                    back[flow].extend(underway[flow].pop_front());
+                }
                 Event::Unblocked(named) => {
                     is_blocked[Remote::of_flow(named).0.label as usize] = false;
                 }
@@ -331,6 +343,13 @@ impl World {
             }
         }
         for (flow, unsent) in unsent.iter_mut().enumerate() {
+            if !back[flow].is_empty() {
+                if !underway[flow].is_empty() {
+                    continue;
+                }
+                back[flow].append(unsent);
+                *unsent = std::mem::take(&mut back[flow]);
+            }
             while !is_blocked[flow]
                 && let Some((number, slot)) = unsent.front().copied()
             {
@@ -378,10 +397,18 @@ impl World {
         } = self;
         let had = had.last_mut().unwrap();
         while let Some(slot) = trunk.poll_arrival(slots) {
+            if let Some(context) = slots.context(slot)
+                && let Some(answer) = trunk.behind_moved(slots, slot, context)
+            {
+                trunk.give_back(slots, slot, Reason::Moved, answer);
+                continue;
+            }
             let come = *slots.get(slot);
             let booked = (come.network, come.is_orphan);
             let of = if logical.is_some() { (Network::default(), true) } else { (NETWORK, false) };
-            assert_eq!((booked, slots.context(slot).map(origin_of)), (of, *logical));
+            let origin = slots.context(slot).map(origin_of);
+            let origin = origin.map(|origin| Origin { is_anew: false, ..origin });
+            assert_eq!((booked, origin), (of, *logical));
             let view = slots.view(slot);
             let mut bytes = view.bytes.to_vec();
             let layout = Layout::of(&bytes).unwrap();
@@ -416,6 +443,11 @@ impl World {
                 continue;
             }
             let (slot, flow, numbers) = held.swap_remove(place);
+            if self.roams && rng.below(4) == 0 {
+                trunk.release(slots, slot, Some(Reason::Moved));
+                trunk.offer_memory(slots);
+                continue;
+            }
             let is_one = |number: &usize| number.is_multiple_of(self.rejects.max(1));
             if self.rejects > 0 && numbers.iter().any(is_one) {
                 self.rejected.extend(numbers.iter().map(|number| (flow, *number)));

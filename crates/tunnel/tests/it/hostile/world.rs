@@ -1,6 +1,7 @@
 //! Two ends, the hosts behind them, and the fabric between.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv6Addr;
 use std::num::NonZeroU16;
 
 use proptest::prop_assert;
@@ -81,6 +82,10 @@ struct Ring {
     next: usize,
     /// The label that its receiver has now.
     moved_to: Option<u32>,
+    /// What has come back because the receiver was away. Nothing is sent before all else has ended.
+    back: VecDeque<(u32, NonZeroU16)>,
+    /// What is sent next is behind nothing that was given back.
+    is_anew: bool,
 }
 
 struct Host {
@@ -133,6 +138,10 @@ pub struct World {
     known_at: BTreeMap<u32, Instant>,
     /// The receiver with this label has moved by then, at the second end: there it has another.
     moves: Option<(u32, Instant)>,
+    /// When the receiver with this label, at the second end, is elsewhere.
+    away: Vec<(u32, [Instant; 2])>,
+    /// Frames that are behind nothing that was given back: their streams and where they begin.
+    anew: BTreeSet<(u32, u32)>,
     /// What was taken back or given up, by sender, stream and number.
     withdrawn: BTreeSet<(usize, u32, u32)>,
     offered: [u32; 2],
@@ -261,6 +270,10 @@ fn end_of(
     ring.next -= 1;
     match answer {
         None => None,
+        Some(Answer::Moved { label: same, .. }) if same == label => {
+            ring.back.push_back(frame);
+            None
+        }
         Some(Answer::Moved { label: new, .. }) => {
             ring.moved_to = Some(new);
             rings.entry(new).or_default().frames.push_back(frame);
@@ -297,6 +310,8 @@ impl World {
             refused: BTreeSet::new(),
             known_at: BTreeMap::new(),
             moves: None,
+            away: Vec::new(),
+            anew: BTreeSet::new(),
             withdrawn: BTreeSet::new(),
             offered: [0; 2],
             retransmitted: BTreeMap::new(),
@@ -348,6 +363,11 @@ impl World {
     /// The second end's receiver with this label moves after so long.
     pub fn move_at(&mut self, label: u32, at: Span) {
         self.moves = Some((label, self.now + at));
+    }
+
+    /// The same receiver goes after so long, and is back after so long.
+    pub fn leave_at(&mut self, label: u32, at: [Span; 2]) {
+        self.away.push((label, at.map(|at| self.now + at)));
     }
 
     pub fn stall(&mut self, label: Option<u32>) {
@@ -537,12 +557,23 @@ impl World {
             rings.get_mut(&label)?.frames.extend(rest);
         }
         let ring = rings.get_mut(&label).filter(|ring| ring.moved_to.is_none())?;
+        if !ring.back.is_empty() {
+            if ring.next > 0 {
+                return None;
+            }
+            ring.back.append(&mut ring.frames);
+            ring.frames = std::mem::take(&mut ring.back);
+            ring.is_anew = true;
+        }
         let (number, len) = *ring.frames.get(ring.next)?;
         if session.admit(lane(label), stream(label), len, false) != Admission::Go {
             return None;
         }
         let kept = session.outstanding();
         let data = session.send(self.now, stream(label), len, (label, number));
+        if std::mem::take(&mut ring.is_anew) {
+            self.anew.insert((label, data.offset));
+        }
         let is_reliable = self.classes.reliable.contains(stream(label).class);
         assert_eq!(session.outstanding() - kept, usize::from(is_reliable));
         if is_reliable {
@@ -569,6 +600,18 @@ impl World {
                 freed.push(whose);
                 let has_moved =
                     self.moves.is_some_and(|(it, at)| (end, it) == (1, *label) && at <= self.now);
+                let is_anew = self.anew.contains(&(*label, offset as u32));
+                let is_away = |(it, [from, until]): &(u32, [Instant; 2])| {
+                    it == label && (*from..*until).contains(&self.now)
+                };
+                let is_away = end == 1 && self.away.iter().any(is_away);
+                let behind = session.behind_moved(stream(*label), from, is_anew);
+                let host = Ipv6Addr::UNSPECIFIED.into();
+                let away = is_away.then_some(Answer::Moved { host, label: *label });
+                if let Some(answer) = behind.or(away) {
+                    session.give_back(stream(*label), from, offset, answer);
+                    continue;
+                }
                 if has_moved {
                     let host = [192, 0, 2, 9].into();
                     let answer = Answer::Moved { host, label: *label + MOVED };
@@ -731,7 +774,7 @@ impl World {
     fn is_done(&self) -> bool {
         self.restarts.is_empty()
             && self.hosts.iter().all(|host| {
-                host.rings.values().all(|ring| ring.frames.is_empty())
+                host.rings.values().all(|ring| ring.frames.is_empty() && ring.back.is_empty())
                     && host.queues.values().all(VecDeque::is_empty)
             })
     }

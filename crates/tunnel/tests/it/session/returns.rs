@@ -1,5 +1,7 @@
 //! Frames that a receiver gives back, and those that it cannot judge yet.
 
+use std::net::Ipv6Addr;
+
 use tunnel::message::{MAX_RETURNS, OLDEST, WITH_CONTEXT};
 use tunnel::{Answer, Return};
 
@@ -86,6 +88,23 @@ fn what_is_given_back_is_told_until_its_sender_has_heard() {
     assert_eq!(ends[0].outstanding(), 1);
     settle(ms(201), &mut ends);
     assert_eq!(ends[0].outstanding(), 0);
+}
+
+#[test]
+fn what_is_behind_a_frame_that_moved_is_given_back_until_its_sender_begins_anew() {
+    let mut ends = pair(ms(1), config());
+    let moved = Answer::Moved { host: Ipv6Addr::UNSPECIFIED.into(), label: 1 };
+    let [(epoch, first), (_, second)] = send(ms(1), &mut ends, 0..2)[..] else { panic!() };
+    assert_eq!(ends[1].behind_moved(stream(1), epoch, false), None);
+    ends[1].give_back(stream(1), epoch, first, moved);
+    assert_eq!(ends[1].behind_moved(stream(2), epoch, false), None, "others are not behind it");
+    assert_eq!(ends[1].behind_moved(stream(1), epoch, false), Some(moved));
+    ends[1].give_back(stream(1), epoch, second, moved);
+    settle(ms(1), &mut ends);
+    // Its sender has them again. What it sends now may still be behind one that it has not.
+    assert_eq!(ends[1].behind_moved(stream(1), epoch, false), Some(moved));
+    assert_eq!(ends[1].behind_moved(stream(1), epoch, true), None);
+    assert_eq!(ends[1].behind_moved(stream(1), epoch, false), None);
 }
 
 #[test]

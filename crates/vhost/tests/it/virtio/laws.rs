@@ -278,7 +278,7 @@ proptest! {
             while let Some(&slot) = held.front() {
                 match b.card.transmit(&a.card.frame(slot), &mut ()).unwrap() {
                     Taken::Busy => break,
-                    Taken::Yes | Taken::Unfit => a.card.release(slot),
+                    Taken::Yes | Taken::Unfit | Taken::Dropped => a.card.release(slot),
                 }
                 held.pop_front();
             }

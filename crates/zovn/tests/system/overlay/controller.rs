@@ -3,15 +3,16 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tls::sign::Authority;
 
 use super::logical::{CONTAINERS, DB, OTHER, Shop, WEB};
 use super::world::{Machine, Plan};
@@ -28,33 +29,68 @@ const PLAIN: [Machine; 3] =
 const AGENTS: &str = "192.168.0.3:6641";
 const LISTEN: &str = "127.0.0.1:6640";
 
-/// A shop whose hosts follow a controller.
+/// The name in the controller's certificate.
+const NAME: &str = "controller.example";
+
+/// A shop whose hosts follow a controller. All that they say is encrypted; the first host is known
+/// by a token, the second by a certificate.
 struct Followed {
     shop: Shop,
-    folder: tempfile::TempDir,
+    authority: Authority,
     controller: Mutex<Option<Child>>,
 }
 
 impl Followed {
     fn new() -> Self {
-        let controller: Option<SocketAddr> = AGENTS.parse().ok();
+        let authority = Authority::new();
+        let data = authority.path("data");
+        let token = |name: &str, role: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+            command.args(["controller", "token", "create", name, "--role"]).args(role);
+            let made = command.arg("--data").arg(&data).output().unwrap();
+            assert!(made.status.success(), "{made:?}");
+            String::from_utf8(made.stdout).unwrap()
+        };
+        std::fs::write(authority.path("token"), token("h0", &["node", "--node", "h0"])).unwrap();
+        std::fs::write(authority.path("me"), token("me", &["admin"])).unwrap();
+        authority.sign(NAME);
+        authority.sign("h1");
+        let proof = |flags: &[(&str, &str)]| {
+            let trust = ["--controller-name".into(), NAME.into(), "--controller-ca".into()];
+            let file = |name| authority.path(name).to_str().unwrap().to_owned();
+            let flags = flags.iter().flat_map(|(flag, name)| [(*flag).to_owned(), file(name)]);
+            trust.into_iter().chain([file("ca")]).chain(flags).collect()
+        };
+        let by_token = proof(&[("--token-file", "token")]);
+        let by_certificate = proof(&[("--certificate", "h1"), ("--key", "h1.key")]);
+        let controller = Some((AGENTS.parse().unwrap(), vec![by_token, by_certificate]));
         let plan = Plan { controller, foreign: vec![AT], ..Plan::new(&PLAIN) };
         let shop = Shop::on(plan);
-        let (folder, controller) = (tempfile::tempdir().unwrap(), Mutex::new(None));
-        let new = Self { shop, folder, controller };
+        let new = Self { shop, authority, controller: Mutex::new(None) };
         new.start();
+        let [ca, me] = ["ca", "me"].map(|it| new.authority.path(it).to_str().unwrap().to_owned());
+        let server = format!("https://{LISTEN}");
+        let set = ["context", "set", "me", "--server", &server, "--ca", &ca];
+        new.zovn(&[&set[..], &["--server-name", NAME, "--token-file", &me]].concat());
         new
     }
 
     fn log(&self) -> PathBuf {
-        self.folder.path().join("log")
+        self.authority.path("log")
     }
 
     /// Starts the controller, and waits until it takes requests.
     fn start(&self) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
         command.args(["controller", "--agents", AGENTS, "--listen", LISTEN]);
-        command.arg("--data").arg(self.folder.path().join("data"));
+        for (flag, file) in [
+            ("--data", "data"),
+            ("--tls-certificate", NAME),
+            ("--tls-key", &format!("{NAME}.key")),
+            ("--agents-ca", "ca"),
+        ] {
+            command.arg(flag).arg(self.authority.path(file));
+        }
         command.stderr(File::create(self.log()).unwrap());
         let mut child = self.shop.world.hosts[AT].run(|| command.spawn()).unwrap().unwrap();
         until(|| {
@@ -71,15 +107,25 @@ impl Followed {
         child.wait().unwrap();
     }
 
-    /// Declares this.
+    /// How a command ends whose context is the operator's.
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        command.args(args).env("XDG_CONFIG_HOME", self.authority.path("config"));
+        self.shop.world.hosts[AT].run(|| command.output()).unwrap().unwrap()
+    }
+
+    /// What it says.
+    fn zovn(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Declares this, as its operator.
     fn apply(&self, text: &str) {
-        let connect = || TcpStream::connect(LISTEN);
-        let mut stream = self.shop.world.hosts[AT].run(connect).unwrap().unwrap();
-        let head = "POST /v1/apply HTTP/1.1\r\nhost: a\r\nconnection: close\r\n";
-        write!(stream, "{head}content-length: {}\r\n\r\n{text}", text.len()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let file = self.authority.path("objects.yaml");
+        std::fs::write(&file, text).unwrap();
+        self.zovn(&["apply", "-f", file.to_str().unwrap()]);
     }
 
     /// The example's text, where the web servers may ask this port of the database.
@@ -109,6 +155,26 @@ impl Drop for Followed {
 fn what_is_declared_at_a_controller_holds_between_hosts() {
     let followed = Followed::new();
     followed.apply(&followed.text(5432));
+    assert_eq!(followed.zovn(&["whoami"]), "me, admin\n");
+    let port = |name: &str| format!("LogicalPort/shop/{name}");
+    let ports = followed.zovn(&["get", "objects", "logical-ports", "--tenant", "shop"]);
+    assert!(ports.contains(&port("web-1")) && ports.contains(&port("db-1")), "{ports}");
+    let one = followed.zovn(&["get", "objects", &port("web-1")]);
+    assert!(one.contains("\"switch\": \"web\""), "{one}");
+    // What cannot be is told by file and line.
+    let wrong = [
+        "[]\n",
+        "---\nkind: LogicalPort\nmetadata: {tenant: shop, name: x}\nspec: {switch: none}\n",
+    ];
+    let files = [0, 1].map(|it| {
+        let file = followed.authority.path(&format!("{it}.yaml"));
+        std::fs::write(&file, wrong[it]).unwrap();
+        file.to_str().unwrap().to_owned()
+    });
+    let refused = followed.run(&["apply", "-f", &files[0], &files[1]]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("{}:4: LogicalPort/shop/x/spec/switch", files[1])), "{said}");
     followed.shop.attach();
     assert!(followed.shop.pings(WEB, CONTAINERS[OTHER].address), "in one switch");
     followed.shop.talk(WEB, DB, 5432, 1 << 20);

@@ -2,7 +2,7 @@
 //! between them.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use kernel::netns::Namespace;
 use logical::objects::Object;
 use model::{Attachment, PortName, PortSpec, PortState, RouteSpec};
 
-use super::world::{LONG, Machine, Plan, World, run};
+use super::world::{LONG, Machine, Plan, World, run, udp};
 use crate::common::until;
 
 pub const SHOP: &str = include_str!("../../../../../examples/shop.yaml");
@@ -86,38 +86,54 @@ impl Shop {
     }
 
     /// All hosts are told this.
-    fn apply(&self, text: &str) {
+    pub fn apply(&self, text: &str) {
+        (0..self.world.hosts()).for_each(|host| self.apply_at(host, text));
+    }
+
+    /// One host is told this.
+    pub fn apply_at(&self, host: usize, text: &str) {
         let source = logical::read(text);
         assert!(source.faults.is_empty(), "{:?}", source.faults);
         let objects: Vec<Object> = source.objects;
-        for host in 0..self.world.hosts() {
-            self.world.client(host).apply_if(Condition::default(), &objects).unwrap();
-        }
+        self.world.client(host).apply_if(Condition::default(), &objects).unwrap();
     }
 
     pub fn attach(&self) {
-        for (container, name) in CONTAINERS.iter().zip(&self.names) {
-            let [a, b, c, d] = container.address;
+        for (number, container) in CONTAINERS.iter().enumerate() {
             let via = Some(container.router.into());
-            let attach = Attachment::Container {
-                netns: name.clone(),
-                interface: "eth0".into(),
-                mac: None,
-                addresses: vec![format!("{a}.{b}.{c}.{d}/24").parse().unwrap()],
-                routes: vec![RouteSpec { to: "0.0.0.0/0".parse().unwrap(), via }],
-                mtu: None,
-                offload: true,
-            };
-            let port = PortSpec::new(PortName(container.name.into()), attach);
-            let logical = format!("shop/{}", container.name).parse().ok();
-            let client = self.world.client(container.host);
-            client.attach(&PortSpec { logical, ..port }).unwrap();
-            until(|| {
-                let status = client.port(&PortName(container.name.into())).unwrap();
-                status.state == PortState::Up
-                    && status.logical_state.is_some_and(|it| it.realized.is_some())
-            });
+            let routes = vec![RouteSpec { to: "0.0.0.0/0".parse().unwrap(), via }];
+            self.attach_at(container.host, number, "eth0", routes);
         }
+    }
+
+    /// Attaches a container's port to a host, by an interface of this name.
+    pub fn attach_at(&self, host: usize, number: usize, interface: &str, routes: Vec<RouteSpec>) {
+        let Container { name, address: [a, b, c, d], .. } = CONTAINERS[number];
+        let attach = Attachment::Container {
+            netns: self.names[number].clone(),
+            interface: interface.into(),
+            mac: None,
+            addresses: vec![format!("{a}.{b}.{c}.{d}/24").parse().unwrap()],
+            routes,
+            mtu: None,
+            offload: true,
+        };
+        let port = PortSpec::new(PortName(name.into()), attach);
+        let logical = format!("shop/{name}").parse().ok();
+        let client = self.world.client(host);
+        client.attach(&PortSpec { logical, ..port }).unwrap();
+        until(|| {
+            let status = client.port(&PortName(name.into())).unwrap();
+            status.state == PortState::Up
+                && status.logical_state.is_some_and(|it| it.realized.is_some())
+        });
+    }
+
+    /// What a program prints that runs in a container.
+    pub fn run(&self, number: usize, words: &[&str]) -> String {
+        let output = run(&self.containers[number], words);
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     pub fn pings(&self, from: usize, to: [u8; 4]) -> bool {
@@ -130,6 +146,11 @@ impl Shop {
     pub fn listen(&self, at: usize, port: u16) -> TcpListener {
         let address = SocketAddr::from((CONTAINERS[at].address, port));
         self.containers[at].run(|| TcpListener::bind(address)).unwrap().unwrap()
+    }
+
+    /// A socket in a container; port 0 for any.
+    pub fn udp(&self, at: usize, port: u16) -> UdpSocket {
+        udp(&self.containers[at], SocketAddr::from((CONTAINERS[at].address, port)))
     }
 
     pub fn connect(&self, from: usize, to: usize, port: u16) -> Result<TcpStream, ErrorKind> {
@@ -206,6 +227,46 @@ fn a_rule_that_is_taken_away_stops_a_flow_between_hosts() {
     let refused =
         |host| shop.world.refused(host, "rejected") + shop.world.refused(host, "logical_network");
     assert!(refused(1) > 0);
+    shop.world.assert_balanced();
+}
+
+/// A port's profile is its terms at the uplink, from when it is declared until it is not.
+#[test]
+fn a_profile_holds_at_the_uplink() {
+    let mut plan = Plan::new(&PLAIN);
+    plan.uplink.rate = "200mbit".parse().ok();
+    let shop = Shop::on(plan);
+    shop.apply(&shop.text());
+    shop.attach();
+    let bits = 8_000_000;
+    let takes = || {
+        let begun = std::time::Instant::now();
+        shop.talk(WEB, DB, 5432, bits / 8);
+        begun.elapsed()
+    };
+    let port = || shop.world.client(0).port(&PortName("web-1".into())).unwrap();
+    let shares = || {
+        let sharing = shop.world.status(0).uplink.unwrap().sharing.unwrap();
+        let its = sharing.networks.into_iter().find(|it| it.network.0 == "logical/shop");
+        its.unwrap().ports
+    };
+    takes();
+    assert_eq!((port().class.pcp(), shares()), (0, Vec::new()));
+
+    let slow = "- {kind: QosProfile, metadata: {name: slow, tenant: shop}, spec: {limit: 10mbit, class: 1}}\n";
+    let limited = shop
+        .text()
+        .replace("mac: \"02:00:00:00:01:01\",", "mac: \"02:00:00:00:01:01\", qos: slow,");
+    shop.apply(&(limited + slow));
+    assert_eq!((port().class.pcp(), port().share.max), (1, "10mbit".parse().ok()));
+    let elapsed = takes();
+    assert!(elapsed.as_secs_f64() > 0.6 * bits as f64 / 10e6, "{elapsed:?}");
+    let [web] = &shares()[..] else { panic!("one port has a share: {:?}", shares()) };
+    assert!(web.sent_bytes > 1_000_000 && web.max == "10mbit".parse().ok(), "{web:?}");
+
+    shop.apply(&shop.text());
+    assert_eq!((port().class.pcp(), shares()), (0, Vec::new()));
+    takes();
     shop.world.assert_balanced();
 }
 

@@ -84,8 +84,9 @@ pub struct Plan {
     pub foreign: Vec<usize>,
     /// The key of all hosts, and what it does, if they have one.
     pub key: Option<(TunnelMode, String)>,
-    /// The controller that agents follow, as nodes that are called as hosts are.
-    pub controller: Option<SocketAddr>,
+    /// The controller that agents follow, as nodes that are called as hosts are; and the flags by
+    /// which each of them shows that.
+    pub controller: Option<(SocketAddr, Vec<Vec<String>>)>,
     /// What hosts' second uplinks lead to, if they have such.
     pub second: Option<FabricSpec>,
 }
@@ -366,10 +367,10 @@ impl World {
             .arg(file)
             .arg("--socket")
             .arg(self.folder(host).join("agent.sock"));
-        if let Some(controller) = &self.plan.controller {
+        if let Some((controller, proofs)) = &self.plan.controller {
             let kept = self.folder(host).join("kept");
             command.args(["--controller", &controller.to_string(), "--node", &format!("h{host}")]);
-            command.arg("--kept").arg(kept);
+            command.arg("--kept").arg(kept).args(&proofs[host]);
         }
         command.stderr(log);
         assert!(self.agents[host].is_none());

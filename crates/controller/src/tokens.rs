@@ -1,0 +1,364 @@
+//! Tokens: who asks, by a word that only they know.
+//!
+//! ```text
+//! Authorization: Bearer zovn_NAME_SECRET     FOLDER/tokens.json: name, role, SHA-256, end
+//! ```
+//!
+//! A secret has 256 random bits, so a plain digest of it tells nothing. The file is written by
+//! `zovn controller token`, beside a controller that runs: that one reads it again whenever it has
+//! changed. What is not in it is not admitted, so a file that is lost or cannot be read admits
+//! nobody.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use logical::objects::Name;
+use rustix::fs::{Uid, fchown};
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use crate::access::{Principal, Role};
+use crate::identity::{hex, random, since_1970};
+
+/// The file, in the controller's folder.
+const FILE: &str = "tokens.json";
+
+/// What a token begins with, for those who look for secrets in texts.
+const MARK: &str = "zovn";
+
+/// The most bytes of a token: its mark, a name, 64 digits, two signs between them.
+const LONGEST: usize = 4 + 63 + 64 + 2;
+
+/// How often the file is looked at. So long a token counts after it was revoked.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// A token, without its secret.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Token {
+    /// Who has it.
+    #[serde(flatten)]
+    pub role: Role,
+    /// SHA-256 of its secret, in hexadecimal digits.
+    secret_sha256: String,
+    /// When it was made, in milliseconds since 1970. A tenant that was made later is another.
+    created_ms: u64,
+    /// Until when it counts, in seconds since 1970.
+    pub expires: u64,
+}
+
+/// Tokens by name.
+pub type Table = BTreeMap<Name, Token>;
+
+/// Why the tokens of a folder cannot be had or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The file cannot be read.
+    #[error("cannot read {}: have this user own the controller's folder", .0.display())]
+    Read(PathBuf, #[source] io::Error),
+    /// The file has something else.
+    #[error("{} is no file of tokens: remove it, and make tokens anew", .0.display())]
+    NoTokens(PathBuf, #[source] serde_json::Error),
+    /// The file cannot be written.
+    #[error("cannot write {}: have this user own the controller's folder", .0.display())]
+    Write(PathBuf, #[source] io::Error),
+    /// There is such a token.
+    #[error("there is a token `{0}` already: revoke it, or take another name")]
+    Known(Name),
+    /// There is no such token.
+    #[error("there is no token `{0}`")]
+    Unknown(Name),
+}
+
+/// The tokens of a folder.
+///
+/// # Errors
+///
+/// [`TokenError`]
+pub fn list(folder: &Path) -> Result<Table, TokenError> {
+    let path = folder.join(FILE);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Table::new()),
+        Err(error) => return Err(TokenError::Read(path, error)),
+    };
+    serde_json::from_slice(&text).map_err(|error| TokenError::NoTokens(path, error))
+}
+
+/// Makes a token that counts for so long. Its text is nowhere else.
+///
+/// # Errors
+///
+/// [`TokenError`]
+pub fn create(
+    folder: &Path,
+    name: &Name,
+    role: Role,
+    lasts: Duration,
+    now: SystemTime,
+) -> Result<String, TokenError> {
+    let secret = hex(&random::<32>());
+    let now = since_1970(now);
+    let expires = now.saturating_add(lasts).as_secs();
+    let created_ms = now.as_millis() as u64;
+    let token = Token { role, secret_sha256: sha256(&secret), created_ms, expires };
+    change(folder, |table| match table.contains_key(name) {
+        true => Err(TokenError::Known(name.clone())),
+        false => {
+            table.insert(name.clone(), token);
+            Ok(())
+        }
+    })?;
+    Ok(format!("{MARK}_{name}_{secret}"))
+}
+
+/// Has a token count no more.
+///
+/// # Errors
+///
+/// [`TokenError`]
+pub fn revoke(folder: &Path, name: &Name) -> Result<(), TokenError> {
+    change(folder, |table| {
+        table.remove(name).map(drop).ok_or_else(|| TokenError::Unknown(name.clone()))
+    })
+}
+
+/// Changes the file: whole, or not at all, and one after another. The controller's user can read
+/// it, whoever changes it.
+fn change(
+    folder: &Path,
+    change: impl FnOnce(&mut Table) -> Result<(), TokenError>,
+) -> Result<(), TokenError> {
+    let path = folder.join(FILE);
+    let error = |error| TokenError::Write(path.clone(), error);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(error)?;
+    let lock = File::open(folder).map_err(error)?;
+    lock.lock().map_err(error)?;
+    let mut table = list(folder)?;
+    change(&mut table)?;
+    // Files of this kind are their owner's alone: root makes one for the folder's.
+    let mut file = NamedTempFile::new_in(folder).map_err(error)?;
+    let owner = lock.metadata().map_err(error)?.uid();
+    fchown(&file, Some(Uid::from_raw(owner)), None).map_err(|it| error(it.into()))?;
+    serde_json::to_writer_pretty(&mut file, &table).map_err(|it| error(it.into()))?;
+    file.flush().and_then(|()| file.as_file().sync_all()).map_err(error)?;
+    file.persist(&path).map_err(|it| error(it.error))?;
+    lock.sync_all().map_err(error)
+}
+
+fn sha256(secret: &str) -> String {
+    hex(digest(&SHA256, secret.as_bytes()).as_ref())
+}
+
+/// The tokens that a controller admits.
+#[derive(Debug)]
+pub struct Tokens {
+    folder: PathBuf,
+    table: watch::Sender<Arc<Table>>,
+}
+
+impl Tokens {
+    /// Those of a folder.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenError`]
+    pub fn open(folder: &Path) -> Result<Self, TokenError> {
+        let table = watch::Sender::new(Arc::new(list(folder)?));
+        Ok(Self { folder: folder.into(), table })
+    }
+
+    /// Whether nobody has one.
+    pub fn is_empty(&self) -> bool {
+        self.table.borrow().is_empty()
+    }
+
+    /// Reads them again.
+    ///
+    /// # Errors
+    ///
+    /// [`TokenError`]: nobody is admitted. One of them may have been revoked.
+    pub fn reload(&self) -> Result<(), TokenError> {
+        let read = list(&self.folder);
+        let (table, read) = match read {
+            Ok(table) => (table, Ok(())),
+            Err(error) => (Table::new(), Err(error)),
+        };
+        self.table.send_if_modified(|old| {
+            let is_other = **old != table;
+            if is_other {
+                *old = Arc::new(table);
+            }
+            is_other
+        });
+        read
+    }
+
+    /// Reads them again whenever they change.
+    pub async fn follow(&self) -> Infallible {
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told = None;
+        loop {
+            ticks.tick().await;
+            let failed = self.reload().err().map(|error| error.to_string());
+            if let Some(error) = failed.as_ref().filter(|it| told.as_ref() != Some(*it)) {
+                tracing::error!(error, "tokens cannot be read: nobody is admitted");
+            }
+            told = failed;
+        }
+    }
+
+    /// Whose token a text is, if it counts now. Whether a secret is right takes as long to say as
+    /// that it is wrong.
+    pub fn admit(&self, text: &str, now: SystemTime) -> Option<Principal> {
+        let mut words = Some(text).filter(|it| it.len() <= LONGEST)?.split('_');
+        let (mark, name, secret) = (words.next()?, words.next()?, words.next()?);
+        if mark != MARK || words.next().is_some() {
+            return None;
+        }
+        let name: Name = name.parse().ok()?;
+        let table = Arc::clone(&self.table.borrow());
+        let token = table.get(&name)?;
+        verify_slices_are_equal(sha256(secret).as_bytes(), token.secret_sha256.as_bytes()).ok()?;
+        let counts = since_1970(now).as_secs() < token.expires;
+        counts.then(|| Principal {
+            expires: Some(token.expires),
+            token: Some(token.secret_sha256.clone()),
+            since_ms: token.created_ms,
+            ..Principal::new(name.as_str(), token.role.clone())
+        })
+    }
+
+    /// Whether the token of somebody who was admitted still counts.
+    pub fn counts(&self, principal: &Principal, now: SystemTime) -> bool {
+        let is_over = principal.expires.is_none_or(|it| it <= since_1970(now).as_secs());
+        !is_over && has(&self.table.borrow(), principal)
+    }
+
+    /// Waits until somebody's token does not count any more: it expires, or it is revoked, or made
+    /// anew.
+    pub async fn until_gone(&self, principal: &Principal) {
+        let end = Duration::from_secs(principal.expires.unwrap_or_default());
+        let left = end.saturating_sub(since_1970(SystemTime::now()));
+        let mut tables = self.table.subscribe();
+        tokio::select! {
+            () = sleep(left) => {}
+            _ = tables.wait_for(|table| !has(table, principal)) => {}
+        }
+    }
+}
+
+/// Whether somebody's token is there; another of its name is another.
+fn has(table: &Table, principal: &Principal) -> bool {
+    let name: Option<Name> = principal.name.parse().ok();
+    let token = name.and_then(|it| table.get(&it));
+    token.is_some_and(|it| Some(&it.secret_sha256) == principal.token.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    fn name(name: &str) -> Name {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn a_token_counts_until_it_expires_or_is_revoked() {
+        let (folder, now) = (tempfile::tempdir().unwrap(), SystemTime::now());
+        let role = Role::TenantAdmin { tenant: name("shop") };
+        let text = create(folder.path(), &name("alice"), role.clone(), HOUR, now).unwrap();
+        let tokens = Tokens::open(folder.path()).unwrap();
+        let admitted = tokens.admit(&text, now).unwrap();
+        assert_eq!((admitted.name.as_str(), &admitted.role), ("alice", &role));
+        assert_eq!(tokens.admit(&text, now + HOUR), None);
+        let known = create(folder.path(), &name("alice"), Role::Admin, HOUR, now);
+        assert!(matches!(known, Err(TokenError::Known(_))));
+        revoke(folder.path(), &name("alice")).unwrap();
+        tokens.reload().unwrap();
+        assert_eq!(tokens.admit(&text, now), None);
+        assert!(matches!(revoke(folder.path(), &name("alice")), Err(TokenError::Unknown(_))));
+        // Another of the same name is another.
+        let other = create(folder.path(), &name("alice"), role, HOUR, now).unwrap();
+        tokens.reload().unwrap();
+        assert_eq!(tokens.admit(&text, now), None);
+        assert!(tokens.admit(&other, now).is_some());
+    }
+
+    #[test]
+    fn a_text_that_is_nearly_a_token_is_none() {
+        let (folder, now) = (tempfile::tempdir().unwrap(), SystemTime::now());
+        let text = create(folder.path(), &name("a"), Role::Admin, HOUR, now).unwrap();
+        let tokens = Tokens::open(folder.path()).unwrap();
+        let (short, long) = (&text[..text.len() - 1], format!("{text}0"));
+        let upper = text.to_uppercase();
+        let much = format!("{text}_{}", "0".repeat(1 << 20));
+        let other_name = text.replace("_a_", "_b_");
+        let of_path = text.replace("_a_", "_../a_");
+        for wrong in [short, &long, &upper, &much, &other_name, &of_path, "", "_", "__", "zovn_a_"]
+        {
+            assert_eq!(tokens.admit(wrong, now), None, "{wrong:.100}");
+        }
+        assert!(tokens.admit(&text, now).is_some());
+    }
+
+    #[test]
+    fn the_file_has_no_secret_and_is_its_owners() {
+        use std::os::unix::fs::PermissionsExt;
+        let (folder, now) = (tempfile::tempdir().unwrap(), SystemTime::now());
+        let text = create(folder.path(), &name("a"), Role::Admin, HOUR, now).unwrap();
+        let (path, secret) = (folder.path().join(FILE), text.rsplit('_').next().unwrap());
+        assert!(!fs::read_to_string(&path).unwrap().contains(secret));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_that_is_lost_or_cannot_be_read_admits_nobody() {
+        let (folder, now) = (tempfile::tempdir().unwrap(), SystemTime::now());
+        let text = create(folder.path(), &name("a"), Role::Admin, HOUR, now).unwrap();
+        let path = folder.path().join(FILE);
+        let whole = fs::read(&path).unwrap();
+        let tokens = Tokens::open(folder.path()).unwrap();
+        let somebody = tokens.admit(&text, now).unwrap();
+        fs::write(&path, "{").unwrap();
+        assert!(matches!(tokens.reload(), Err(TokenError::NoTokens(..))));
+        assert_eq!(tokens.admit(&text, now), None);
+        assert!(!tokens.counts(&somebody, now));
+        fs::write(&path, whole).unwrap();
+        tokens.reload().unwrap();
+        assert!(tokens.counts(&somebody, now) && !tokens.counts(&somebody, now + HOUR));
+        fs::remove_file(&path).unwrap();
+        tokens.reload().unwrap();
+        assert_eq!(tokens.admit(&text, now), None);
+        // A folder is no file that can be read.
+        fs::create_dir(&path).unwrap();
+        assert!(matches!(tokens.reload(), Err(TokenError::Read(..))));
+        assert_eq!(tokens.admit(&text, now), None);
+    }
+
+    #[test]
+    fn the_file_is_the_folders_owners_whoever_changes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        // Only root can give a folder away; anybody else owns it.
+        let owner = fs::metadata(folder.path()).unwrap().uid();
+        let owner = if owner == 0 { 65_534 } else { owner };
+        std::os::unix::fs::chown(folder.path(), Some(owner), None).unwrap();
+        create(folder.path(), &name("a"), Role::Admin, HOUR, SystemTime::now()).unwrap();
+        assert_eq!(fs::metadata(folder.path().join(FILE)).unwrap().uid(), owner);
+        let new = folder.path().join("new");
+        create(&new, &name("a"), Role::Admin, HOUR, SystemTime::now()).unwrap();
+        assert_eq!(fs::metadata(new).unwrap().mode() & 0o777, 0o700);
+    }
+}

@@ -1,0 +1,268 @@
+//! How fast plans are computed, against the goals that hold for 100,000 machines on 10,000 hosts.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use demand::{FitSettings, Series, fit};
+use placement::{BoundSettings, Placement, Tables, lower_bound, place};
+use serde::Serialize;
+use serde_json::json;
+use units::Rng;
+
+use crate::plan::Plan;
+use crate::purchase::offers;
+use crate::reasons::reasons;
+use crate::risks::risks;
+use crate::serve::{Question, Scheduler, by_model, respond};
+
+/// How large a bench is. Goals are for the default; on less they are easier.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Size {
+    /// Hosts. There are ten times as many machines, and a tenth as many traces.
+    pub hosts: u32,
+    /// Samples of a trace.
+    pub samples: u32,
+    /// Questions of a scheduler.
+    pub questions: u32,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { hosts: 10_000, samples: 100_000, questions: 1000 }
+    }
+}
+
+/// What one thing took.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// What was done.
+    pub what: String,
+    /// What it took, in seconds.
+    pub secs: f64,
+    /// What it is to take at most.
+    pub goal_secs: f64,
+    /// Whether it took no more.
+    pub is_met: bool,
+}
+
+impl Figure {
+    fn of(what: String, goal_secs: f64, took: Duration) -> Self {
+        let secs = took.as_secs_f64();
+        Self { what, secs, goal_secs, is_met: secs <= goal_secs }
+    }
+}
+
+/// How many models there are; machines are named like them.
+const MODELS: u32 = 20;
+
+/// Places, bounds, judges, answers, explains, fits and buys; a figure each. `tell` hears of each.
+///
+/// # Errors
+///
+/// A sentence: a machine had no place, so that figures would be of something else.
+pub fn bench(size: Size, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, String> {
+    let mut plan = Plan::of_text(Path::new("bench.yaml"), &large(size.hosts))
+        .map_err(|error| format!("cannot read the bench's own plan: {error}"))?;
+    let problem = plan.problem();
+    let (machines, hosts) = (plan.machines(), size.hosts);
+    let mut figures = Vec::new();
+    let mut figure = |what: String, goal_secs: f64, took: Duration| {
+        figures.push(Figure::of(what, goal_secs, took));
+    };
+
+    tell("placing");
+    let begun = Instant::now();
+    let placement = place(&problem, &Placement::empty(&problem));
+    figure(format!("place {machines} machines on {hosts} hosts"), 3.0, begun.elapsed());
+    if placement.unplaced(&problem).iter().any(|it| *it > 0) {
+        return Err("cannot measure: some of the bench's machines have no place".into());
+    }
+
+    tell("bounding");
+    let begun = Instant::now();
+    let bound = lower_bound(&problem, BoundSettings::default()).bound;
+    figure(format!("prove that {bound} hosts are needed"), 10.0, begun.elapsed());
+
+    tell("judging");
+    plan.placement = placement;
+    let begun = Instant::now();
+    let groups = risks(&plan).len();
+    figure(format!("risk of that placement, {groups} kinds of hosts"), 2.0, begun.elapsed());
+
+    tell("answering");
+    let took = answers(&plan, size.questions)?;
+    figure(format!("answer a scheduler about {hosts} hosts, p99"), 0.02, took);
+
+    tell("explaining");
+    let begun = Instant::now();
+    let why = reasons(&plan, 0, 0);
+    drop(why);
+    figure("why a host takes a machine, or not".into(), 0.05, begun.elapsed());
+
+    let traces = (size.hosts / 10).max(1);
+    tell("fitting");
+    let took = fits(traces, size.samples);
+    figure(format!("fit {traces} traces of {} samples", size.samples), 30.0, took);
+
+    tell("buying");
+    let plan = Plan::of_text(Path::new("bench.yaml"), &market(size.hosts / 200))
+        .map_err(|error| format!("cannot read the bench's own plan: {error}"))?;
+    let begun = Instant::now();
+    let offers = offers(&plan)?.len();
+    figure(format!("{offers} offers of hosts to buy"), 1.0, begun.elapsed());
+    Ok(figures)
+}
+
+/// Models of two to eight states whose rates differ, and ten machines a host of them.
+fn large(hosts: u32) -> String {
+    let mut text = format!(
+        "goal: {{epsilon: 0.001}}\n\
+         types:\n  r: {{cores: 64, memory: 512gib, nic: 25gbit, \
+         switch: [{{cores: 2, carries: 10gbit, frames: 3000000}}]}}\n\
+         hosts:\n  h: {{type: r, count: {hosts}}}\nmodels:\n"
+    );
+    models(&mut text);
+    text += "vms:\n";
+    for model in 0..MODELS {
+        // All of them together are ten machines a host.
+        let count = (u64::from(hosts) * 10 * u64::from(model + 1) / u64::from(MODELS)
+            - u64::from(hosts) * 10 * u64::from(model) / u64::from(MODELS))
+        .max(1);
+        let (cores, gib) = (1 + model % 4, 2 << (model % 3));
+        let _ = writeln!(
+            text,
+            "  m{model}: {{count: {count}, model: m{model}, cores: {cores}, memory: {gib}gib}}"
+        );
+    }
+    let names: Vec<_> = (0..MODELS).map(|model| format!("m{model}")).collect();
+    text + &format!("serve: {{models: [{}], assume: 3600s}}\n", names.join(", "))
+}
+
+fn models(text: &mut String) {
+    for model in 0..MODELS {
+        let states = 2 + model % 7;
+        let each = |of: &dyn Fn(u32) -> String| (0..states).map(of).collect::<Vec<_>>().join(", ");
+        // The higher a rate, the shorter it is kept.
+        let rates = each(&|state| match state {
+            0 => "0".into(),
+            state => format!("{}mbit", (20 + 3 * model) * state * state + 7 * model),
+        });
+        let hold = each(&|state| format!("{}ms", 40_000 / (1 << (2 * state).min(12)) + 100));
+        let jump = each(&|from| {
+            let part = 1.0 / f64::from(states - 1);
+            let row = each(&|to| if to == from { "0".into() } else { part.to_string() });
+            format!("[{row}]")
+        });
+        let _ = writeln!(
+            text,
+            "  m{model}: {{rates: [{rates}], hold: [{hold}], jump: [{jump}], frame: {}b}}",
+            300 + 50 * model
+        );
+    }
+}
+
+/// Four types of hosts, whose switches have one of 16 numbers of cores, and so many machines of
+/// each model.
+fn market(count: u32) -> String {
+    let count = count.max(1);
+    let mut text = "goal: {epsilon: 0.001}\ntypes:\n".to_owned();
+    for kind in 1..=4 {
+        let switch: Vec<_> = (1..=16)
+            .map(|cores| format!("{{cores: {cores}, carries: {}mbit}}", 900 * cores))
+            .collect();
+        let (cores, price) = (32 * kind, 5000 * kind);
+        let _ = writeln!(
+            text,
+            "  t{kind}: {{cores: {cores}, memory: {}gib, nic: 25gbit, price: {price}, switch: [{}]}}",
+            128 * kind,
+            switch.join(", ")
+        );
+    }
+    text += "models:\n";
+    models(&mut text);
+    text += "vms:\n";
+    for model in 0..MODELS {
+        let _ = writeln!(
+            text,
+            "  m{model}: {{count: {count}, model: m{model}, cores: 2, memory: 4gib}}"
+        );
+    }
+    text
+}
+
+/// The time that one in a hundred questions takes longer than: a machine that may go to any host,
+/// read from JSON, judged, and answered in JSON. Each machine is assumed on its host.
+fn answers(plan: &Plan, questions: u32) -> Result<Duration, String> {
+    let (problem, placement) = by_model(plan);
+    let tables = Tables::new(&problem);
+    let mut scheduler = Scheduler::new(plan, &tables, &placement);
+    scheduler.judge_all();
+    let names: Vec<&str> = plan.hosts().collect();
+    let mut times = Vec::new();
+    for number in 0..questions {
+        let uid = number.to_string();
+        let body = json!({
+            "Pod": {
+                "metadata": {"uid": uid, "annotations": {"zovn/model": format!("m{}", number % MODELS)}},
+                "spec": {"containers": [{"resources": {"requests": {"cpu": "500m"}}}]},
+            },
+            "NodeNames": names,
+        });
+        let body = body.to_string();
+        let now = Duration::from_millis(number.into());
+        for question in [Question::Filter, Question::Prioritize] {
+            let begun = Instant::now();
+            let answer = respond(question, body.as_bytes(), now, &mut scheduler);
+            times.push(begun.elapsed());
+            answer.map_err(|error| format!("cannot ask the bench's own question: {error}"))?;
+        }
+    }
+    times.sort_unstable();
+    Ok(times.get(times.len() * 99 / 100).copied().unwrap_or_default())
+}
+
+/// The time that fits take of traces with bursts.
+fn fits(traces: u32, samples: u32) -> Duration {
+    let mut took = Duration::ZERO;
+    for trace in 0..traces {
+        let mut rng = Rng::new(trace.into());
+        let (mut bytes, mut level) = (0u64, 0u64);
+        let (mut times, mut counters) = (Vec::new(), Vec::new());
+        for row in 0..samples {
+            times.push(units::Instant::from_nanos(u64::from(row) * 1_000_000_000));
+            counters.push(bytes);
+            if rng.below(10) == 0 {
+                level = rng.below(6);
+            }
+            bytes += level * level * 1_000_000 + rng.below(200_000);
+        }
+        let begun = Instant::now();
+        if let Ok(series) = Series::from_counters(&times, &counters, 8) {
+            std::hint::black_box(fit(&series, &FitSettings::default()));
+        }
+        took += begun.elapsed();
+    }
+    took
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_goal_has_its_figure() {
+        let mut told = Vec::new();
+        let size = Size { hosts: 30, samples: 500, questions: 5 };
+        let figures = bench(size, &mut |it| told.push(it.to_owned())).unwrap();
+        assert_eq!((figures.len(), told.len()), (7, 7));
+        assert!(figures.iter().all(|it| it.secs > 0.0 && it.goal_secs > 0.0), "{figures:?}");
+        assert!(figures[0].what == "place 300 machines on 30 hosts", "{figures:?}");
+        assert!(figures[6].what.starts_with("64 offers"), "{figures:?}");
+    }
+    #[test]
+    fn a_goal_is_met_up_to_its_end() {
+        let is_met = |millis| Figure::of("x".into(), 0.5, Duration::from_millis(millis)).is_met;
+        assert_eq!([is_met(0), is_met(500), is_met(501)], [true, true, false]);
+    }
+}

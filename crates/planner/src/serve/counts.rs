@@ -1,0 +1,143 @@
+//! What is counted of answers, and the page on which Prometheus reads it.
+
+use std::fmt::Error;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::exchange::Question;
+use super::refusals::Refusals;
+use super::scheduler::Refused;
+
+/// The word of a question.
+fn word(question: Question) -> &'static str {
+    match question {
+        Question::Filter => "filter",
+        Question::Prioritize => "prioritize",
+        Question::Hosts => "hosts",
+    }
+}
+
+/// The upper ends of the classes that times are counted in, in seconds.
+const TIMES: [f64; 8] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.2, 1.0];
+
+type Labels = Vec<(&'static str, String)>;
+
+/// What is counted.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    answered: Family<Labels, Histogram, fn() -> Histogram>,
+    malformed: Counter,
+    refused: Family<Labels, Counter>,
+    scrapes: Family<Labels, Counter>,
+}
+
+impl Default for Counts {
+    /// Each is there from the beginning, so that the first one is an increase.
+    fn default() -> Self {
+        let counts = Self {
+            answered: Family::new_with_constructor(|| Histogram::new(TIMES)),
+            malformed: Counter::default(),
+            refused: Family::default(),
+            scrapes: Family::default(),
+        };
+        for question in [Question::Filter, Question::Prioritize, Question::Hosts] {
+            drop(counts.answered.get_or_create(&vec![("verb", word(question).into())]));
+        }
+        for reason in Refused::WORDS {
+            drop(counts.refused.get_or_create(&vec![("reason", reason.into())]));
+        }
+        counts
+    }
+}
+
+impl Counts {
+    /// A question was answered in so long.
+    pub fn answered(&self, question: Question, took: Duration) {
+        let labels = vec![("verb", word(question).into())];
+        self.answered.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+
+    /// A question was not understood.
+    pub fn malformed(&self) {
+        self.malformed.inc();
+    }
+
+    /// Hosts were refused.
+    pub fn refused(&self, refusals: &Refusals) {
+        for (reason, hosts) in Refused::WORDS.iter().zip(refusals.by_reason()).filter(|it| it.1 > 0)
+        {
+            self.refused.get_or_create(&vec![("reason", (*reason).into())]).inc_by(hosts);
+        }
+    }
+
+    /// An agent's metrics were read, or could not be.
+    pub fn scraped(&self, is_read: bool) {
+        let outcome = if is_read { "read" } else { "failed" };
+        self.scrapes.get_or_create(&vec![("outcome", outcome.into())]).inc();
+    }
+}
+
+/// What hosts are asked for, as it is now.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The share of time in which each host is asked for too much, as the plan says.
+    pub overloads: Vec<(String, f64)>,
+    /// The share of time in which senders were paused, as agents say.
+    pub paused: Vec<(String, f64)>,
+    /// What the first of these may be.
+    pub goal: f64,
+    /// Machines that are assumed.
+    pub assumed: usize,
+}
+
+/// The page that says it all.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn page(counts: &Counts, seen: &Seen) -> Result<String, Error> {
+    let mut registry = Registry::with_prefix("zovn_plan");
+    let by_host = |shares: &[(String, f64)]| {
+        let family: Family<Labels, Gauge<f64, AtomicU64>> = Family::default();
+        for (host, share) in shares {
+            family.get_or_create(&vec![("host", host.clone())]).set(*share);
+        }
+        family
+    };
+    registry.register(
+        "overflow_probability",
+        "The share of time in which a host is asked for too much, by the plan and what is assumed",
+        by_host(&seen.overloads),
+    );
+    registry.register(
+        "observed_paused_ratio",
+        "The share of time in which a host's most paused sender was paused, as its agent says",
+        by_host(&seen.paused),
+    );
+    registry.register("goal_ratio", "What that may be", ConstGauge::new(seen.goal));
+    registry.register(
+        "assumed_machines",
+        "Machines that count as placed because a scheduler was told so lately",
+        ConstGauge::new(seen.assumed as i64),
+    );
+    let Counts { answered, malformed, refused, scrapes } = counts.clone();
+    registry.register_with_unit(
+        "answer",
+        "The time from a question to its answer",
+        Unit::Seconds,
+        answered,
+    );
+    registry.register("malformed_questions", "Questions that were not understood", malformed);
+    registry.register("refused_hosts", "Hosts that did not take a machine", refused);
+    registry.register("agent_scrapes", "How often agents' metrics were read", scrapes);
+    let mut page = String::new();
+    text::encode(&mut page, &registry)?;
+    Ok(page)
+}

@@ -1,0 +1,501 @@
+//! Which hosts take a machine that a scheduler asks about, and what is assumed of its answer.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::time::Duration;
+
+use figures::{Unit, si};
+use placement::{Placement, Problem, Tables, Vacancies};
+
+use crate::plan::Plan;
+use crate::settings::{Prefer, UnknownHosts};
+
+/// A machine that a scheduler is about to place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// What it is known by when it is asked about again.
+    pub key: String,
+    /// What it asks of the network, by place among the plan's models; nothing is known if `None`.
+    pub model: Option<usize>,
+    /// Thousandths of a core.
+    pub milli_cores: u64,
+    /// Bytes.
+    pub memory: u64,
+}
+
+/// Why a host does not take a machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Refused {
+    /// The plan has no such host.
+    Unknown,
+    /// Thousandths of cores.
+    Cores {
+        /// What it needs.
+        needs: u64,
+        /// What is left.
+        left: u64,
+    },
+    /// Bytes.
+    Memory {
+        /// What it needs.
+        needs: u64,
+        /// What is left.
+        left: u64,
+    },
+    /// The host would be asked for too much.
+    Overload {
+        /// The share of time.
+        share: f64,
+        /// What it may be.
+        goal: f64,
+    },
+}
+
+impl Refused {
+    /// All of them, by the words of [`Refused::word`].
+    pub const WORDS: [&'static str; 4] = ["unknown", "cores", "memory", "overload"];
+
+    /// Its place in [`Refused::WORDS`].
+    pub fn place(&self) -> usize {
+        match self {
+            Self::Unknown => 0,
+            Self::Cores { .. } => 1,
+            Self::Memory { .. } => 2,
+            Self::Overload { .. } => 3,
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("zovn: ")?;
+        match *self {
+            Self::Unknown => f.write_str("the plan has no such host"),
+            Self::Cores { needs, left } => {
+                let [needs, left] = [needs, left].map(|it| it as f64 / 1000.0);
+                write!(f, "needs {needs} cores, {left} are left beside the switch's")
+            }
+            Self::Memory { needs, left } => {
+                let [needs, left] = [needs, left].map(|it| si(it as f64, Unit::BYTES));
+                write!(f, "needs {needs} of memory, {left} are left")
+            }
+            Self::Overload { share, goal } => write!(f, "P(overflow) {share:.2e} > {goal:e}"),
+        }
+    }
+}
+
+/// The hosts of a plan, what they have, and what they are assumed to have.
+pub struct Scheduler<'a> {
+    plan: &'a Plan,
+    /// What the plan has on each host, by model.
+    placement: &'a Placement,
+    vacancies: Vacancies<'a>,
+    places: HashMap<&'a str, usize>,
+    rooms: Vec<Room>,
+    assumed: HashMap<String, Assumed>,
+    /// When what is assumed ends, the earliest first.
+    ends: BTreeSet<(Duration, String)>,
+}
+
+/// Cores and memory of a host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Room {
+    milli_cores: u64,
+    milli_cores_used: u64,
+    memory: u64,
+    memory_used: u64,
+}
+
+/// A machine on the host that it was told to go to.
+#[derive(Clone, Debug)]
+struct Assumed {
+    host: usize,
+    model: Option<usize>,
+    milli_cores: u64,
+    memory: u64,
+    until: Duration,
+}
+
+/// What is assumed, in names, the earliest first: for the scheduler of the next plan.
+pub struct Assumptions(Vec<Named>);
+
+/// What is assumed of a machine, in names.
+struct Named {
+    key: String,
+    host: String,
+    /// Its model, and the number of machines of it that the plan has on that host.
+    model: Option<(String, u32)>,
+    it: Assumed,
+}
+
+/// More machines than this are not assumed at once: the oldest are forgotten.
+const MOST_ASSUMED: usize = 100_000;
+
+/// A plan as a scheduler asks about it: machines of one model are a class, whatever their cores and
+/// memory.
+pub fn by_model(plan: &Plan) -> (Problem, Placement) {
+    let problem = plan.problem_by_model();
+    let mut placement = Placement::empty(&problem);
+    for (on_host, pattern) in placement.hosts.iter_mut().zip(&plan.placement.hosts) {
+        for (vm, count) in pattern.iter() {
+            on_host.add(plan.vms[vm].it.model, count);
+        }
+    }
+    (problem, placement)
+}
+
+impl<'a> Scheduler<'a> {
+    /// The scheduler of a plan, by the tables and the placement of [`by_model`].
+    pub fn new(plan: &'a Plan, tables: &'a Tables<'a>, placement: &'a Placement) -> Self {
+        let room = |host: usize| {
+            let kind = plan.kind_of(host);
+            let mut room = Room {
+                milli_cores: 1000 * u64::from(kind.cores - kind.switch_cores),
+                memory: kind.memory,
+                ..Room::default()
+            };
+            for (vm, count) in plan.placement.hosts[host].iter() {
+                let (vm, count) = (&plan.vms[vm].it, u64::from(count));
+                let milli_cores = (1000 * u64::from(vm.cores)).saturating_mul(count);
+                room.milli_cores_used = room.milli_cores_used.saturating_add(milli_cores);
+                room.memory_used = room.memory_used.saturating_add(vm.memory.saturating_mul(count));
+            }
+            room
+        };
+        let asked: Vec<usize> =
+            plan.serve.models.iter().copied().chain(plan.serve.default).collect();
+        Self {
+            plan,
+            placement,
+            vacancies: Vacancies::new(tables, placement, &asked),
+            places: plan.hosts().enumerate().map(|(place, name)| (name, place)).collect(),
+            rooms: (0..plan.hosts().len()).map(room).collect(),
+            assumed: HashMap::new(),
+            ends: BTreeSet::new(),
+        }
+    }
+
+    /// Judges all hosts, so that the first question is answered as fast as later ones.
+    pub fn judge_all(&mut self) {
+        self.vacancies.judge_all();
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &'a Plan {
+        self.plan
+    }
+
+    /// Which model is meant, if it is one that is believed.
+    pub fn model(&self, said: Option<&str>) -> Option<usize> {
+        let settings = &self.plan.serve;
+        let believed = settings
+            .models
+            .iter()
+            .find(|it| said.is_some_and(|said| said == self.plan.models[**it].name));
+        believed.copied().or(settings.default)
+    }
+
+    /// Gets ready for a question about a machine: what was assumed too long ago is forgotten, and
+    /// what was assumed of this machine, as it is not there yet.
+    pub fn ask(&mut self, now: Duration, key: &str) {
+        self.forget(key);
+        self.expire(now);
+        if self.ends.len() >= MOST_ASSUMED {
+            self.forget_first();
+        }
+    }
+
+    /// Forgets what was assumed too long ago.
+    pub fn expire(&mut self, now: Duration) {
+        while self.ends.first().is_some_and(|(end, _)| *end <= now) {
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) {
+        if let Some((_, key)) = self.ends.first().cloned() {
+            self.forget(&key);
+        }
+    }
+
+    /// How much the host is preferred for the machine, from 0 to 1.
+    ///
+    /// # Errors
+    ///
+    /// Why the host does not take it.
+    pub fn judge(&mut self, machine: &Machine, host: &str) -> Result<f64, Refused> {
+        let Some(&host) = self.places.get(host) else {
+            return match self.plan.serve.unknown_hosts {
+                UnknownHosts::Refuse => Err(Refused::Unknown),
+                UnknownHosts::Pass => Ok(0.0),
+            };
+        };
+        let left = self.left_with(machine, host)?;
+        Ok(match self.plan.serve.prefer {
+            Prefer::Spread => left,
+            Prefer::Pack => 1.0 - left,
+        })
+    }
+
+    /// What part of a host would be left beside the machine: of its cores, its memory, or what its
+    /// switch carries, whichever is least.
+    fn left_with(&mut self, machine: &Machine, host: usize) -> Result<f64, Refused> {
+        let room = &self.rooms[host];
+        let left = |have: u64, used: u64, needs: u64| {
+            let left = have.saturating_sub(used);
+            let part = |left: u64| if have > 0 { left as f64 / have as f64 } else { 0.0 };
+            left.checked_sub(needs).map(part).ok_or((needs, left))
+        };
+        let cores = left(room.milli_cores, room.milli_cores_used, machine.milli_cores)
+            .map_err(|(needs, left)| Refused::Cores { needs, left })?;
+        let memory = left(room.memory, room.memory_used, machine.memory)
+            .map_err(|(needs, left)| Refused::Memory { needs, left })?;
+        let Some(model) = machine.model else { return Ok(cores.min(memory)) };
+        let vacancy = self.vacancies.vacancy(host, model);
+        if !vacancy.fits {
+            let goal = self.plan.epsilon;
+            return Err(Refused::Overload { share: vacancy.overload.high, goal });
+        }
+        Ok(vacancy.left.min(cores).min(memory))
+    }
+
+    /// Assumes from now on that the machine is on this host. One that the plan does not know has
+    /// nothing to assume of.
+    pub fn assume(&mut self, now: Duration, machine: &Machine, host: &str) {
+        let Some(&host) = self.places.get(host) else { return };
+        self.forget(&machine.key);
+        let Machine { key, model, milli_cores, memory } = machine.clone();
+        let until = now + Duration::from(self.plan.serve.assume);
+        self.put(key, Assumed { host, model, milli_cores, memory, until });
+    }
+
+    fn put(&mut self, key: String, it: Assumed) {
+        let room = &mut self.rooms[it.host];
+        room.milli_cores_used = room.milli_cores_used.saturating_add(it.milli_cores);
+        room.memory_used = room.memory_used.saturating_add(it.memory);
+        if let Some(model) = it.model {
+            self.vacancies.put(it.host, model);
+        }
+        self.ends.insert((it.until, key.clone()));
+        self.assumed.insert(key, it);
+    }
+
+    fn forget(&mut self, key: &str) {
+        let Some((key, it)) = self.assumed.remove_entry(key) else { return };
+        self.ends.remove(&(it.until, key));
+        let room = &mut self.rooms[it.host];
+        room.milli_cores_used = room.milli_cores_used.saturating_sub(it.milli_cores);
+        room.memory_used = room.memory_used.saturating_sub(it.memory);
+        if let Some(model) = it.model {
+            self.vacancies.remove(it.host, model);
+        }
+    }
+
+    /// How many machines are assumed.
+    pub fn assumed(&self) -> usize {
+        self.assumed.len()
+    }
+
+    /// The upper end of the share of time in which each host is asked for too much, as it is.
+    pub fn overloads(&mut self) -> BTreeMap<&'a str, f64> {
+        let plan = self.plan;
+        let overload = |(place, name)| (name, self.vacancies.overload(place).high);
+        plan.hosts().enumerate().map(overload).collect()
+    }
+
+    /// What is assumed, for the scheduler of the next plan.
+    pub fn assumptions(&self) -> Assumptions {
+        let all = self.ends.iter().map(|(_, key)| {
+            let it = &self.assumed[key];
+            let model = it.model.map(|model| {
+                let placed = self.placement.hosts[it.host].count(model);
+                (self.plan.models[model].name.clone(), placed)
+            });
+            let host = self.plan.names(&[it.host]).remove(0);
+            Named { key: key.clone(), host, model, it: it.clone() }
+        });
+        Assumptions(all.collect())
+    }
+
+    /// Assumes what another has assumed, as far as this plan has the hosts and models, and does not
+    /// have the machines: where a host has more machines of a model than before, they are those
+    /// that were assumed first.
+    pub fn adopt(&mut self, Assumptions(all): Assumptions, now: Duration) {
+        let mut arrived: HashMap<(usize, usize), u32> = HashMap::new();
+        for Named { key, host, model, it } in all {
+            let Some(&host) = self.places.get(host.as_str()) else { continue };
+            let model = model.and_then(|(name, before)| {
+                let model = self.plan.models.iter().position(|it| it.name == name)?;
+                Some((model, before))
+            });
+            if let Some((model, before)) = model {
+                let more = || self.placement.hosts[host].count(model).saturating_sub(before);
+                let arrived = arrived.entry((host, model)).or_insert_with(more);
+                if *arrived > 0 {
+                    *arrived -= 1;
+                    continue;
+                }
+            }
+            self.put(key, Assumed { host, model: model.map(|it| it.0), ..it });
+        }
+        self.expire(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const PLAN: &str = "\
+goal: {epsilon: 0.001}
+types:
+  r: {cores: 65, memory: 256gib, switch: [{cores: 1, carries: 1gbit}]}
+hosts:
+  h: {type: r, count: 3}
+models:
+  web: {on: 100mbit, on_for: 1s, off_for: 9s}
+  secret: {rate: 1gbit}
+vms:
+  web: {count: 38, model: web, cores: 1, memory: 4gib}
+placement:
+  h-1: {web: 38}
+serve: {models: [web], assume: 60s}
+";
+
+    fn with<T>(text: &str, run: impl FnOnce(&mut Scheduler<'_>) -> T) -> T {
+        let plan = Plan::of_text(Path::new("p.yaml"), text).unwrap_or_else(|it| panic!("{it:?}"));
+        let (problem, placement) = by_model(&plan);
+        let tables = Tables::new(&problem);
+        run(&mut Scheduler::new(&plan, &tables, &placement))
+    }
+
+    fn web(key: &str) -> Machine {
+        Machine { key: key.into(), model: Some(0), milli_cores: 500, memory: 1 << 30 }
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_full_host_says_how_likely_too_much_would_be() {
+        with(PLAN, |scheduler| {
+            // P(Bin(39, 0.1) > 10) is 1.15e-3, and at most the upper end of its bracket.
+            let refused = scheduler.judge(&web("a"), "h-1").unwrap_err();
+            assert_eq!(refused.to_string(), "zovn: P(overflow) 1.17e-3 > 1e-3");
+            assert!(scheduler.judge(&web("a"), "h-2").unwrap() > 0.8);
+            let large = |milli_cores, memory| Machine { milli_cores, memory, ..web("a") };
+            let mut told = |machine, host| scheduler.judge(&machine, host).unwrap_err().to_string();
+            assert_eq!(
+                told(large(26_500, 0), "h-1"),
+                "zovn: needs 26.5 cores, 26 are left beside the switch's"
+            );
+            assert!(told(large(0, 1 << 60), "h-2").starts_with("zovn: needs 1.15 EB of memory"));
+            assert_eq!(told(web("a"), "h-4"), "zovn: the plan has no such host");
+            // Of a machine whose model nobody knows, the network is not judged.
+            let blind = Machine { model: None, ..web("a") };
+            assert!(scheduler.judge(&blind, "h-1").is_ok());
+        });
+        let pass =
+            PLAN.replace("assume: 60s", "unknown_hosts: pass, prefer: pack, default: secret");
+        with(&pass, |scheduler| {
+            assert_eq!(scheduler.judge(&web("a"), "h-4"), Ok(0.0));
+            // A model that the operator does not list is not believed.
+            let models = [Some("web"), Some("secret"), Some("none"), None];
+            assert_eq!(models.map(|it| scheduler.model(it)), [Some(0), Some(1), Some(1), Some(1)]);
+        });
+    }
+
+    #[test]
+    fn what_was_answered_is_assumed_for_a_minute() {
+        with(PLAN, |scheduler| {
+            for number in 0..38 {
+                let machine = web(&number.to_string());
+                scheduler.ask(number * SECOND, &machine.key);
+                assert!(scheduler.judge(&machine, "h-2").is_ok(), "{number}");
+                scheduler.assume(number * SECOND, &machine, "h-2");
+            }
+            scheduler.ask(38 * SECOND, "late");
+            assert!(scheduler.judge(&web("late"), "h-2").is_err());
+            assert_eq!(scheduler.assumed(), 38);
+            // The last one is asked about once more: it is not in its own way.
+            scheduler.ask(39 * SECOND, "37");
+            assert!(scheduler.judge(&web("37"), "h-2").is_ok());
+            scheduler.assume(39 * SECOND, &web("37"), "h-3");
+            assert!(scheduler.overloads()["h-3"] == 0.0 && scheduler.overloads()["h-2"] > 0.0);
+            // The first has expired after a minute, all of them later.
+            scheduler.ask(60 * SECOND, "late");
+            assert_eq!(scheduler.assumed(), 37);
+            scheduler.ask(99 * SECOND, "late");
+            assert_eq!((scheduler.assumed(), scheduler.ends.len()), (0, 0));
+            assert_eq!(scheduler.rooms[1].milli_cores_used, 0);
+            assert_eq!(scheduler.overloads()["h-2"], 0.0);
+        });
+    }
+
+    #[test]
+    fn the_next_plan_assumes_what_the_one_before_did() {
+        let assumptions = with(PLAN, |scheduler| {
+            scheduler.assume(SECOND, &web("a"), "h-2");
+            scheduler.assume(2 * SECOND, &web("b"), "h-3");
+            scheduler.assumptions()
+        });
+        let other =
+            PLAN.replace("r, count: 3", "r, count: 2").replace("  secret: {rate: 1gbit}\n", "");
+        with(&other, |scheduler| {
+            scheduler.adopt(assumptions, 3 * SECOND);
+            assert_eq!((scheduler.assumed(), scheduler.rooms[1].milli_cores_used), (1, 500));
+            assert_eq!(scheduler.vacancies.pattern(1).count(0), 1);
+            scheduler.expire(60 * SECOND);
+            assert_eq!(scheduler.assumed(), 1);
+            scheduler.expire(61 * SECOND);
+            assert_eq!(scheduler.assumed(), 0);
+        });
+    }
+
+    #[test]
+    fn what_is_in_the_next_plan_is_not_assumed_any_more() {
+        let assumptions = || {
+            with(PLAN, |scheduler| {
+                for (second, key) in [(1, "a"), (2, "b"), (3, "c")] {
+                    scheduler.assume(second * SECOND, &web(key), "h-2");
+                }
+                scheduler.assume(SECOND, &web("d"), "h-1");
+                scheduler.assume(SECOND, &Machine { model: None, ..web("e") }, "h-2");
+                scheduler.assumptions()
+            })
+        };
+        // Two of the three have arrived. The other host has one less, and nobody knows of `e`.
+        let next = PLAN
+            .replace("{count: 38,", "{count: 40,")
+            .replace("  h-1: {web: 38}\n", "  h-1: {web: 37}\n  h-2: {web: 2}\n");
+        with(&next, |scheduler| {
+            scheduler.adopt(assumptions(), 4 * SECOND);
+            let mut keys: Vec<_> = scheduler.assumed.keys().map(String::as_str).collect();
+            keys.sort_unstable();
+            assert_eq!(keys, ["c", "d", "e"]);
+            assert_eq!([0, 1].map(|host| scheduler.vacancies.pattern(host).count(0)), [38, 3]);
+        });
+        // Late, nothing of it is assumed.
+        with(PLAN, |scheduler| {
+            scheduler.adopt(assumptions(), 63 * SECOND);
+            assert_eq!(scheduler.assumed(), 0);
+        });
+    }
+
+    #[test]
+    fn memory_for_what_is_assumed_is_bounded() {
+        with(PLAN, |scheduler| {
+            let small = |key: u32| Machine {
+                milli_cores: 0,
+                memory: 0,
+                model: None,
+                ..web(&key.to_string())
+            };
+            for key in 0..MOST_ASSUMED as u32 + 10 {
+                scheduler.ask(SECOND, "");
+                scheduler.assume(SECOND, &small(key), "h-2");
+            }
+            assert!(scheduler.ends.len() <= MOST_ASSUMED && scheduler.assumed() <= MOST_ASSUMED);
+        });
+    }
+}

@@ -1,0 +1,119 @@
+//! A plan that is served while a test asks.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use connections::Bounds;
+use planner::Plan;
+use planner::serve::router;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+/// Four hosts: one is full, one has some, one is small, one is empty.
+pub const PLAN: &str = "\
+goal: {epsilon: 0.001}
+types:
+  r: {cores: 65, memory: 256gib, switch: [{cores: 1, carries: 1gbit}]}
+  s: {cores: 3, memory: 4gib, switch: [{cores: 1, carries: 1gbit}]}
+hosts:
+  n1: {type: r}
+  n2: {type: r}
+  n3: {type: s}
+  n4: {type: r}
+models:
+  web: {on: 100mbit, on_for: 1s, off_for: 9s}
+  loud: {rate: 900mbit}
+  secret: {rate: 0}
+vms:
+  web: {count: 80, model: web, cores: 1, memory: 4gib}
+placement:
+  n1: {web: 38}
+  n2: {web: 20}
+serve: {models: [web, loud], default: web}
+";
+
+/// A server. It ends with its guard.
+pub struct Server {
+    pub address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Server {
+    pub fn start(plan: &str) -> Self {
+        let plan = Plan::of_text(Path::new("p.yaml"), plan).unwrap_or_else(|it| panic!("{it:?}"));
+        let router = router(plan).unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = thread::spawn(move || {
+            Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                tell.send(listener.local_addr().unwrap()).unwrap();
+                let accept = async || Ok(listener.accept().await?.0);
+                let head = Duration::from_secs(60);
+                let bounds = Bounds { connections: 8, reserved: 0, head, life: None };
+                tokio::select! {
+                    _ = stopped => {}
+                    never = connections::serve(accept, router, bounds) => match never {},
+                }
+            });
+        });
+        Self { address: told.recv().unwrap(), stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// The status, the head and the body of an answer.
+    pub fn ask(&self, method: &str, path: &str, body: &[u8]) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        // Whoever refuses a body need not read it.
+        let _ = stream.write_all(body);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8(answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+        (head[9..12].parse().unwrap(), head.to_ascii_lowercase(), body.to_owned())
+    }
+
+    /// The answer to a question that is understood.
+    pub fn post(&self, path: &str, body: &str) -> String {
+        let (status, head, answer) = self.ask("POST", path, body.as_bytes());
+        assert!(status == 200 && head.contains("content-type: application/json"), "{head}{answer}");
+        answer
+    }
+
+    /// The same, read.
+    pub fn json(&self, path: &str, body: &Value) -> Value {
+        serde_json::from_str(&self.post(path, &body.to_string())).unwrap()
+    }
+
+    /// What a question is refused with.
+    pub fn refused(&self, path: &str, body: &str) -> (u16, String) {
+        let (status, head, answer) = self.ask("POST", path, body.as_bytes());
+        assert!(head.contains("content-type: application/problem+json"), "{head}\n{answer}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["status"], status);
+        (status, answer["detail"].as_str().unwrap().to_owned())
+    }
+
+    pub fn metrics(&self) -> String {
+        let (status, head, page) = self.ask("GET", "/metrics", b"");
+        assert!(status == 200 && head.contains("application/openmetrics-text"), "{head}");
+        page
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        self.thread.take().unwrap().join().unwrap();
+    }
+}

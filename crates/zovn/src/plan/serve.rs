@@ -1,0 +1,53 @@
+//! `zovn plan serve`: schedulers ask which hosts take a machine.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use planner::Plan;
+use planner::serve::{Options, serve};
+use zovn_agent::LogArgs;
+
+use super::files::complain;
+use crate::ending::{Outcome, USAGE};
+
+/// Answer schedulers over HTTP: which hosts take a machine, and why others do not.
+///
+/// Kubernetes asks as an extender (`/k8s/filter`, `/k8s/prioritize`), OpenStack Nova by
+/// packaging/nova/zovn_nova.py (`/v1/plan/hosts`), Prometheus reads `/metrics`. SIGHUP has the
+/// files read again. Nothing is encrypted, so requests are taken on this host only.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The plan's file, with what runs now in `placement` and who may say what in `serve`.
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    file: PathBuf,
+    /// More of the plan, as fitted models or a placement. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    with: Vec<PathBuf>,
+    /// Where requests are taken.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8899")]
+    listen: SocketAddr,
+    /// Take requests of other hosts, too, although nothing is encrypted: whoever reaches the
+    /// address may ask.
+    #[arg(long)]
+    plain: bool,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// Serves.
+pub fn run(args: Args) -> Outcome {
+    let Args { file, with, listen, plain, log } = args;
+    let paths: Vec<PathBuf> = std::iter::once(file).chain(with).collect();
+    let plan = match Plan::load(&paths) {
+        Ok(plan) => plan,
+        Err(planner::PlanError::Faults(faults)) => {
+            complain(&faults)?;
+            return Ok(ExitCode::from(USAGE));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    log.start()?;
+    serve(plan, Options { listen, plain }, move || Plan::load(&paths))?;
+    Ok(ExitCode::SUCCESS)
+}
