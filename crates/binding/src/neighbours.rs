@@ -63,6 +63,9 @@ impl Networks {
     /// Leaves out of a port's frame what it tells routers at other hosts of neighbours, as far as
     /// it has told them too much. Whether anything was left out.
     pub(crate) fn limit_announced(&mut self, now: Instant, sent: &mut Sent) -> bool {
+        if sent.announced == 0 {
+            return false;
+        }
         let announced = sent.onward.drain(..mem::take(&mut sent.announced));
         let mut some = Vec::new();
         let mut is_limited = false;

@@ -7,6 +7,7 @@
 //!
 //! Only tests and benchmarks depend on this crate.
 
+mod over;
 pub mod tshark;
 
 use std::env;
@@ -15,6 +16,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
+
+pub use over::Over;
 
 /// The environment variable that says what becomes of tests whose needs are not met: `all` makes
 /// them fail.

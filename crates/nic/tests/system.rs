@@ -339,6 +339,7 @@ fn a_stream_passes_in_large_segments_with_unfinished_checksums() {
     }
     let (mut ports, end) = ([one, other], AtomicBool::new(false));
     thread::scope(|scope| {
+        let over = needs::Over(&end);
         let forwarder = scope.spawn(|| forward(&mut ports, &end));
         let listener = b.run(|| TcpListener::bind("10.9.0.2:7")).unwrap().unwrap();
         let server = scope.spawn(move || {
@@ -351,7 +352,7 @@ fn a_stream_passes_in_large_segments_with_unfinished_checksums() {
         client.write_all(&bytes).unwrap();
         drop(client);
         assert!(server.join().unwrap() == bytes);
-        end.store(true, Ordering::Relaxed);
+        drop(over);
         assert!(forwarder.join().unwrap() > 30_000);
     });
 }

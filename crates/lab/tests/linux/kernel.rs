@@ -97,7 +97,7 @@ impl Kernel {
                 }
                 middle.end()
             });
-            let ending = Ending(&done);
+            let over = needs::Over(&done);
             let client =
                 near.run(|| TcpStream::connect_timeout(&address, PATIENCE)).unwrap().unwrap();
             let server = scope.spawn(|| serve(&listener, amount));
@@ -108,7 +108,7 @@ impl Kernel {
             // What is closed like this is forgotten by the kernel at once.
             rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
             drop(client);
-            drop(ending);
+            drop(over);
             middle.join().unwrap()
         })
     }
@@ -122,15 +122,6 @@ impl Drop for Kernel {
             }
             let _ = Namespace::delete(name);
         }
-    }
-}
-
-/// Tells that it is over, also when something has failed.
-struct Ending<'a>(&'a AtomicBool);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
     }
 }
 

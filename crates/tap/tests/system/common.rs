@@ -84,9 +84,18 @@ pub fn config(container: &Container, number: u8) -> TapConfig {
 
 /// Attaches a container's port, and waits until its addresses are in use.
 pub fn attach(config: &TapConfig) -> TapPort {
-    let port = TapPort::attach(config).unwrap();
-    let container = Namespace::open(&config.netns).unwrap();
     let deadline = Instant::now() + PATIENCE;
+    // What a program of another test has inherited of this process it closes when it begins. Until
+    // then it has a device open that was closed here.
+    let port = loop {
+        match TapPort::attach(config) {
+            Err(error) if error.is_too_early() && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            attached => break attached.unwrap(),
+        }
+    };
+    let container = Namespace::open(&config.netns).unwrap();
     await_addresses(&container, &config.interface, config.addresses.clone(), deadline).unwrap();
     port
 }

@@ -88,6 +88,7 @@ fn a_flood_waits_in_its_sockets_while_the_switch_takes_its_time() {
     let forwarder = Forwarder::start(Wire::new(ports), 20_000);
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
+        let over = needs::Over(&stop);
         for size in [1470, 1470, 200] {
             let sender = a.udp("10.9.0.1:0");
             sender.connect(target.local_addr().unwrap()).unwrap();
@@ -112,7 +113,7 @@ fn a_flood_waits_in_its_sockets_while_the_switch_takes_its_time() {
             );
             forwarded >= 20_000
         });
-        stop.store(true, Relaxed);
+        drop(over);
         forwarder.set_pace(0);
     });
     until("every datagram that was sent is forwarded", || {
@@ -251,6 +252,7 @@ fn ports_come_and_go_under_load() {
     let configs = [config(&a, 1), config(&b, 2)];
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let over = needs::Over(&stop);
         scope.spawn(|| {
             let sender = a.udp("0.0.0.0:0");
             while !stop.load(Relaxed) {
@@ -268,11 +270,13 @@ fn ports_come_and_go_under_load() {
             assert_eq!(wire.ports[0].inspector().unwrap().counters().unwrap().dropped_by_device, 0);
             wire.detach();
         }
-        stop.store(true, Relaxed);
+        drop(over);
     });
     for container in [&a, &b] {
-        let names = Netlink::open_in(&container.namespace).unwrap().links().unwrap();
-        assert_eq!(names.iter().map(|link| &*link.name).collect::<Vec<_>>(), ["lo"]);
+        let mut netlink = Netlink::open_in(&container.namespace).unwrap();
+        until("no interface is left", || {
+            netlink.links().unwrap().iter().all(|link| link.name == "lo")
+        });
     }
 }
 

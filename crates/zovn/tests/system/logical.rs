@@ -299,6 +299,7 @@ fn a_rule_that_is_taken_away_stops_a_flow_at_once_and_nothing_accepted_is_lost()
     while to.recv(&mut [0; 4]).is_ok() {}
     let (stop, mark) = (AtomicBool::new(false), u32::MAX.to_be_bytes());
     let received = thread::scope(|scope| {
+        let over = needs::Over(&stop);
         let receiver = scope.spawn(|| {
             let (mut got, mut buffer) = (Vec::new(), [0; 4]);
             while to.recv(&mut buffer).is_ok() {
@@ -325,7 +326,7 @@ fn a_rule_that_is_taken_away_stops_a_flow_at_once_and_nothing_accepted_is_lost()
         for _ in 0..100 {
             from.send(&mark).unwrap();
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(over);
         sender.join().unwrap();
         receiver.join().unwrap()
     });

@@ -57,6 +57,7 @@ fn a_port_that_others_keep_sending_to_leaves_once_it_has_what_it_was_meant_to_ha
     let target = to.local_addr().unwrap();
     let gone = AtomicBool::new(false);
     thread::scope(|scope| {
+        let over = needs::Over(&gone);
         scope.spawn(|| while to.recv(&mut [0; 1000]).is_ok() {});
         scope.spawn(|| {
             while !gone.load(Ordering::Relaxed) {
@@ -65,7 +66,7 @@ fn a_port_that_others_keep_sending_to_leaves_once_it_has_what_it_was_meant_to_ha
         });
         until(|| client.status().unwrap().ledger.held > 100);
         let last = client.detach(&name(1)).unwrap();
-        gone.store(true, Ordering::Relaxed);
+        drop(over);
         assert_eq!(last.egress.total.held, 0, "{last:?}");
     });
 }

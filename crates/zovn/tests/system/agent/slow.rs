@@ -96,6 +96,7 @@ fn a_socket_that_is_never_read_stops_nobody_else_and_is_named() {
     let (silent, echo) = (world.udp(1), Echo::start(&world, 0, 2));
     let (target, over) = (silent.local_addr().unwrap(), AtomicBool::new(false));
     thread::scope(|scope| {
+        let raised = needs::Over(&over);
         scope.spawn(|| pester(&world, &[target], &over));
         let longest = echo.longest_until(|| refused(&client, 1) > 3000);
         let port = client.port(&name(1)).unwrap();
@@ -108,7 +109,7 @@ fn a_socket_that_is_never_read_stops_nobody_else_and_is_named() {
             while silent.recv(&mut buffer).is_ok() {}
             client.port(&name(1)).unwrap().stalled_flows == 0
         });
-        over.store(true, Ordering::Relaxed);
+        drop(raised);
         assert!(longest < Duration::from_millis(1500), "others wait for {longest:?}, once");
         let [held] = &port.held_sockets[..] else { panic!("{port:?}") };
         assert_eq!((held.socket, held.stalled, held.held), (target, true, 0));
@@ -125,9 +126,10 @@ fn a_socket_that_is_never_read_stops_nobody_else_and_is_named() {
 fn stall(world: &World, client: &Client, target: std::net::SocketAddr) {
     let (over, before) = (AtomicBool::new(false), refused(client, 1));
     thread::scope(|scope| {
+        let raised = needs::Over(&over);
         scope.spawn(|| pester(world, &[target], &over));
         until(|| refused(client, 1) > before);
-        over.store(true, Ordering::Relaxed);
+        drop(raised);
     });
     until(|| client.port(&name(1)).unwrap().held_flows == 0);
     assert_eq!(client.port(&name(1)).unwrap().stalled_flows, 1);
@@ -203,13 +205,14 @@ fn nobody_stops_a_sender_by_opening_many_sockets() {
     let targets: Vec<_> = silent.iter().map(|socket| socket.local_addr().unwrap()).collect();
     let (echo, over) = (Echo::start(&world, 0, 2), AtomicBool::new(false));
     thread::scope(|scope| {
+        let raised = needs::Over(&over);
         scope.spawn(|| pester(&world, &targets, &over));
         let mut most = 0;
         let longest = echo.longest_until(|| {
             most = most.max(client.port(&name(0)).unwrap().ingress.total.held);
             refused(&client, 1) > 3 * SOCKETS as u64
         });
-        over.store(true, Ordering::Relaxed);
+        drop(raised);
         assert!(longest < Duration::from_millis(500), "others wait for {longest:?}");
         // Half of 1,024, and what may come that was sent before its socket was diverted.
         assert!(most <= 512 + 8192, "{most} frames are held");
@@ -229,6 +232,7 @@ fn a_socket_that_is_read_forty_times_a_second_loses_nothing() {
     world.greet(0, 1);
     let (reader, over) = (world.udp(1), AtomicBool::new(false));
     thread::scope(|scope| {
+        let raised = needs::Over(&over);
         scope.spawn(|| {
             let sender = world.containers[0].run(|| UdpSocket::bind("10.9.0.1:0")).unwrap();
             let sender = sender.unwrap();
@@ -247,7 +251,7 @@ fn a_socket_that_is_read_forty_times_a_second_loses_nothing() {
             assert_eq!(u32::from_be_bytes(datagram), number);
         }
         let port = client.port(&name(1)).unwrap();
-        over.store(true, Ordering::Relaxed);
+        drop(raised);
         assert!(port.held_flows == 1 && port.stalled_flows == 0, "{port:?}");
         assert_eq!(refused(&client, 1), 0);
     });
@@ -270,6 +274,7 @@ fn read_in_a_round_trip(world: &World, read: impl Fn(&UdpSocket, &mut [u8]) + Sy
     let echo = Echo::start(world, 0, 2);
     let so_far = || done.load(Ordering::Relaxed);
     thread::scope(|scope| {
+        let raised = needs::Over(&over);
         scope.spawn(|| flood(world, &over));
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
@@ -288,7 +293,7 @@ fn read_in_a_round_trip(world: &World, read: impl Fn(&UdpSocket, &mut [u8]) + Sy
         let end = so_far() + 1500;
         let rounds = std::iter::from_fn(|| (so_far() < end).then(round_trip));
         let mut rounds: Vec<_> = rounds.collect();
-        over.store(true, Ordering::Relaxed);
+        drop(raised);
         rounds.sort_unstable();
         let (all, mut passed) = (rounds.iter().sum::<u32>(), 0);
         let is_half = |read: &u32| {

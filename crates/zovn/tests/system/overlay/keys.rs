@@ -113,6 +113,7 @@ fn keys_are_replaced_while_frames_flow() {
     let used = |host| peer(&world, host).channel.unwrap().pre_shared_key.unwrap();
     let first = used(0);
     thread::scope(|scope| {
+        let over = needs::Over(&done);
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 exchange(&connection, 100_000);
@@ -128,7 +129,7 @@ fn keys_are_replaced_while_frames_flow() {
             }
         }
         until(|| (0..2).all(|host| used(host) != first));
-        done.store(true, Ordering::Relaxed);
+        drop(over);
     });
     assert_eq!(used(0), used(1));
     exchange(&connection, 100_000);
@@ -276,6 +277,7 @@ fn no_attack_does_anything(key: Option<TunnelMode>, sees: bool, packets: u32) {
     let mut tally = Tally::default();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let over = needs::Over(&done);
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 exchange(&connection, 50_000);
@@ -291,7 +293,7 @@ fn no_attack_does_anything(key: Option<TunnelMode>, sees: bool, packets: u32) {
             let refused = peer(&world, 0).refused;
             !sees || ["replayed", "bad_tag"].iter().all(|reason| refused.contains_key(*reason))
         });
-        done.store(true, Ordering::Relaxed);
+        drop(over);
     });
     assert_eq!(tally.again, 0);
     for host in 0..2 {

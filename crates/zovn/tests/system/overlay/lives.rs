@@ -62,6 +62,7 @@ fn a_connection_outlives_the_agents_at_both_ends() {
     let connection = world.connect(SENDER, READER, 7);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let over = needs::Over(&done);
         scope.spawn(|| {
             // What is whole for so many rounds is whole across every end.
             while !done.load(Ordering::Relaxed) {
@@ -75,7 +76,7 @@ fn a_connection_outlives_the_agents_at_both_ends() {
             world.start(host);
             world.ping(SENDER, READER.v4());
         }
-        done.store(true, Ordering::Relaxed);
+        drop(over);
     });
     world.ping(READER, SENDER.v6());
     world.assert_balanced();

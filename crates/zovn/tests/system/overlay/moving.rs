@@ -75,6 +75,7 @@ fn a_stream_goes_on_while_its_port_moves_to_another_host() {
         until(|| read_so_far().iter().zip(bytes).all(|(now, before)| *now > before + (1 << 20)));
     };
     thread::scope(|scope| {
+        let over = needs::Over(&ends);
         for (from, to, count) in [(&one, &other, &counts[0]), (&other, &one, &counts[1])] {
             scope.spawn(|| write(from, &ends));
             scope.spawn(|| read(to, count));
@@ -93,7 +94,7 @@ fn a_stream_goes_on_while_its_port_moves_to_another_host() {
             let told = shop.run(machine, &["ss", "-Htin", "state", "established"]);
             assert!(!told.contains("retrans:"), "{told}");
         }
-        ends.store(true, Ordering::Relaxed);
+        drop(over);
     });
     let returned = shop.world.status(0).logical.map_or(0, |logical| logical.returned_frames);
     assert!(returned > 0, "some were underway");

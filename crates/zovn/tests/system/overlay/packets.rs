@@ -76,6 +76,7 @@ fn a_network_has_the_frames_that_it_is_promised_beside_one_that_sends_all_it_can
         }
     };
     thread::scope(|scope| {
+        let over = needs::Over(&is_over);
         receivers.iter().for_each(|socket| drop(scope.spawn(|| take(socket, &is_over))));
         scope.spawn(|| flood(BLUE[0], BLUE[1]));
         RED[..3].iter().for_each(|from| drop(scope.spawn(|| flood(*from, RED[3]))));
@@ -96,7 +97,7 @@ fn a_network_has_the_frames_that_it_is_promised_beside_one_that_sends_all_it_can
         world.client(0).set_network(&spec).unwrap();
         let before = frames();
         until(|| frames().iter().zip(before).all(|(after, before)| *after > before + 1_000));
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         // Who waits for a datagram gets one more.
         until(|| world.status(0).ledger.held == 0);
         for (from, to) in [(BLUE[0], BLUE[1]), (RED[0], RED[3])] {

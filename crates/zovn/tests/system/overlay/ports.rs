@@ -99,14 +99,7 @@ fn a_port_has_its_minimum_beside_others_of_its_network_that_flood() {
         }
     };
     thread::scope(|scope| {
-        // Ends what others do even if a test fails: it would wait for them otherwise.
-        struct End<'a>(&'a AtomicBool);
-        impl Drop for End<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Relaxed);
-            }
-        }
-        let end = End(&is_over);
+        let over = needs::Over(&is_over);
         scope.spawn(|| {
             let mut datagram = [0; LEN];
             while !is_over.load(Ordering::Relaxed) {
@@ -134,7 +127,7 @@ fn a_port_has_its_minimum_beside_others_of_its_network_that_flood() {
         let sent = || world.status_of(QUIET).ingress.total.delivered;
         let before = sent();
         until(|| sent() > before + 1_000);
-        drop(end);
+        drop(over);
         // Who waits for a datagram gets one more.
         until(|| (0..2).all(|host| world.status(host).ledger.held == 0));
         world.udp(QUIET, 0).send_to(&[0], FAR.at(7)).unwrap();

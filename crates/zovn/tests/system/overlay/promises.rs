@@ -75,15 +75,6 @@ fn part(shop: &Shop) -> f64 {
     parts[2]
 }
 
-/// Ends what others do even if a test fails: it would wait for them otherwise.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn a_tenants_own_terms_hold_beside_a_flood() {
     let shop = shop();
@@ -108,7 +99,7 @@ fn a_tenants_own_terms_hold_beside_a_flood() {
         }
     };
     thread::scope(|scope| {
-        let end = End(&is_over);
+        let over = needs::Over(&is_over);
         [own, others].into_iter().for_each(|socket| drop(scope.spawn(|| take(socket))));
         scope.spawn(|| flood(shop.udp(WEB, 0), to));
         scope.spawn(|| flood(shop.world.udp(PLAIN[0], 0), PLAIN[1].at(7)));
@@ -133,7 +124,7 @@ fn a_tenants_own_terms_hold_beside_a_flood() {
         assert_eq!(sharing(&shop).promised_bits, 0);
         let half = part(&shop);
         assert!((0.4..0.6).contains(&half), "nobody has terms: {half}");
-        drop(end);
+        drop(over);
     });
     assert!(had(&shop, "logical/shop").guaranteed_bytes > 1_000_000);
     until(|| (0..2).all(|host| shop.world.status(host).ledger.held == 0));

@@ -24,6 +24,7 @@ fn session(world: &World, host: usize) -> SessionStatus {
 fn while_busy(work: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let over = needs::Over(&is_over);
         for _ in 0..thread::available_parallelism().unwrap().get() {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
@@ -32,7 +33,7 @@ fn while_busy(work: impl FnOnce()) {
             });
         }
         work();
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
     });
 }
 

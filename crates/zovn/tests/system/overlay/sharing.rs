@@ -50,15 +50,6 @@ fn take(socket: &UdpSocket, is_over: &AtomicBool) {
     }
 }
 
-/// Ends what others do even if a test fails: it would wait for them otherwise.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// The part that one network has of the uplink while all send as much as they can: the median of
 /// five spans.
 fn part_of_blue(world: &World) -> f64 {
@@ -109,7 +100,7 @@ fn networks_share_an_uplink_as_their_terms_say_from_when_they_are_changed() {
     let soon = Some(Duration::from_secs(1));
     receivers.iter().for_each(|socket| socket.set_read_timeout(soon).unwrap());
     thread::scope(|scope| {
-        let end = End(&is_over);
+        let over = needs::Over(&is_over);
         receivers.iter().for_each(|socket| drop(scope.spawn(|| take(socket, &is_over))));
         scope.spawn(|| flood(BLUE[0], BLUE[1]));
         RED[..3].iter().for_each(|from| drop(scope.spawn(|| flood(*from, RED[3]))));
@@ -130,7 +121,7 @@ fn networks_share_an_uplink_as_their_terms_say_from_when_they_are_changed() {
         set(&world, "blue", NetworkShare { max: "20mbit".parse().ok(), ..NetworkShare::default() });
         let part = part_of_blue(&world);
         assert!((0.17..0.23).contains(&part), "with 20 of 99 at most, {part}");
-        drop(end);
+        drop(over);
         // Who waits for a datagram gets one more.
         until(|| (0..2).all(|host| world.status(host).ledger.held == 0));
         for (from, to) in [(BLUE[0], BLUE[1]), (RED[0], RED[3])] {

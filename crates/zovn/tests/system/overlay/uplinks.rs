@@ -61,15 +61,6 @@ fn carried(world: &mut World) -> [u64; 2] {
     reports.map(|report| report.port("h1").sent.frames)
 }
 
-/// Ends who looks at it, also when the test fails.
-struct Guard<'a>(&'a AtomicBool);
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn a_connection_continues_on_another_path_when_its_own_is_cut() {
     let world = world(Uplink::new(vtep_v4(0)));
@@ -77,13 +68,12 @@ fn a_connection_continues_on_another_path_when_its_own_is_cut() {
     let [first] = used(&world, 0)[..] else { panic!("a session goes by one path") };
     assert_eq!(used(&world, 1), [first], "both hosts choose the same");
     let (is_over, came) = (AtomicBool::new(false), AtomicU64::new(0));
-    let end = Guard(&is_over);
     let come = |more: u64| {
         let before = came.load(Ordering::Relaxed);
         until(|| came.load(Ordering::Relaxed) > before + more);
     };
     thread::scope(|scope| {
-        let end = end;
+        let over = needs::Over(&is_over);
         // As many bytes as there is time for, in order.
         let sent = scope.spawn(|| {
             let (mut stream, mut block) = (one, 0_u64);
@@ -114,7 +104,7 @@ fn a_connection_continues_on_another_path_when_its_own_is_cut() {
         plug(&world, first, true);
         until(|| (0..2).all(|host| used(&world, host) == [first]));
         come(1_000_000);
-        drop(end);
+        drop(over);
         assert_eq!(received.join().unwrap(), sent.join().unwrap());
     });
     until(|| (0..2).all(|host| world.status(host).ledger.held == 0));
