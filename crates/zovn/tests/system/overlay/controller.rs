@@ -192,6 +192,7 @@ fn while_talking(shop: &Shop, act: impl FnOnce(&dyn Fn())) {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let (mut other, _) = listener.accept().unwrap();
     thread::scope(|scope| {
+        let over = needs::Over(&is_over);
         scope.spawn(move || {
             let mut bytes = [0; 1000];
             while other.read_exact(&mut bytes).is_ok() && other.write_all(&bytes).is_ok() {}
@@ -209,7 +210,7 @@ fn while_talking(shop: &Shop, act: impl FnOnce(&dyn Fn())) {
             let before = rounds.load(Ordering::Relaxed);
             until(|| rounds.load(Ordering::Relaxed) > before + 20);
         });
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
     });
 }
 
