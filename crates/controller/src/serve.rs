@@ -154,8 +154,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     let audit = Arc::new(Audit::open(&settings.data).map_err(ServeError::Audit)?);
     let metrics = Arc::new(Metrics::default());
     let mut telling = Telling::new(Arc::clone(&catalog), Arc::clone(&metrics), identity::number())?;
-    let runtime =
-        Builder::new_current_thread().enable_all().build().map_err(ServeError::Runtime)?;
+    let runtime = Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Runtime)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Runtime)?;
