@@ -30,6 +30,8 @@ pub(crate) enum Event {
     Out { machine: u32 },
     /// Something falls due in a host's virtual switch.
     Tick { host: u32 },
+    /// A host's virtual switch has time for a frame again.
+    Carry { host: u32 },
     /// Something falls due in a TCP endpoint.
     Timer { end: u32 },
     /// A workload's own.

@@ -10,6 +10,7 @@
 //! up-link is one for each lane, as a NIC has a queue for each: so a lane that is paused holds back
 //! no other.
 
+mod carried;
 mod controlled;
 mod granted;
 
@@ -30,6 +31,7 @@ use crate::events::EventList;
 use crate::fabric::Fabric;
 use crate::graph::Graph;
 use crate::packet::{Handle, Packets, Queue, Target};
+use crate::processor::Processor;
 use crate::scenario::{self, Scenario};
 use crate::time::{Pace, Time};
 use crate::whose::Whose;
@@ -79,6 +81,8 @@ struct Bridge {
     switch: Switch<Handle>,
     /// When an event says that something falls due.
     tick_at: Time,
+    /// None where it carries whatever comes.
+    processor: Option<Processor>,
 }
 
 #[cfg(target_pointer_width = "64")]
@@ -227,7 +231,7 @@ impl Hosts {
                 waiting: 0,
                 nic_full: 0,
                 holds: false,
-                bridge: (is_server && network.switch).then(|| Bridge::new(scenario, &lanes)),
+                bridge: (is_server && network.switch).then(|| Bridge::new(scenario, &lanes, host)),
             });
         }
         // Servers come first, and their switches have the same ports, at their places in the order
@@ -487,21 +491,32 @@ impl Hosts {
     /// Has the machines of a host that have a backlog go on, as far as there is room.
     fn offer<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
         for machine in self.hosts[number as usize].machines.clone() {
-            let from = self.target(machine);
             for lane in 0..self.rules.lanes.len() as u8 {
-                let place = self.place(machine, lane);
-                // Its place in the queue is not needed to take it: the queue forgets it first.
-                while let Some((handle, rest)) = self.backlogs[place].split(with.packets)
-                    && self.enter(with, from, handle)
-                {
-                    self.backlogs[place] = rest;
-                    if rest.is_empty() {
-                        self.hosts[number as usize].blocked -= 1;
-                        self.wake(with.clock, machine, lane);
-                    }
-                }
+                while self.offer_one(with, machine, lane) {}
             }
         }
+    }
+
+    /// Has the first frame of a machine's backlog go on, if there is one and room for it. Whether
+    /// it did.
+    fn offer_one<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        machine: u32,
+        lane: u8,
+    ) -> bool {
+        let (from, place) = (self.target(machine), self.place(machine, lane));
+        // Its place in the queue is not needed to take it: the queue forgets it first.
+        let Some((handle, rest)) = self.backlogs[place].split(with.packets) else { return false };
+        if !self.enter(with, from, handle) {
+            return false;
+        }
+        self.backlogs[place] = rest;
+        if rest.is_empty() {
+            self.hosts[from.host as usize].blocked -= 1;
+            self.wake(with.clock, machine, lane);
+        }
+        true
     }
 
     /// Moves what can move through a host's switch.
@@ -521,7 +536,11 @@ impl Hosts {
             if !moved || host.blocked == 0 && host.waiting == 0 {
                 break;
             }
-            if host.blocked > 0 {
+            if self.carries_in_turn(number) {
+                self.take_in_turn(with, number);
+                continue;
+            }
+            if self.hosts[number as usize].blocked > 0 {
                 self.offer(with, number);
             }
             self.take_arrived(with, number);
@@ -623,23 +642,34 @@ impl Hosts {
     /// Has the switch take what waits in the NIC's memory.
     fn take_arrived<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
         for lane in 0..self.rules.lanes.len() as u8 {
-            let place = self.place(number, lane);
-            let Self { rules, hosts, arrived, .. } = self;
-            let host = &mut hosts[number as usize];
-            let uplink = rules.machines + usize::from(lane);
-            // Its place in the queue is not needed to take it: the queue forgets it first.
-            while let Some((handle, rest)) = arrived[place].split(with.packets) {
-                let bytes = u64::from(with.packets[handle].bytes);
-                if !host.take(with, rules, number, uplink, handle) {
-                    break;
-                }
-                arrived[place] = rest;
-                with.fabric.release(with.clock, host.nic, lane, bytes);
-            }
-            if arrived[place].is_empty() {
-                host.waiting &= !(1 << lane);
-            }
+            while self.take_one_arrived(with, number, lane) {}
         }
+    }
+
+    /// Has the switch take the first frame that waits in the NIC's memory, if there is one and room
+    /// for it. Whether it did.
+    fn take_one_arrived<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        number: u32,
+        lane: u8,
+    ) -> bool {
+        let place = self.place(number, lane);
+        let Self { rules, hosts, arrived, .. } = self;
+        let host = &mut hosts[number as usize];
+        let uplink = rules.machines + usize::from(lane);
+        // Its place in the queue is not needed to take it: the queue forgets it first.
+        let Some((handle, rest)) = arrived[place].split(with.packets) else { return false };
+        let bytes = u64::from(with.packets[handle].bytes);
+        if !host.take(with, rules, number, uplink, handle) {
+            return false;
+        }
+        arrived[place] = rest;
+        if rest.is_empty() {
+            host.waiting &= !(1 << lane);
+        }
+        with.fabric.release(with.clock, host.nic, lane, bytes);
+        true
     }
 
     /// A NIC has sent a frame, or was let go: there may be room for more.
@@ -767,6 +797,11 @@ impl Host {
     ) -> bool {
         let &mut Self { nic, ref mut holds, ref mut bridge, .. } = self;
         let Some(bridge) = bridge else { return false };
+        if let Some(processor) = &mut bridge.processor
+            && !processor.is_free(with.clock, number)
+        {
+            return false;
+        }
         let packet = &with.packets[handle];
         let (lane, bytes) = (usize::from(packet.lane), packet.bytes);
         let to =
@@ -780,12 +815,15 @@ impl Host {
             Offered::Refused(refused, _) => with.packets.lose(refused),
             Offered::Full(_) => return false,
         }
+        if let Some(processor) = &mut bridge.processor {
+            processor.carry(with.clock.now(), bytes);
+        }
         true
     }
 }
 
 impl Bridge {
-    fn new(scenario: &Scenario, lanes: &[Lane]) -> Self {
+    fn new(scenario: &Scenario, lanes: &[Lane], server: u32) -> Self {
         let network = &scenario.virtual_network;
         let mut kinds = ClassMap([ClassKind::Lossy; Class::COUNT]);
         let mut weights = [1; Class::COUNT];
@@ -822,6 +860,7 @@ impl Bridge {
             let config = if place < machines { config } else { uplink };
             switch.attach(units::Instant::ZERO, config).expect("a checked scenario's machines fit");
         }
-        Self { switch, tick_at: Time::NEVER }
+        let processor = Processor::new(network, server);
+        Self { switch, tick_at: Time::NEVER, processor }
     }
 }

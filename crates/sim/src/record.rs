@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::confidence::mean_error;
+use crate::excess::Excess;
 use crate::scenario::Run;
 use crate::time::Time;
 
@@ -64,6 +65,7 @@ pub struct Record {
     queries: Vec<Query>,
     flows: Vec<Flow>,
     streams: Vec<Flow>,
+    excess: Excess,
 }
 
 /// Queries of which a mean may be known well enough; less could be by chance.
@@ -84,6 +86,7 @@ impl Record {
             queries: Vec::new(),
             flows: Vec::new(),
             streams: Vec::new(),
+            excess: Excess::new(run.warmup.into()),
         }
     }
 
@@ -161,6 +164,16 @@ impl Record {
 
     pub(crate) fn stream(&mut self, stream: Flow) {
         self.streams.push(stream);
+    }
+
+    /// What sources ask for, and what of it is too much.
+    pub(crate) fn excess(&mut self) -> &mut Excess {
+        &mut self.excess
+    }
+
+    /// What sources have asked for that go through states, if there are any.
+    pub fn overload(&self) -> Option<Excess> {
+        (self.excess.counted() > Time::ZERO).then_some(self.excess)
     }
 
     /// What begins before does not count.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use traffic::{Samples, TimesUs};
 
 use crate::confidence::mean_error;
+use crate::excess::Excess;
 use crate::outcome::{Ending, Outcome};
 use crate::scenario::Cell;
 
@@ -49,6 +50,9 @@ pub struct CellResult {
     pub stream_bytes: u64,
     /// Queries and flows that were begun and are not complete.
     pub unfinished: u64,
+    /// Of sources that go through states; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overload: Option<OverloadResult>,
     /// By class.
     pub classes: BTreeMap<String, ClassResult>,
     /// TCP segments sent.
@@ -97,6 +101,43 @@ impl Completion {
             fct_p5_us: any.then(|| samples.quantile(0.05) as f64 / 1e3),
             fct_mean_error_us: mean_error_us.filter(|_| any),
         }
+    }
+}
+
+/// What sources that go through states have asked for, and what of it was more than is carried.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverloadResult {
+    /// Bytes of packets that sources made.
+    pub offered_bytes: u64,
+    /// Of them, those that were lost at the source, because its queue was full.
+    pub excess_bytes: u64,
+    /// For how long some source lost something again and again.
+    pub overloaded_s: f64,
+    /// How often that began.
+    pub episodes: u64,
+    /// For how long all of that was counted.
+    pub counted_s: f64,
+}
+
+impl OverloadResult {
+    fn of(it: Excess) -> Self {
+        Self {
+            offered_bytes: it.offered(),
+            excess_bytes: it.lost(),
+            overloaded_s: it.overloaded().as_secs_f64(),
+            episodes: it.episodes(),
+            counted_s: it.counted().as_secs_f64(),
+        }
+    }
+
+    /// The share of the time in which more was asked for than is carried.
+    pub fn share_of_time(&self) -> f64 {
+        self.overloaded_s / self.counted_s
+    }
+
+    /// The share of what was asked for that is more than is carried.
+    pub fn share_of_traffic(&self) -> f64 {
+        self.excess_bytes as f64 / self.offered_bytes.max(1) as f64
     }
 }
 
@@ -160,6 +201,7 @@ impl CellResult {
             streams: outcome.record.streams().len() as u64,
             stream_bytes: outcome.record.streams().iter().map(|it| it.bytes).sum(),
             unfinished: outcome.unfinished,
+            overload: outcome.record.overload().map(OverloadResult::of),
             classes: classes.collect(),
             segments: outcome.segments,
             retransmits: outcome.retransmitted,

@@ -465,6 +465,42 @@ impl Stack {
         hosts: &Hosts,
         pour: Pour,
     ) -> u32 {
+        let from = pour.from;
+        let due = pour.bytes.unwrap_or(u64::MAX);
+        let flow = self.add(hosts, pour, due);
+        clock.at(clock.now(), Maker(hosts.host_of(from)), Event::Pace { flow });
+        flow
+    }
+
+    /// Begins a flow of datagrams that has no end, and sends what it is [fed](Self::feed): its
+    /// number.
+    pub(crate) fn open_source(&mut self, hosts: &Hosts, pour: Pour) -> u32 {
+        self.add(hosts, Pour { bytes: Some(0), ..pour }, u64::MAX)
+    }
+
+    /// Has a flow one more datagram to send.
+    pub(crate) fn feed<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        hosts: &Hosts,
+        flow: u32,
+    ) {
+        let Sender { machine, datagram, left, .. } = &mut self.senders[flow as usize];
+        let left = left.as_mut().expect("a source sends what it is fed");
+        let is_idle = *left == 0;
+        *left += u64::from(*datagram);
+        if is_idle {
+            clock.at(clock.now(), Maker(hosts.host_of(*machine)), Event::Pace { flow });
+        }
+    }
+
+    /// Payload that a flow was fed and has not sent.
+    pub(crate) fn queued(&self, flow: u32) -> u64 {
+        self.senders[flow as usize].left.unwrap_or(0)
+    }
+
+    /// Gives a flow of datagrams a place, with so many bytes that are to arrive.
+    fn add(&mut self, hosts: &Hosts, pour: Pour, due: u64) -> u32 {
         self.opened += 1;
         let Pour { from, to, lane, datagram, gap, bytes, stop, note } = pour;
         let sender = Sender {
@@ -476,12 +512,12 @@ impl Stack {
             gap,
             left: bytes,
             stop,
-            due: bytes.unwrap_or(u64::MAX),
+            due,
             lost: 0,
             note,
             order: Order::default(),
         };
-        let flow = match self.done.pop() {
+        match self.done.pop() {
             Some(flow) => {
                 self.senders[flow as usize] = sender;
                 flow
@@ -490,9 +526,7 @@ impl Stack {
                 self.senders.push(sender);
                 self.senders.len() as u32 - 1
             }
-        };
-        clock.at(clock.now(), Maker(hosts.host_of(from)), Event::Pace { flow });
-        flow
+        }
     }
 
     /// Payload that a flow of datagrams without end has brought.

@@ -242,6 +242,7 @@ impl<L: EventList<Event>> World<L> {
                     self.fabric.expire(&mut self.clock, &mut self.packets, port, lane);
                     self.refill(port);
                 }
+                Event::Carry { host } => self.with_hosts(|hosts, with| hosts.carry(with, host)),
                 Event::Tick { host } => self.with_hosts(|hosts, with| hosts.tick(with, host)),
                 Event::Allow { way } => self.with_hosts(|hosts, with| hosts.allow(with, way)),
                 Event::Report { host, way } => {

@@ -17,6 +17,7 @@ mod check;
 mod drawn;
 mod fabric;
 mod fault;
+mod markov;
 mod network;
 mod node;
 mod plan;
@@ -40,6 +41,7 @@ pub(crate) use ::fabric::PFC_FRAME;
 pub use ::fabric::{Link, Pfc, Thresholds};
 pub use fabric::{Buffer, ClassSpec, DEFAULT_CLASS, Fabric, Scheduling};
 pub use fault::{Fault, ScenarioError};
+pub use markov::{Level, Markov};
 pub use network::Network;
 pub use node::{LinkName, Node, Tier};
 pub use plan::{Cell, MOST_SEED, Plan};
@@ -49,7 +51,7 @@ pub use tcp::{Control, Profile, Tcp};
 pub use topology::{
     Cable, Dumbbell, FatTree, KAry, Layer, LeafSpine, LinkChange, Ring, RingRouting, Star, Topology,
 };
-pub use virtual_network::{Congestion, VirtualNetwork};
+pub use virtual_network::{Capacity, Congestion, VirtualNetwork};
 pub use words::{Arrivals, ParseWordError, Sizes, Vm, Vms};
 pub use workload::{
     AllToAll, Flows, Incast, PartitionAggregate, Permutation, Stream, Transport, Workload,
@@ -58,6 +60,9 @@ pub use workload::{
 
 /// The schema that this program reads, and writes into results.
 pub const VERSION: u32 = 1;
+
+/// What IPv4 and UDP put before a datagram's payload, in bytes.
+pub(crate) const UDP_HEADERS: u32 = 28;
 
 /// The class that congestion control reports in, with its priority.
 pub(crate) const REPORTS: &str = "reports";

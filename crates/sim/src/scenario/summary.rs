@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Flows, PartitionAggregate, Plan, Scenario, Stream, Transport, WorkloadKind};
+use super::{
+    Flows, Markov, PartitionAggregate, Plan, Scenario, Stream, Transport, UDP_HEADERS, WorkloadKind,
+};
 
 /// A plan at a glance. What a sweep varies is that of the first cell, but for the workloads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -134,8 +136,16 @@ fn offer(kind: &WorkloadKind, scenario: &Scenario) -> Option<f64> {
         WorkloadKind::Stream(Stream { rate: Some(rate), source, .. }) => {
             Some(rate.bits_per_sec() as f64 * count(source, scenario))
         }
+        WorkloadKind::Markov(it) => states(it, scenario),
         _ => None,
     }
+}
+
+/// Frames have headers, which are no payload.
+fn states(it: &Markov, scenario: &Scenario) -> Option<f64> {
+    let frame = it.frame.map_or(u64::from(scenario.virtual_network.mtu), |bytes| bytes.0) as f64;
+    let mean = it.model().ok()?.source().mean();
+    Some(mean * (frame - f64::from(UDP_HEADERS)) / frame * count(&it.sources, scenario))
 }
 
 fn flows(it: &Flows, scenario: &Scenario) -> Option<f64> {

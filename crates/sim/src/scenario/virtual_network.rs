@@ -35,6 +35,9 @@ pub struct VirtualNetwork {
     /// Whether `rate` bounds what a machine sends, too: ports of an agent bound only what it is
     /// sent.
     pub paced: bool,
+    /// What a virtual switch carries; whatever comes if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
     /// How an egress chooses among its classes.
     pub scheduling: Scheduling,
     /// What a machine's stack adds to each segment that it sends or receives.
@@ -55,6 +58,22 @@ pub struct VirtualNetwork {
     /// By how much hosts may be late together without harm to what is guaranteed by grants.
     #[serde(skip_serializing_if = "is_default_latency")]
     pub latency: Span,
+}
+
+/// What a virtual switch carries: one of its limits, or both. What does not fit waits with its
+/// senders, which take turns of a frame each.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Capacity {
+    /// So many frames a second; any number if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u64>,
+    /// So many bits of machines' packets a second; any number if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bits: Option<Rate>,
+    /// Of how many servers, from the first on; of all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub servers: Option<u32>,
 }
 
 /// As an agent's uplink has it.
@@ -100,6 +119,7 @@ impl Default for VirtualNetwork {
             quota: None,
             rate: None,
             paced: true,
+            capacity: None,
             scheduling: Scheduling::Strict,
             stack_delay: Span::from_micros(5),
             stack_gap: Span::ZERO,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
 use super::fabric::DEFAULT_CLASS;
-use super::{Arrivals, Sizes, Vms};
+use super::{Arrivals, Markov, Sizes, Vms};
 
 /// What some of the virtual machines do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +44,8 @@ pub enum WorkloadKind {
     Flows(Flows),
     /// A constant rate between given machines.
     Stream(Stream),
+    /// Rates that change as states do, between given machines.
+    Markov(Markov),
 }
 
 /// What carries a workload's bytes.
@@ -239,6 +241,7 @@ impl WorkloadKind {
             Self::AllToAll(_) => "all-to-all",
             Self::Flows(_) => "flows",
             Self::Stream(_) => "stream",
+            Self::Markov(_) => "markov",
         }
     }
 
@@ -254,6 +257,7 @@ impl WorkloadKind {
             Self::Permutation(Permutation { transport, .. })
             | Self::Flows(Flows { transport, .. })
             | Self::Stream(Stream { transport, .. }) => *transport,
+            Self::Markov(_) => Transport::Udp,
         }
     }
 
@@ -273,6 +277,9 @@ impl WorkloadKind {
             Self::AllToAll(it) => vec![("vms", &it.vms)],
             Self::Flows(it) => vec![("sources", &it.sources), ("destinations", &it.destinations)],
             Self::Stream(it) => vec![("source", &it.source), ("destination", &it.destination)],
+            Self::Markov(it) => {
+                vec![("sources", &it.sources), ("destinations", &it.destinations)]
+            }
         }
     }
 }

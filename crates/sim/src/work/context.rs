@@ -11,7 +11,7 @@ use crate::graph::Graph;
 use crate::host::Hosts;
 use crate::packet::{Packets, Target};
 use crate::record::Record;
-use crate::scenario::{Scenario, Transport, Vms};
+use crate::scenario::{Scenario, Transport, UDP_HEADERS, Vms};
 use crate::stack::{Note, Pour, Stack};
 use crate::time::{Pace, Time};
 
@@ -79,8 +79,7 @@ impl Place<'_> {
 
     /// The payload of a full datagram.
     pub(super) fn datagram(&self) -> u16 {
-        // IPv4's header and UDP's.
-        (self.scenario.virtual_network.mtu - 28) as u16
+        (self.scenario.virtual_network.mtu - UDP_HEADERS) as u16
     }
 
     /// From one datagram to the next of a sender that has this rate, in payload; at the virtual
@@ -88,7 +87,7 @@ impl Place<'_> {
     pub(super) fn gap(&self, rate: Option<units::Rate>, datagram: u16) -> Time {
         let link = self.scenario.topology.access(self.scenario.link);
         let network = &self.scenario.virtual_network;
-        let frame = u32::from(datagram) + 28 + network.encapsulation.0 as u32;
+        let frame = u32::from(datagram) + UDP_HEADERS + network.encapsulation.0 as u32;
         match (rate, network.pace()) {
             (Some(rate), _) => Pace::of(rate).time_for(datagram.into()),
             (None, Some(rate)) => Pace::of(rate).time_for(frame),

@@ -1,7 +1,9 @@
 //! What machines do: workloads, and what becomes of their queries and flows.
 
 mod context;
+mod counted;
 mod flows;
+mod markov;
 mod queries;
 mod rounds;
 mod steady;
@@ -34,6 +36,7 @@ enum Kind {
     Flows(flows::Flows),
     Steady(steady::Steady),
     Streams(streams::Streams),
+    Markov(markov::Markov),
 }
 
 impl Work {
@@ -48,7 +51,7 @@ impl Work {
     ) -> Self {
         // Every workload has randomness of its own: what one draws does not depend on the others.
         let seed = scenario.run.seed ^ hash::fibonacci(u64::from(number) + 1);
-        let common = Common {
+        let mut common = Common {
             number,
             maker: Maker(graph.ports.len() as u32 + u32::from(number)),
             lane,
@@ -75,6 +78,9 @@ impl Work {
                 }
             }
             WorkloadKind::Stream(it) => Kind::Streams(streams::Streams::of(&place, it)),
+            WorkloadKind::Markov(it) => {
+                Kind::Markov(markov::Markov::new(&place, it, &mut common.rng))
+            }
         };
         Self { common, kind }
     }
@@ -87,6 +93,7 @@ impl Work {
             Kind::Flows(it) => it.start(&mut self.common, with),
             Kind::Steady(it) => it.start(&mut self.common, with),
             Kind::Streams(it) => it.start(&mut self.common, with),
+            Kind::Markov(it) => it.start(&mut self.common, with),
         }
     }
 
@@ -98,6 +105,7 @@ impl Work {
             Kind::Flows(it) => it.go_on(&mut self.common, with, what),
             Kind::Steady(it) => it.go_on(&mut self.common, with, what),
             Kind::Streams(it) => it.go_on(&mut self.common, with, what),
+            Kind::Markov(it) => it.go_on(&mut self.common, with, what),
         }
     }
 
@@ -109,13 +117,16 @@ impl Work {
             Kind::Flows(it) => it.hear(&mut self.common, with, heard),
             Kind::Steady(it) => it.hear(&mut self.common, with, heard),
             Kind::Streams(it) => it.hear(&mut self.common, with, heard),
+            Kind::Markov(_) => unreachable!("a source's flow has no end"),
         }
     }
 
     /// The run ends: tells what has no end of its own.
     pub(crate) fn end<L>(&mut self, with: &mut Context<'_, L>, now: Time) {
-        if let Kind::Streams(it) = &mut self.kind {
-            it.tell(&self.common, with, now);
+        match &mut self.kind {
+            Kind::Streams(it) => it.tell(&self.common, with, now),
+            Kind::Markov(it) => it.end(&self.common, with, now),
+            Kind::Queries(_) | Kind::Rounds(_) | Kind::Flows(_) | Kind::Steady(_) => {}
         }
     }
 }
@@ -128,7 +139,7 @@ impl Work {
             Kind::Rounds(it) => it.unfinished(),
             Kind::Flows(it) => it.unfinished(),
             Kind::Steady(it) => it.unfinished(),
-            Kind::Streams(_) => 0,
+            Kind::Streams(_) | Kind::Markov(_) => 0,
         }
     }
 }

@@ -1,19 +1,13 @@
-//! Flows without end between given machines: streams, and permutations until they stop.
-//!
-//! ```text
-//!    start ───── warm-up's end ═══════════════════ stop, or the run's end
-//!                               what arrives here
-//!                               is told of
-//! ```
+//! Streams, and permutations until they stop.
 
 use crate::clock::Event;
 use crate::events::EventList;
-use crate::record::Flow as Row;
 use crate::scenario::{Stream, Transport};
 use crate::stack::{Heard, Pour};
 use crate::time::{Pace, Time};
 
 use super::context::{Common, Context, Place};
+use super::counted::Counted;
 
 /// What TCP without a rate writes at a time.
 const CHUNK: u64 = 256 << 10;
@@ -22,47 +16,26 @@ const CHUNK: u64 = 256 << 10;
 /// profile's window is.
 const BUFFER: u64 = 32 * CHUNK;
 
-/// What is to be done at a time, if it is not a pair that sends: begin to count, and tell what was
-/// counted.
-const COUNT: u32 = u32::MAX;
-const TELL: u32 = u32::MAX - 1;
-
 #[derive(Debug)]
 pub(super) struct Streams {
-    pairs: Vec<Pair>,
+    counted: Counted,
     transport: Transport,
     datagram: u16,
     /// From one datagram to the next.
     gap: Time,
     /// TCP at a rate: from one write of a datagram's length to the next.
     paced: Option<Time>,
-    /// When counting begins.
-    since: Time,
-    is_told: bool,
-}
-
-#[derive(Debug)]
-struct Pair {
-    from: u32,
-    to: u32,
-    /// The connection's side at `from`, or the flow of datagrams; none before the start.
-    carrier: Option<u32>,
-    /// What had arrived when counting began.
-    before: u64,
 }
 
 impl Streams {
     pub(super) fn new(pairs: Vec<(u32, u32)>, transport: Transport, place: &Place<'_>) -> Self {
         let datagram = place.datagram();
-        let pair = |(from, to)| Pair { from, to, carrier: None, before: 0 };
         Self {
-            pairs: pairs.into_iter().map(pair).collect(),
+            counted: Counted::new(pairs, transport),
             transport,
             datagram,
             gap: place.gap(None, datagram),
             paced: None,
-            since: Time::ZERO,
-            is_told: false,
         }
     }
 
@@ -83,16 +56,10 @@ impl Streams {
         common: &mut Common,
         with: &mut Context<'_, L>,
     ) {
-        for pair in 0..self.pairs.len() as u32 {
+        for pair in 0..self.counted.pairs.len() as u32 {
             common.after(with, Time::ZERO, pair);
         }
-        self.since = common.start.max(with.record.warmup());
-        if self.since > common.start {
-            common.after(with, self.since - common.start, COUNT);
-        }
-        if common.stop < Time::NEVER {
-            common.after(with, common.stop - common.start, TELL);
-        }
+        self.counted.start(common, with);
     }
 
     pub(super) fn go_on<L: EventList<Event>>(
@@ -101,14 +68,8 @@ impl Streams {
         with: &mut Context<'_, L>,
         what: u32,
     ) {
-        match what {
-            COUNT => {
-                for place in 0..self.pairs.len() {
-                    self.pairs[place].before = self.arrived(with, &self.pairs[place]);
-                }
-            }
-            TELL => self.tell(common, with, common.stop),
-            pair => self.send(common, with, pair),
+        if !self.counted.go_on(common, with, what) {
+            self.send(common, with, what);
         }
     }
 
@@ -119,7 +80,7 @@ impl Streams {
         with: &mut Context<'_, L>,
         place: u32,
     ) {
-        let pair = &mut self.pairs[place as usize];
+        let pair = &mut self.counted.pairs[place as usize];
         let note = common.note(0, place, pair.from);
         match (self.transport, self.paced) {
             (Transport::Tcp, Some(gap)) => {
@@ -141,10 +102,9 @@ impl Streams {
             }
             (Transport::Udp, _) => {
                 let Self { datagram, gap, .. } = *self;
-                let Pair { from, to, .. } = *pair;
                 let pour = Pour {
-                    from,
-                    to,
+                    from: pair.from,
+                    to: pair.to,
                     lane: common.lane,
                     datagram,
                     gap,
@@ -165,7 +125,7 @@ impl Streams {
         Heard { note, .. }: Heard,
     ) {
         if with.clock.now() <= common.stop
-            && let Some(line) = self.pairs[note.about as usize].carrier
+            && let Some(line) = self.counted.pairs[note.about as usize].carrier
         {
             with.stack.write(with.clock, with.packets, with.hosts, line, CHUNK, note);
         }
@@ -173,26 +133,6 @@ impl Streams {
 
     /// Tells what has arrived until now, unless that was told.
     pub(super) fn tell<L>(&mut self, common: &Common, with: &mut Context<'_, L>, now: Time) {
-        if std::mem::replace(&mut self.is_told, true) || now <= self.since {
-            return;
-        }
-        for pair in &self.pairs {
-            with.record.stream(Row {
-                workload: common.number,
-                from: pair.from,
-                to: pair.to,
-                bytes: self.arrived(with, pair) - pair.before,
-                begun: self.since,
-                ended: now,
-            });
-        }
-    }
-
-    /// Payload that has arrived so far.
-    fn arrived<L>(&self, with: &Context<'_, L>, pair: &Pair) -> u64 {
-        pair.carrier.map_or(0, |carrier| match self.transport {
-            Transport::Tcp => with.stack.arrived(carrier),
-            Transport::Udp => with.stack.poured(carrier),
-        })
+        self.counted.tell(common, with, now);
     }
 }

@@ -9,6 +9,7 @@ mod grants;
 mod mistakes;
 mod physical;
 mod scenarios;
+mod states;
 mod store;
 mod virtual_networks;
 mod workloads;

@@ -40,6 +40,7 @@ fn every_shipped_scenario_can_be_simulated() {
         ("isolation", 6),
         ("lab", 80),
         ("pfc-deadlock", 2),
+        ("states", 24),
         ("testbed1", 132),
         ("testbed2", 264),
         ("zovn-fig12", 36),
@@ -407,6 +408,7 @@ fn can_be_run(it: &Scenario) -> Result<(), TestCaseError> {
                 prop_assert!(flows.sizes(it).is_some());
                 prop_assert!(flows.gaps(it).is_some() || flows.load == Some(0.0), "{:?}", flows);
             }
+            WorkloadKind::Markov(states) => prop_assert!(states.model().is_ok()),
             _ => {}
         }
     }
@@ -477,8 +479,10 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_scenario_is_a_plan_or_refused(at in 0usize..1000, with in "\\PC{0,3}", from in 0usize..7) {
-        let names = ["incast", "isolation", "lab", "pfc-deadlock", "testbed1", "testbed2", "zovn-fig12"];
+    fn a_damaged_scenario_is_a_plan_or_refused(at in 0usize..1000, with in "\\PC{0,3}", from in 0usize..8) {
+        let names = [
+            "incast", "isolation", "lab", "pfc-deadlock", "states", "testbed1", "testbed2", "zovn-fig12",
+        ];
         let text = std::fs::read_to_string(shipped(&format!("{}.toml", names[from]))).unwrap();
         let at = text.floor_char_boundary(at * text.len() / 1000);
         let next = text[at..].chars().next().map_or(at, |c| at + c.len_utf8());

@@ -207,17 +207,20 @@ struct Config<'a> {
 
 fn print(name: &str, results: &[CellResult]) -> io::Result<()> {
     let mut table = bare();
-    table.set_header([
+    let mut header = vec![
         "run", "queries", "mean", "p5", "p50", "p95", "p99", "max", "flows", "streamed", "resent",
         "timeouts", "lost",
-    ]);
+    ];
+    let has_states = results.iter().any(|it| it.overload.is_some());
+    header.extend(["overload", "excess"].iter().filter(|_| has_states));
+    table.set_header(header);
     for it in results {
         let ms =
             |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.3} ms", us / 1e3));
         let times = it.completion.fct_us;
         let lost: u64 =
             it.classes.values().map(|class| class.lost_virtual + class.lost_physical).sum();
-        table.add_row([
+        let mut row = vec![
             it.name.clone(),
             it.queries.to_string(),
             ms(times.map(|it| it.mean)),
@@ -231,7 +234,11 @@ fn print(name: &str, results: &[CellResult]) -> io::Result<()> {
             it.retransmits.to_string(),
             it.timeouts.to_string(),
             lost.to_string(),
-        ]);
+        ];
+        if let Some(it) = it.overload {
+            row.extend([it.share_of_time(), it.share_of_traffic()].map(figures::percent));
+        }
+        table.add_row(row);
     }
     writeln!(io::stdout(), "{name}\n\n{}", text(table))
 }

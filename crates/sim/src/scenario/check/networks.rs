@@ -223,11 +223,40 @@ impl Check<'_> {
             let what = "a stack takes at most 1s: lower it";
             self.ensure(span <= Span::from_secs(1), &format!("virtual.stack_{field}"), what);
         }
+        self.capacity();
         self.ensure(
             it.stall_after > Span::ZERO,
             "virtual.stall_after",
             "every receiver would be stalled at once: raise it",
         );
+    }
+
+    /// What a virtual switch carries is waited for, by whoever may wait.
+    fn capacity(&mut self) {
+        let it = self.scenario;
+        let network = &it.virtual_network;
+        let Some(capacity) = network.capacity else { return };
+        let path = "virtual.capacity";
+        let what = "it says neither `frames` nor `bits`: add one of them, or leave it out";
+        self.ensure(capacity.frames.is_some() || capacity.bits.is_some(), path, what);
+        let what = "a virtual switch carries 1 to 1000000000 frames a second";
+        let frames = capacity.frames.unwrap_or(1);
+        self.ensure((1..=1_000_000_000).contains(&frames), &format!("{path}.frames"), what);
+        let what = "a virtual switch carries 1kbit to 10tbit a second";
+        self.ensure(capacity.bits.is_none_or(is_rate), &format!("{path}.bits"), what);
+        let servers = it.topology.servers();
+        let what = format!("there are 1 to {servers} servers that may have it");
+        let some = capacity.servers.map_or(1, u64::from);
+        self.ensure((1..=servers).contains(&some), &format!("{path}.servers"), what);
+        let what = "without a virtual switch nothing is carried by one: leave it out";
+        self.ensure(network.switch, path, what);
+        let is_lossless = |class: &String| it.virtual_kind(class) == ClassKind::Lossless;
+        let what = "what exceeds it waits, and frames of lossy classes do not: have all of them \
+                    lossless in the virtual network, or leave it out";
+        self.ensure(it.classes.keys().all(is_lossless), path, what);
+        let is_alone = network.congestion.is_none() && !network.grants;
+        let what = "it is simulated without congestion control and grants: leave one of them out";
+        self.ensure(is_alone, path, what);
     }
 
     /// Credit, and networks' terms.

@@ -3,13 +3,14 @@
 use super::*;
 use crate::scenario::words::ANY;
 use crate::scenario::{
-    AllToAll, Flows, Incast, PartitionAggregate, Permutation, Sizes, Stream, Workload, WorkloadKind,
+    AllToAll, Flows, Incast, Markov, PartitionAggregate, Permutation, Sizes, Stream, Workload,
+    WorkloadKind,
 };
+use demand::ModelError;
 use traffic::Known;
 use units::{Bytes, Rate};
 
-/// What IPv4 and UDP put before a datagram's payload.
-const UDP_HEADERS: u64 = 28;
+const UDP_HEADERS: u64 = crate::scenario::UDP_HEADERS as u64;
 
 /// A workload under examination, and where it stands.
 struct Of<'w> {
@@ -45,6 +46,7 @@ impl Check<'_> {
                 WorkloadKind::AllToAll(it) => self.all_to_all(&of, it),
                 WorkloadKind::Flows(it) => self.flows(&of, it),
                 WorkloadKind::Stream(it) => self.stream(&of, it),
+                WorkloadKind::Markov(it) => self.markov(&of, name, it),
             }
             if self.found.len() == before {
                 let what = "its gaps are too short or too long to be counted: write another mean, or other `arrivals`";
@@ -265,20 +267,7 @@ impl Check<'_> {
     }
 
     fn stream(&mut self, of: &Of<'_>, it: &Stream) {
-        let (sources, destinations) = (self.count(&it.source), self.count(&it.destination));
-        let what = format!(
-            "{sources} sources and {destinations} destinations make no pairs: choose as many, or one destination"
-        );
-        self.ensure(destinations == sources || destinations == 1, &of.field("destination"), what);
-        if self.found.is_empty() {
-            let (network, servers) = (&self.scenario.virtual_network, self.servers());
-            let mut pairs =
-                it.source.iter(network, servers).zip(it.destination.iter(network, servers));
-            let overlap = self.overlap(&it.source, &it.destination);
-            let it_sends_to_itself = overlap && (destinations == 1 || pairs.any(|(a, b)| a == b));
-            let what = "a source would send to itself: choose others";
-            self.ensure(!it_sends_to_itself, &of.field("destination"), what);
-        }
+        self.paired(&of.field("destination"), &it.source, &it.destination);
         let is_udp = it.transport == Transport::Udp;
         let what = "TCP cuts its own segments: leave it out, or write `transport = \"udp\"`";
         self.ensure(is_udp || it.datagram.is_none(), &of.field("datagram"), what);
@@ -292,11 +281,75 @@ impl Check<'_> {
         self.rate(of, it.rate);
     }
 
+    fn markov(&mut self, of: &Of<'_>, name: &str, it: &Markov) {
+        self.paired(&of.field("destinations"), &it.sources, &it.destinations);
+        let what = "each state has a rate and a holding time: write as many of both";
+        self.ensure(it.hold.len() == it.rates.len(), &of.field("hold"), what);
+        for level in &it.rates {
+            self.rate_in(&of.field("rates"), level.0);
+        }
+        let most = u64::from(self.scenario.virtual_network.mtu);
+        let frame = it.frame.map_or(most, |bytes| bytes.0);
+        let what = format!(
+            "a packet of UDP has {} to {most} bytes, its headers included",
+            UDP_HEADERS + 1
+        );
+        self.ensure((UDP_HEADERS + 1..=most).contains(&frame), &of.field("frame"), what);
+        let what = format!("at least one packet waits: write {frame}b or more, to 1024gib");
+        self.ensure((frame..=MOST_BYTES).contains(&it.queue.0), &of.field("queue"), what);
+        if it.hold.len() == it.rates.len()
+            && let Err(error) = it.model()
+        {
+            let is_hold = matches!(error, ModelError::Hold { .. });
+            self.complain(&of.field(if is_hold { "hold" } else { "jump" }), error.to_string());
+        }
+        let longest = it.hold.iter().max().copied().unwrap_or(Span::ZERO);
+        self.ensure(
+            longest <= LONGEST,
+            &of.field("hold"),
+            "a state lasts at most 200 days: lower it",
+        );
+        let others = self.scenario.workloads.iter().take_while(|(other, _)| *other != name);
+        let differs = others.filter_map(|(other, workload)| match &workload.kind {
+            WorkloadKind::Markov(its) if its.together.is_some() && its.together == it.together => {
+                ((&its.hold, &its.jump) != (&it.hold, &it.jump)).then_some(other)
+            }
+            _ => None,
+        });
+        if let Some(other) = differs.last() {
+            let what = format!(
+                "it moves together with `{other}`, whose `hold` and `jump` differ: write the same, or another word"
+            );
+            self.complain(&of.field("together"), what);
+        }
+    }
+
+    /// The n-th source has the n-th destination, or all the only one, and none itself.
+    fn paired(&mut self, path: &str, from: &Vms, to: &Vms) {
+        let (sources, destinations) = (self.count(from), self.count(to));
+        let what = format!(
+            "{sources} sources and {destinations} destinations make no pairs: choose as many, or one destination"
+        );
+        self.ensure(destinations == sources || destinations == 1, path, what);
+        if self.found.is_empty() {
+            let (network, servers) = (&self.scenario.virtual_network, self.servers());
+            let mut pairs = from.iter(network, servers).zip(to.iter(network, servers));
+            let overlap = self.overlap(from, to);
+            let it_sends_to_itself = overlap && (destinations == 1 || pairs.any(|(a, b)| a == b));
+            let what = "a source would send to itself: choose others";
+            self.ensure(!it_sends_to_itself, path, what);
+        }
+    }
+
     /// Bytes can be told apart in time.
     fn rate(&mut self, of: &Of<'_>, rate: Option<Rate>) {
+        self.rate_in(&of.field("rate"), rate);
+    }
+
+    fn rate_in(&mut self, path: &str, rate: Option<Rate>) {
         let sane =
             rate.is_none_or(|rate| (1_000..=1_000_000_000_000).contains(&rate.bits_per_sec()));
-        self.ensure(sane, &of.field("rate"), "a sender's rate lies in 1kbit to 1tbit");
+        self.ensure(sane, path, "a sender's rate lies in 1kbit to 1tbit");
     }
 
     fn messages(&mut self, of: &Of<'_>, messages: &[(&str, Bytes)]) {
@@ -385,7 +438,7 @@ impl Workload {
                 WorkloadKind::Incast(_) | WorkloadKind::AllToAll(_) => true,
                 WorkloadKind::Permutation(it) => it.bytes.is_some(),
                 WorkloadKind::Flows(it) => it.load == Some(0.0),
-                WorkloadKind::Stream(_) => false,
+                WorkloadKind::Stream(_) | WorkloadKind::Markov(_) => false,
             }
     }
 }
@@ -397,7 +450,7 @@ impl WorkloadKind {
             Self::PartitionAggregate(it) => it.queries,
             Self::Incast(it) => Some(it.rounds),
             Self::AllToAll(it) => Some(it.rounds),
-            Self::Permutation(_) | Self::Flows(_) | Self::Stream(_) => Some(0),
+            Self::Permutation(_) | Self::Flows(_) | Self::Stream(_) | Self::Markov(_) => Some(0),
         }
     }
 }

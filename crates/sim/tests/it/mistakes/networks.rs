@@ -317,3 +317,37 @@ fn tcp_can_be_set_so() {
         ),
     ]);
 }
+
+#[test]
+fn what_a_virtual_switch_carries_is_waited_for() {
+    added(&[
+        (
+            "[virtual]\ncapacity = {}",
+            "line 15, column 1: `virtual.capacity`: it says neither `frames` nor `bits`: add one of them, or leave it out",
+        ),
+        (
+            "[virtual]\ncapacity = { frames = 0 }",
+            "line 15, column 23: `virtual.capacity.frames`: a virtual switch carries 1 to 1000000000 frames a second",
+        ),
+        (
+            "[virtual]\ncapacity = { bits = \"1bit\" }",
+            "line 15, column 21: `virtual.capacity.bits`: a virtual switch carries 1kbit to 10tbit a second",
+        ),
+        (
+            "[virtual]\ncapacity = { frames = 1, servers = 5 }",
+            "line 15, column 36: `virtual.capacity.servers`: there are 1 to 4 servers that may have it",
+        ),
+        (
+            "[virtual]\nswitch = false\ncapacity = { frames = 1 }",
+            "line 16, column 1: `virtual.capacity`: without a virtual switch nothing is carried by one: leave it out",
+        ),
+        (
+            "[virtual]\ncapacity = { frames = 1 }\n[flow_control]\nvirtual = \"lossy\"",
+            "line 15, column 1: `virtual.capacity`: what exceeds it waits, and frames of lossy classes do not: have all of them lossless in the virtual network, or leave it out",
+        ),
+        (
+            "[virtual]\ncongestion = \"lanes\"\ncapacity = { frames = 1 }",
+            "line 16, column 1: `virtual.capacity`: it is simulated without congestion control and grants: leave one of them out",
+        ),
+    ]);
+}

@@ -203,3 +203,64 @@ fn workloads_have_somebody_to_do_something_with() {
         assert_eq!(answer, expected);
     }
 }
+
+#[test]
+fn sources_that_go_through_states_have_a_chain_of_them() {
+    const STATES: &str = "[workload.states]\nkind = \"markov\"\nsources = \"vm@0-1\"\ndestinations = \"vm@2-3\"\n\
+                          rates = [\"0\", \"1gbit\"]\nhold = [\"1s\", \"2s\"]\n";
+    assert!(Plan::parse(&format!("{SMALL}{STATES}")).is_ok());
+    let with = |from: &str, to: &str| {
+        assert!(STATES.contains(from), "{from}");
+        fault(&format!("{SMALL}{}", STATES.replace(from, to)))
+    };
+    let cases = [
+        (
+            with("vm@2-3", "vm@1-3"),
+            "line 17, column 16: `workload.states.destinations`: 2 sources and 3 destinations make no pairs: choose as many, or one destination",
+        ),
+        (
+            with("vm@2-3", "vm@0"),
+            "line 17, column 16: `workload.states.destinations`: a source would send to itself: choose others",
+        ),
+        (
+            with("\"0\"", "\"fast\""),
+            "line 18, column 9: `workload.states.rates`: `fast` is not a state's rate: write 100mbit, 2.5gbit, or 0 for none",
+        ),
+        (
+            with("1gbit", "10bit"),
+            "line 18, column 9: `workload.states.rates`: a sender's rate lies in 1kbit to 1tbit",
+        ),
+        (
+            with(", \"2s\"", ""),
+            "line 19, column 8: `workload.states.hold`: each state has a rate and a holding time: write as many of both",
+        ),
+        (
+            with("2s", "0s"),
+            "line 19, column 8: `workload.states.hold`: state 1 needs a holding time above zero",
+        ),
+        (
+            with("\"2s\"]", "\"2s\"]\njump = [[0, 0.5], [1, 0]]"),
+            "line 20, column 8: `workload.states.jump`: the jumps from state 0 have to sum to 1, and sum to 0.5",
+        ),
+        (
+            with("\"2s\"]", "\"2s\"]\nframe = \"28b\""),
+            "line 20, column 9: `workload.states.frame`: a packet of UDP has 29 to 1446 bytes, its headers included",
+        ),
+        (
+            with("\"2s\"]", "\"2s\"]\nqueue = \"1kb\""),
+            "line 20, column 9: `workload.states.queue`: at least one packet waits: write 1446b or more, to 1024gib",
+        ),
+        (
+            with(
+                "[workload.states]",
+                "[workload.other]\nkind = \"markov\"\nsources = \"vm@0\"\ndestinations = \"vm@1\"\n\
+                 rates = [\"1mbit\", \"0\"]\nhold = [\"1s\", \"1s\"]\ntogether = \"nightly\"\n\
+                 [workload.states]\ntogether = \"nightly\"",
+            ),
+            "line 22, column 12: `workload.states.together`: it moves together with `other`, whose `hold` and `jump` differ: write the same, or another word",
+        ),
+    ];
+    for (told, expected) in cases {
+        assert_eq!(told, expected);
+    }
+}
