@@ -7,6 +7,7 @@
 //!                 ├▶ advice     which machines to move
 //!                 ├▶ purchase   what each type of host would cost
 //!                 ├▶ proof      the risk once more, by drawing
+//!                 ├▶ stage      hosts as a simulator needs them
 //!                 └▶ serve      which hosts take a machine that a scheduler asks about, over HTTP
 //! ```
 //!
@@ -40,6 +41,7 @@ pub mod purchase;
 pub mod reasons;
 pub mod risks;
 pub mod serve;
+pub mod stage;
 
 pub use fault::{Fault, PlanError};
 pub use file::{Columns, Least};

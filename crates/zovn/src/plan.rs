@@ -30,6 +30,7 @@ Examples:
   zovn plan move examples/plan/plan.yaml --with examples/plan/today.yaml
   zovn plan buy examples/plan/plan.yaml
   zovn plan prove examples/plan/plan.yaml --by monte-carlo --with placement.yaml
+  zovn plan prove examples/plan/plan.yaml --by sim --with placement.yaml   each host, frame by frame
   zovn plan serve -c examples/plan/plan.yaml --with examples/plan/today.yaml --with examples/plan/serve.yaml
   zovn plan bench
 

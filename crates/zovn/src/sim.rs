@@ -16,6 +16,7 @@ use serde::Serialize;
 use sim::scenario::{Fault, Plan, ScenarioError, Summary};
 
 use self::plan::complain;
+pub use self::watch::Watch;
 use crate::ending::{Outcome, USAGE, print_json};
 use crate::memory::ask_for_huge_pages;
 use crate::number::within;

@@ -68,6 +68,11 @@ impl<'a> Watch<'a> {
         Self { stop, bar, done, speaks: !is_terminal }
     }
 
+    /// The same, without a line for each run elsewhere.
+    pub fn quiet(self) -> Self {
+        Self { speaks: false, ..self }
+    }
+
     /// How many cells there are.
     pub fn cells(&self) -> usize {
         self.done.len()

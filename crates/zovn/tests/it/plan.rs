@@ -106,6 +106,26 @@ fn machines_are_placed_within_the_goal_and_another_way_finds_the_same() {
 }
 
 #[test]
+fn a_simulated_host_sees_the_overload_that_was_predicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenarios = folder.path().to_str().unwrap();
+    let few = ["--frames", "400000", "--burst", "100", "--runs", "8", "--most", "1"];
+    let words = [&["prove", PLAN, "--by", "sim", "--scenarios", scenarios], &few[..], &TODAY[..]];
+    let (code, out) = json(&words.concat());
+    assert_eq!(code, Some(0), "{out}");
+    let host = &out[0];
+    assert_eq!((&host["hosts"][0], &host["agrees"]), (&"b-1".into(), &true.into()), "{out}");
+    // Five backups start at once, 4.76 % of the time: some runs have seen that.
+    let seen = host["seen"]["mean"].as_f64().unwrap();
+    assert!((0.005..0.2).contains(&seen), "{out}");
+    // The scenario is one that the simulator reads.
+    let file = folder.path().join("b-1.toml");
+    let checked =
+        Command::new(env!("CARGO_BIN_EXE_zovn")).args(["sim", "check"]).arg(file).output();
+    assert_eq!(checked.unwrap().status.code(), Some(0));
+}
+
+#[test]
 fn a_host_that_is_asked_for_too_much_is_told_explained_and_relieved() {
     let (code, out, _) = plan(&[&["risk", PLAN], &TODAY[..]].concat());
     assert_eq!(code, Some(1));

@@ -1,0 +1,190 @@
+//! Hosts of a placement as a simulator needs them: what is carried, and who sends how much.
+//!
+//! Names and units are left behind. A machine's rate is split by where its frames go, so that each
+//! limit of the host has what the plan says that it has.
+
+use std::collections::BTreeMap;
+
+use demand::{Model, Source, State};
+use placement::{Pattern, risks};
+use units::Span;
+
+use crate::plan::{Alike, Carried, Plan};
+use crate::share::Share;
+
+/// A host, and what is predicted of it.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The hosts that are like this one, by name.
+    pub hosts: Vec<String>,
+    /// What each has.
+    pub machines: BTreeMap<String, u32>,
+    /// Bits a second that its switch carries; any number if absent.
+    pub bits: Option<u64>,
+    /// Frames a second that its switch carries; any number if absent.
+    pub frames: Option<u64>,
+    /// Bits a second that its card carries in each direction; any number if absent.
+    pub card: Option<u64>,
+    /// Bytes that a frame has more on the wire.
+    pub overhead: u64,
+    /// Who sends.
+    pub actors: Vec<Actor>,
+    /// The share of time in which more is asked for than is carried, of all limits together.
+    pub time: Share,
+    /// The share of traffic that is more, at most: the sum of what it is for each limit.
+    pub traffic: f64,
+}
+
+/// Machines that are alike.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    /// How many.
+    pub count: u32,
+    /// What each asks for in both directions, in bits a second.
+    pub model: Model,
+    /// The mean length of a frame, in bytes.
+    pub frame: u64,
+    /// The share that a machine sends; the rest it receives.
+    pub sends: f64,
+    /// The share that leaves the host or comes to it.
+    pub remote: f64,
+    /// A number that machines have in common which are in the same state at all times; their
+    /// models have the same holding times and jumps.
+    pub together: Option<usize>,
+}
+
+/// The hosts of the plan's placement that are in use, those that are alike once.
+pub fn stages(plan: &Plan) -> Vec<Stage> {
+    let problem = plan.problem();
+    let risks = risks(&problem, &plan.placement);
+    let stage = |alike: Alike| {
+        let host = alike.hosts[0];
+        let (kind, risk) = (plan.kind_of(host), &risks[host]);
+        let carries = |what| kind.limits.iter().find(|(it, _)| *it == what).map(|(_, much)| *much);
+        Stage {
+            hosts: plan.names(&alike.hosts),
+            machines: plan.named(&alike.pattern),
+            bits: carries(Carried::Bits),
+            frames: carries(Carried::Frames),
+            card: carries(Carried::Out),
+            overhead: kind.overhead,
+            actors: actors(plan, &alike.pattern),
+            time: risk.overload.into(),
+            traffic: risk.limits.iter().map(|it| it.traffic.high).sum::<f64>().min(1.0),
+        }
+    };
+    plan.alike(&plan.placement).into_iter().map(stage).collect()
+}
+
+fn actors(plan: &Plan, pattern: &Pattern) -> Vec<Actor> {
+    // Of each group that moves together: its models.
+    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (class, _) in pattern.iter() {
+        let model = plan.vms[class].it.model;
+        if let Some(group) = plan.models[model].it.together {
+            let models = groups.entry(group).or_default();
+            if !models.contains(&model) {
+                models.push(model);
+            }
+        }
+    }
+    let model_of = |model: usize| {
+        let load = &plan.models[model].it;
+        let group = load.together.map(|group| &groups[&group][..]);
+        match group {
+            None | Some([_]) => load.model.clone(),
+            Some(models) => {
+                let all: Vec<Model> =
+                    models.iter().map(|it| plan.models[*it].it.model.clone()).collect();
+                let place = models.iter().position(|it| *it == model).expect("it is of its group");
+                in_step(&all).swap_remove(place)
+            }
+        }
+    };
+    let actor = |(class, count): (usize, u32)| {
+        let model = plan.vms[class].it.model;
+        let load = &plan.models[model].it;
+        Actor {
+            count,
+            model: model_of(model),
+            frame: load.frame,
+            sends: load.sends,
+            remote: load.remote,
+            together: load.together,
+        }
+    };
+    pattern.iter().map(actor).collect()
+}
+
+/// Models that move together as models with the same states, holding times and jumps: each is at
+/// the rate that it exceeds for the same share of time ([`Source::together`]). What follows a state
+/// is drawn anew, so shares of time are right and what follows what is not.
+fn in_step(models: &[Model]) -> Vec<Model> {
+    let sources: Vec<Source> = models.iter().map(Model::source).collect();
+    // Where some source goes on to its next rate, by rising share of time.
+    let mut ends: Vec<f64> = Vec::new();
+    for source in &sources {
+        let mut below = 0.0;
+        ends.extend(source.shares().iter().map(|(_, share)| {
+            below += share;
+            below
+        }));
+    }
+    ends.sort_by(f64::total_cmp);
+    ends.dedup_by(|later, earlier| *later - *earlier < ROUNDING);
+    *ends.last_mut().expect("a source has a share") = 1.0;
+    let shares: Vec<f64> =
+        ends.iter().scan(0.0, |before, end| Some(end - std::mem::replace(before, *end))).collect();
+    let hold = models[0].states().iter().map(|it| it.hold).min().expect("a model has states");
+    let rate_at = |source: &Source, quantile: f64| {
+        let mut below = 0.0;
+        let rate = source.shares().iter().find(|(_, share)| {
+            below += share;
+            quantile < below
+        });
+        rate.map_or(source.peak(), |(rate, _)| *rate)
+    };
+    let count = shares.len();
+    let jump = |from: usize| {
+        let to = |to: usize| if to == from { 0.0 } else { shares[to] / (1.0 - shares[from]) };
+        if count == 1 { vec![0.0] } else { (0..count).map(to).collect() }
+    };
+    let jumps: Vec<Vec<f64>> = (0..count).map(jump).collect();
+    let model = |source: &Source| {
+        let state = |place: usize| {
+            let stays = if count == 1 { 1.0 } else { 1.0 - shares[place] };
+            let ns = hold.as_nanos() as f64 / stays;
+            let rate = rate_at(source, ends[place] - shares[place] / 2.0);
+            State { rate, hold: Span::from_nanos(ns as u64) }
+        };
+        Model::new((0..count).map(state).collect(), &jumps).expect("each state follows each other")
+    };
+    sources.iter().map(model).collect()
+}
+
+/// Shares of time that differ by less are equal, but for rounding.
+const ROUNDING: f64 = 1e-12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_that_move_together_keep_their_shares_of_time_and_are_high_at_once() {
+        let secs = Span::from_secs;
+        let backup = Model::on_off(100, secs(30), secs(90)).unwrap();
+        let copy = Model::on_off(30, secs(10), secs(10)).unwrap();
+        let both = in_step(&[backup.clone(), copy.clone()]);
+        for (model, before) in both.iter().zip([&backup, &copy]) {
+            let (now, then) = (model.source(), before.source());
+            for ((rate, share), (same, before)) in now.shares().iter().zip(then.shares()) {
+                assert_eq!(rate, same);
+                assert!((share - before).abs() < 1e-9, "{share} {before}");
+            }
+        }
+        let rates = |model: &Model| model.states().iter().map(|it| it.rate).collect::<Vec<_>>();
+        assert_eq!([rates(&both[0]), rates(&both[1])], [[0, 0, 100], [0, 30, 30]]);
+        let holds = |model: &Model| model.states().iter().map(|it| it.hold).collect::<Vec<_>>();
+        assert_eq!(holds(&both[0]), holds(&both[1]));
+    }
+}
