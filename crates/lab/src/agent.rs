@@ -66,11 +66,13 @@ pub(crate) fn host_config<'a>(
         let deepest = endpoints.clone().map(egress_frames).max().unwrap_or(0);
         promise_nothing(&mut agent, &mut ingress, deepest);
     }
+    // A logical port has its network's address, unless the lab's file says another.
+    let says = |mac| spec.endpoints.iter().any(|endpoint| endpoint.mac == Some(mac));
     let port = |endpoint: &Endpoint| {
         let attach = Attachment::Container {
             netns: endpoint.netns.clone(),
             interface: INTERFACE.into(),
-            mac: Some(endpoint.mac),
+            mac: Some(endpoint.mac).filter(|mac| endpoint.logical.is_none() || says(*mac)),
             addresses: endpoint.addresses.clone(),
             routes: Vec::new(),
             mtu: Some(spec.mtu),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use api::{Client, Condition};
+use api::Client;
 use kernel::netlink::{LinkChange, Netlink};
 use kernel::netns::Namespace;
 use kernel::spawn;
@@ -258,16 +258,6 @@ impl Lab {
     /// [`LabError`] if no agent's socket is there.
     pub fn agent(&self) -> Result<Client, LabError> {
         Ok(Client::new(agent::socket(&self.directory()))?)
-    }
-
-    /// Tells that agent the logical networks of its ports.
-    ///
-    /// # Errors
-    ///
-    /// [`LabError`], [`LabError::Agent`] if the networks cannot stand.
-    pub fn declare(&self, objects: &[logical::Object]) -> Result<(), LabError> {
-        self.agent()?.apply_if(Condition::default(), &objects)?;
-        Ok(())
     }
 
     /// Asks and orders a host's agent, by the host's number from 0.

@@ -13,9 +13,7 @@
 //! machine speaks but who has its [`Wire`]: no address, no IPv6, no neighbours.
 
 use std::fs;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,15 +21,14 @@ use std::sync::atomic::AtomicBool;
 use api::Client;
 use kernel::netlink::{LinkChange, Netlink};
 use kernel::netns::Namespace;
-use kernel::packet;
 use model::{AgentSettings, HostConfig, LogicalSettings, Uplink};
-use rustix::net::SendFlags;
 use units::{Mac, Prefix, Span};
 
 use crate::bridge::SWITCH;
 use crate::home::PROCESSES;
 use crate::hosts::host_name;
 use crate::site::{Ground, open};
+use crate::wire::Wire;
 use crate::{Home, INTERFACE, LabError, agent, endpoint};
 
 /// What it is called in messages.
@@ -61,12 +58,6 @@ pub struct Rack {
 pub struct Machine {
     netns: String,
     namespace: Namespace,
-}
-
-/// A machine's end of its interface.
-#[derive(Debug)]
-pub struct Wire {
-    socket: OwnedFd,
 }
 
 impl Rack {
@@ -177,32 +168,7 @@ impl Machine {
     ///
     /// [`LabError`] if there is none.
     pub fn wire(&self) -> Result<Wire, LabError> {
-        let link = Netlink::open_in(&self.namespace)?.index(INTERFACE)?;
-        let socket = self.namespace.run(|| packet::tap(link))?;
-        Ok(Wire { socket: socket.map_err(LabError::kernel("open a machine's interface"))? })
-    }
-}
-
-impl Wire {
-    /// Sends a frame, as it is.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says, as that it is too long.
-    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        match rustix::net::send(&self.socket, frame, SendFlags::empty())? {
-            len if len == frame.len() => Ok(()),
-            len => Err(io::Error::other(format!("{len} of {} bytes were sent", frame.len()))),
-        }
-    }
-
-    /// The next frame that has come in, as it was on the wire.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says.
-    pub fn receive(&self) -> io::Result<Option<Vec<u8>>> {
-        packet::receive(&self.socket)
+        Wire::at(&self.namespace)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -13,7 +14,9 @@ use lab::{
     Counters, DeviceCounters, Found, Home, HostLink, Lab, LabError, LabSpec, State, SwitchKind,
 };
 
-use crate::ending::{self, Outcome, print_json};
+use crate::ending::{self, Outcome, USAGE, print_json};
+use crate::net::files::{complain, load_objects};
+use crate::pings;
 use crate::signals;
 use crate::table::{headed, text};
 
@@ -29,6 +32,8 @@ Examples:
   zovn lab exec pair left -- ping -c 3 10.0.0.2
   zovn lab ps
   zovn lab counters pair                                 where frames went
+  zovn lab declare shop examples/shop.yaml               tell agents the logical networks of their ports
+  zovn lab ping-matrix shop examples/shop.yaml           who reaches whom, against what the file says
   zovn lab down pair peer
 
 docs/lab.md shows every key of a lab's file and what its rates and buffers mean.";
@@ -85,6 +90,18 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Tell a lab's agents the logical networks of its endpoints; they execute them then.
+    ///
+    /// On several hosts, files that have no TransportNode and no Binding get those that the lab
+    /// has. Exit code 2 if a file is wrong.
+    Declare {
+        /// The lab's name or id.
+        lab: String,
+        /// The networks' files (YAML or JSON).
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    PingMatrix(pings::Args),
     /// Take labs down, with everything that runs in them.
     Down {
         /// Their names or ids.
@@ -119,6 +136,8 @@ pub fn run(args: Args) -> Outcome {
             }
         }
         Command::Counters { lab, json } => counters(&Lab::open(&lab, &home)?.counters()?, json),
+        Command::Declare { lab, files } => declare(&Lab::open(&lab, &home)?, &files),
+        Command::PingMatrix(args) => pings::run(&args),
         Command::Down { all: true, .. } => down_all(&home),
         Command::Down { labs, .. } => {
             for lab in labs {
@@ -165,6 +184,19 @@ fn up(spec: &LabSpec, home: &Home, json: bool) -> Outcome {
         spec.switch
     );
     eprintln!("take down with `zovn lab down {name}`");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn declare(lab: &Lab, files: &[PathBuf]) -> Outcome {
+    let objects = match load_objects(files)? {
+        Ok(objects) => objects,
+        Err(faults) => {
+            complain(&faults)?;
+            return Ok(ExitCode::from(USAGE));
+        }
+    };
+    lab.declare(&objects)?;
+    lab.await_networks(&*signals::stop()?)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -266,7 +266,7 @@ impl HostsSpec {
     }
 
     /// A host's addresses in the physical network, by its number from 0.
-    pub(super) fn vteps(&self, host: u32) -> VtepList {
+    pub(crate) fn vteps(&self, host: u32) -> VtepList {
         let rest = (1..self.uplinks).map(|uplink| IpAddr::from(vtep_by(uplink, host)));
         let all: Vec<_> = iter::once(vtep(host).into()).chain(rest).collect();
         all.try_into().expect("there is a first")

@@ -36,13 +36,16 @@ pub fn load_objects(paths: &[PathBuf]) -> Result<Result<Vec<Object>, Faults>, St
 }
 
 /// What files say together.
-struct Read {
-    objects: Vec<Object>,
-    topology: Topology,
+pub struct Read {
+    /// The objects, which can stand together.
+    pub objects: Vec<Object>,
+    /// What they are.
+    pub topology: Topology,
     is_empty: bool,
 }
 
-fn load_both(paths: &[PathBuf]) -> Result<Result<Read, Faults>, String> {
+/// Reads files as one list of objects and the topology that they are, or tells all that is wrong.
+pub fn load_both(paths: &[PathBuf]) -> Result<Result<Read, Faults>, String> {
     let texts = paths.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     // The lines of all files, one behind the other, so that references between them are found.
     let ends = texts.iter().scan(0, |sum, text| {

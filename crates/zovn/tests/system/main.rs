@@ -11,5 +11,6 @@ mod logical;
 mod machines;
 mod networks;
 mod overlay;
+mod pings;
 mod readme;
 mod ways;

@@ -1,0 +1,116 @@
+//! The logical networks of a lab's endpoints: what its agents are told of them, and when they
+//! execute it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use api::{Client, Condition};
+use logical::objects::{Kind, Object};
+use model::{PortName, PortState};
+
+use crate::hosts::host_name;
+use crate::wire::Wire;
+use crate::{Endpoint, Lab, LabError, site};
+
+/// How long agents may take to execute what they are told.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Lab {
+    /// Tells all agents the logical networks of their ports, one agent after the other. On several
+    /// hosts, objects that say nothing of nodes get those that this lab has: a TransportNode for
+    /// each host, and where each endpoint's port is.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`], [`LabError::Agent`] if the networks cannot stand.
+    pub fn declare(&self, objects: &[Object]) -> Result<(), LabError> {
+        let mut all = objects.to_vec();
+        let says = |it: &Object| matches!(it.kind(), Kind::TransportNode | Kind::Binding);
+        if !objects.iter().any(says) {
+            all.extend(self.places());
+        }
+        for agent in self.agents()? {
+            agent.apply_if(Condition::default(), &all)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all endpoints that are logical ports are up, and decided about by a network.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Late`], with one that is not; [`LabError::Interrupted`].
+    pub fn await_networks(&self, interrupted: &AtomicBool) -> Result<(), LabError> {
+        let begun = Instant::now();
+        for endpoint in self.endpoints().iter().filter(|it| it.logical.is_some()) {
+            let agent = self.agent_at(endpoint)?;
+            let name = PortName(endpoint.name.clone());
+            loop {
+                let port = agent.port(&name)?;
+                let is_realized = port.logical_state.is_some_and(|it| it.realized.is_some());
+                if port.state == PortState::Up && is_realized {
+                    break;
+                }
+                if interrupted.load(Ordering::Relaxed) {
+                    return Err(LabError::Interrupted);
+                }
+                if begun.elapsed() > PATIENCE {
+                    let said = format!("port {name} is not up, or of no logical network");
+                    let (program, seconds) = ("agent".into(), PATIENCE.as_secs());
+                    return Err(LabError::Late { program, seconds, said });
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        Ok(())
+    }
+
+    /// The agent whose port an endpoint is.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`] if no agent's socket is there.
+    pub fn agent_at(&self, endpoint: &Endpoint) -> Result<Client, LabError> {
+        endpoint.host.map_or_else(|| self.agent(), |host| self.agent_of(host))
+    }
+
+    /// An endpoint's end of its interface.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`] if the interface is not there.
+    pub fn wire(&self, endpoint: &Endpoint) -> Result<Wire, LabError> {
+        Wire::at(&site::open(&endpoint.netns)?)
+    }
+
+    /// Every agent, by host.
+    fn agents(&self) -> Result<Vec<Client>, LabError> {
+        match &self.spec().hosts {
+            None => Ok(vec![self.agent()?]),
+            Some(hosts) => (0..hosts.count).map(|host| self.agent_of(host)).collect(),
+        }
+    }
+
+    /// Where hosts and endpoints' ports are. Nothing if one switch has them all.
+    fn places(&self) -> Vec<Object> {
+        let Some(hosts) = &self.spec().hosts else { return Vec::new() };
+        let node = |host: u32| {
+            let vteps: Vec<_> = hosts.vteps(host).iter().map(|it| format!("'{it}'")).collect();
+            let (name, vteps) = (host_name(host), vteps.join(", "));
+            format!(
+                "- {{kind: TransportNode, metadata: {{name: {name}}}, spec: {{vteps: [{vteps}]}}}}\n"
+            )
+        };
+        let binding = |(number, endpoint): (usize, &Endpoint)| {
+            let (port, node) = (endpoint.logical.as_ref()?, host_name(endpoint.host.unwrap_or(0)));
+            let spec = format!("{{port: {port}, node: {node}}}");
+            Some(format!(
+                "- {{kind: Binding, metadata: {{name: endpoint{number}}}, spec: {spec}}}\n"
+            ))
+        };
+        let bindings = (1..).zip(self.endpoints()).filter_map(binding);
+        let text: String = (0..hosts.count).map(node).chain(bindings).collect();
+        logical::read(&text).objects
+    }
+}
