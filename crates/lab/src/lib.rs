@@ -38,6 +38,7 @@ mod hosts;
 mod hugepages;
 mod installed;
 mod lab;
+mod networks;
 mod ovs;
 pub mod physical;
 mod process;
@@ -45,7 +46,9 @@ mod program;
 mod rack;
 mod site;
 mod spec;
+mod threads;
 pub mod vhost;
+mod wire;
 
 // Whoever asks a lab's agent.
 pub use api::Client;
@@ -61,5 +64,7 @@ pub use hosts::{
 pub use hugepages::{HUGEPAGE_BYTES, Hugepages};
 pub use lab::Lab;
 pub use program::{find, nft};
-pub use rack::{Machine, Rack, Wire};
+pub use rack::{Machine, Rack};
 pub use spec::{Endpoint, EndpointSpec, LabSpec, NetworkTerms, ParseSwitchError, SwitchKind};
+pub use threads::ThreadTime;
+pub use wire::Wire;

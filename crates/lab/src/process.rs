@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -51,6 +51,11 @@ impl Process {
     /// The network namespace that it is in.
     pub(crate) fn network(self) -> Option<(u64, u64)> {
         identity(Path::new(&format!("/proc/{}/ns/net", self.pid)))
+    }
+
+    /// The folder of its threads.
+    pub(crate) fn tasks(self) -> PathBuf {
+        format!("/proc/{}/task", self.pid).into()
     }
 
     /// This process.

@@ -261,15 +261,15 @@ impl LabSpec {
             SwitchKind::Zovn => true,
             // A port of its own to the other host would have to promise nothing either.
             SwitchKind::ZovnLossy => hosts.tunnels,
-            // The kernel's own tunnel, from one to one.
-            SwitchKind::Bridge => hosts.tunnels && hosts.count == 2,
-            SwitchKind::Ovs => hosts.tunnels && hosts.physical.cable.is_some(),
+            // The kernel's own tunnel, from one to one, or a cable.
+            SwitchKind::Bridge => hosts.count == 2,
+            SwitchKind::Ovs => hosts.physical.cable.is_some(),
             SwitchKind::OvsDpdk | SwitchKind::Testpmd => false,
         };
         if !joins {
             return Err(self.wrong(format!(
-                "`{}` does not join {} hosts so: with [hosts], make `switch` zovn; or with tunnels zovn-lossy, bridge between \
-                 two, or ovs at the ends of a `cable`",
+                "`{}` does not join {} hosts so: with [hosts], make `switch` zovn; or bridge between two, ovs at the ends of a \
+                 `cable`, or with tunnels zovn-lossy",
                 self.switch, hosts.count
             )));
         }

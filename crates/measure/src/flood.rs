@@ -159,7 +159,12 @@ mod tests {
     #[test]
     fn senders_that_wait_longer_than_frames_arrive_wait_for_their_own_share() {
         let mut sum = Sum::default();
-        let sent = |blocked_ns| UdpSent { sent: 10, blocked_ns, elapsed_ns: 4_000_000_000 };
+        let sent = |blocked_ns| UdpSent {
+            sent: 10,
+            blocked_ns,
+            elapsed_ns: 4_000_000_000,
+            ..UdpSent::default()
+        };
         let received =
             UdpReceived { received: 20, elapsed_ns: 1_000_000_000, ..Default::default() };
         sum.add(&[sent(1_000_000_000), sent(3_000_000_000)], &received);

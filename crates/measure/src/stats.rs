@@ -1,4 +1,6 @@
-//! What is told of many numbers: medians, fairness.
+//! What is told of many numbers: medians, quartiles, fairness.
+
+use serde::{Deserialize, Serialize};
 
 /// Jain's fairness index: 1 if all shares are equal, 1/n if one of n has all (Jain, Chiu and Hawe
 /// 1984). 1 of nothing at all: nobody was preferred.
@@ -31,6 +33,38 @@ pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     Some((values[low] + values[high]) / 2.0)
 }
 
+/// What numbers lie between: the extremes, the quartiles and the middle one. Of an even number of
+/// them, or in between, it is interpolated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quartiles {
+    /// The smallest.
+    pub min: f64,
+    /// A quarter is smaller.
+    pub q1: f64,
+    /// Half are smaller.
+    pub median: f64,
+    /// A quarter is larger.
+    pub q3: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Quartiles {
+    /// Of some numbers; none of nothing.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<_> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let last = values.len().checked_sub(1)?;
+        let at = |share: f64| {
+            let place = share * last as f64;
+            let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
+            below + (above - below) * place.fract()
+        };
+        let [min, q1, median, q3, max] = [0.0, 0.25, 0.5, 0.75, 1.0].map(at);
+        Some(Self { min, q1, median, q3, max })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +89,14 @@ mod tests {
         assert_eq!(median([3.0, 1.0].into_iter()), Some(2.0));
         assert_eq!(median([3.0, 1.0, 9.0].into_iter()), Some(3.0));
         assert_eq!(median([].into_iter()), None);
+    }
+
+    #[test]
+    fn quartiles_are_interpolated() {
+        let five = Quartiles::of([5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+        assert_eq!(five, Quartiles { min: 1.0, q1: 2.0, median: 3.0, q3: 4.0, max: 5.0 });
+        let two = Quartiles::of([8.0, 4.0]).unwrap();
+        assert_eq!([two.min, two.q1, two.median, two.q3, two.max], [4.0, 5.0, 6.0, 7.0, 8.0]);
+        assert_eq!(Quartiles::of([]), None);
     }
 }

@@ -36,6 +36,8 @@ pub struct Streamed {
     pub received: TcpReceived,
     /// What all senders did about losses.
     pub repairs: Repairs,
+    /// How long each sender ran on a processor, in nanoseconds.
+    pub senders_busy_ns: Vec<u64>,
     /// How long all processors of this machine were busy meanwhile.
     pub busy_ns: u64,
 }
@@ -43,6 +45,16 @@ pub struct Streamed {
 impl Streams<'_> {
     /// Runs all streams.
     pub fn run(&self, bench: &Bench<'_>, lab: &Lab) -> Result<Streamed, MeasureError> {
+        self.run_while(bench, lab, || Ok(())).map(|(streamed, ())| streamed)
+    }
+
+    /// As [`run`](Self::run), and does something once the senders were started.
+    pub fn run_while<T>(
+        &self,
+        bench: &Bench<'_>,
+        lab: &Lab,
+        meanwhile: impl FnOnce() -> Result<T, MeasureError>,
+    ) -> Result<(Streamed, T), MeasureError> {
         let congestion = || self.congestion.to_owned();
         let flows = self.senders.len() as u32;
         let role = Role::TcpReceive(TcpReceive { port: PORT, flows, congestion: congestion() });
@@ -56,12 +68,16 @@ impl Streams<'_> {
         senders.iter_mut().try_for_each(|program| program.ready(bench))?;
         let busy_before = busy_ns()?;
         senders.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
+        let done = meanwhile()?;
         let mut repairs = Repairs::default();
+        let mut senders_busy_ns = Vec::new();
         for program in &mut senders {
             let sent: TcpSent = program.report(bench, PATIENCE + Duration::from(self.duration))?;
             repairs += sent.repairs;
+            senders_busy_ns.push(sent.busy_ns);
         }
         let received = receiver.report(bench, PATIENCE)?;
-        Ok(Streamed { received, repairs, busy_ns: busy_ns()?.saturating_sub(busy_before) })
+        let busy_ns = busy_ns()?.saturating_sub(busy_before);
+        Ok((Streamed { received, repairs, senders_busy_ns, busy_ns }, done))
     }
 }

@@ -288,7 +288,7 @@ fn carry(
         congestion: &config.tcp,
         duration: config.duration,
     };
-    let Streamed { received, repairs, busy_ns } = streams.run(bench, &lab)?;
+    let Streamed { received, repairs, busy_ns, .. } = streams.run(bench, &lab)?;
     let after = settled(&lab)?;
     let losses = Losses::between(&before, &after);
     let crossed = |count: fn(&DeviceCounters) -> u64| {

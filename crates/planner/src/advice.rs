@@ -62,7 +62,7 @@ pub fn moves(plan: &Plan, terms: Terms) -> Moves {
     for (host, it) in problem.hosts.iter().enumerate() {
         let of_limit = |carried| match carried {
             Carried::Out | Carried::In => rate,
-            Carried::Bits | Carried::Frames => 0,
+            Carried::Bits | Carried::Frames | Carried::Time => 0,
         };
         let limits = &plan.kind_of(host).limits;
         flow[it.kind] = limits.iter().map(|(carried, _)| of_limit(*carried)).collect();

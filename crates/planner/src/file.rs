@@ -84,7 +84,7 @@ fn preamble_gap_and_checksum() -> Bytes {
     Bytes(24)
 }
 
-#[derive(serde::Deserialize, Clone, Copy)]
+#[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Switch {
     /// Cores that machines do not get.
@@ -93,6 +93,19 @@ pub(crate) struct Switch {
     pub carries: Option<Rate>,
     /// Frames a second.
     pub frames: Option<u64>,
+    /// What was measured of such a switch.
+    pub profile: Option<Profile>,
+}
+
+/// What to look up in a profile.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profile {
+    /// What `zovn measure profile --json` wrote, beside the plan's file.
+    pub file: PathBuf,
+    pub switch: String,
+    /// What is around frames that leave the host; nothing if not said.
+    pub tunnel: Option<String>,
 }
 
 #[derive(serde::Deserialize)]

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   YAML ─▶ Plan ─┬▶ placed     where machines go, and what no placement can cost less than
-//!   traces ─▶─┘   ├▶ risks      what a placement risks, host by host
-//!                 ├▶ reasons    why a machine does not go to a host
+//!   traces ─▶─┤   ├▶ risks      what a placement risks, host by host
+//!   profiles ─┘   ├▶ reasons    why a machine does not go to a host
 //!                 ├▶ advice     which machines to move
 //!                 ├▶ purchase   what each type of host would cost
 //!                 ├▶ proof      the risk once more, by drawing
@@ -16,8 +16,8 @@
 //!
 //! # What it does not know
 //!
-//! How a switch was measured: a plan says what a host's switch carries. How a table looks: that is
-//! the command line's.
+//! How a switch is measured: a plan says what a host's switch carries, or which file has it. How a
+//! table looks: that is the command line's.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ mod fault;
 mod file;
 mod misfits;
 mod plan;
+mod profile;
 mod resolve;
 mod settings;
 mod share;

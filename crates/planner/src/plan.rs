@@ -11,6 +11,7 @@ use units::Rate;
 
 use crate::file::Least;
 use crate::fitted::Fitted;
+use crate::profile::Costs;
 use crate::settings::Settings;
 
 /// What is to be placed, where, and what has to hold.
@@ -59,6 +60,23 @@ pub struct Kind {
     pub(crate) watts: u64,
     /// What is carried, and how much of it.
     pub limits: Vec<(Carried, u64)>,
+    /// What frames take of the switch's time, if that was measured.
+    pub(crate) costs: Option<Costs>,
+}
+
+impl Kind {
+    /// Reasons why its switch may carry more than the plan counts on.
+    pub fn doubts(&self) -> &[String] {
+        self.costs.as_ref().map_or(&[], |costs| &costs.doubts)
+    }
+
+    /// The seconds that a frame of so many bytes takes the switch, of which this share leaves the
+    /// host or comes to it.
+    fn frame_secs(&self, size: f64, remote: f64) -> f64 {
+        self.costs.as_ref().map_or(0.0, |costs| {
+            (1.0 - remote) * costs.host.of(size) + remote * costs.link.of(size)
+        })
+    }
 }
 
 /// What a limit of a host counts.
@@ -68,11 +86,16 @@ pub enum Carried {
     Bits,
     /// Frames through the switch, a second.
     Frames,
+    /// The switch's time for frames, a second, in billionths ([`WHOLE_TIME`] is all of it).
+    Time,
     /// Bits that leave by the card, a second, as they are on the wire.
     Out,
     /// Bits that come by the card.
     In,
 }
+
+/// All of a switch's time.
+pub(crate) const WHOLE_TIME: u64 = 1_000_000_000;
 
 impl Carried {
     /// What carries it.
@@ -80,6 +103,7 @@ impl Carried {
         match self {
             Self::Bits => "switch",
             Self::Frames => "switch, frames",
+            Self::Time => "switch, time",
             Self::Out => "card, out",
             Self::In => "card, in",
         }
@@ -88,6 +112,7 @@ impl Carried {
     /// An amount in its unit.
     pub fn amount(self, amount: f64) -> String {
         let unit = match self {
+            Self::Time => return figures::percent(amount / WHOLE_TIME as f64),
             Self::Frames => figures::Unit::FRAMES_PER_SEC,
             Self::Bits | Self::Out | Self::In => figures::Unit::BITS_PER_SEC,
         };
@@ -116,9 +141,13 @@ impl Load {
     /// What a rate in bits a second is to a limit of a host. Rounded up.
     pub(crate) fn on(&self, kind: &Kind, carried: Carried, rate: u64) -> u64 {
         let on_wire = (self.frame + kind.overhead) as f64 / self.frame as f64;
+        let frames = 1.0 / (8.0 * self.frame as f64);
         let of_rate = match carried {
             Carried::Bits => return rate,
-            Carried::Frames => 1.0 / (8.0 * self.frame as f64),
+            Carried::Frames => frames,
+            Carried::Time => {
+                frames * kind.frame_secs(self.frame as f64, self.remote) * WHOLE_TIME as f64
+            }
             Carried::Out => self.sends * self.remote * on_wire,
             Carried::In => (1.0 - self.sends) * self.remote * on_wire,
         };

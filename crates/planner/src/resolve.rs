@@ -15,7 +15,11 @@ use crate::fault::{Fault, PlanError};
 use crate::file::{self, Apart, Entries, File, Goal, HostType, Least, Speed};
 use crate::fitted::{Fitted, fit_trace};
 use crate::misfits;
-use crate::plan::{Carried, Kind, Load, Machines, Named, Plan};
+use crate::plan::{Carried, Kind, Load, Machines, Named, Plan, WHOLE_TIME};
+use crate::profile::Costs;
+
+/// The cores of a switch that is profiled.
+const PROFILED_CORES: u32 = 1;
 
 /// More hosts than this of one entry are a mistake.
 const MOST_HOSTS: u32 = 1_000_000;
@@ -247,7 +251,7 @@ impl<'a> Resolver<'a> {
         let card = it.nic.into_iter().flat_map(|nic| {
             [Carried::Out, Carried::In].map(|carried| (carried, nic.bits_per_sec()))
         });
-        let kind = |name: String, switch_cores, limits| Kind {
+        let kind = |name: String, switch_cores, limits, costs| Kind {
             name,
             kind: entry.name.to_owned(),
             switch_cores,
@@ -257,16 +261,20 @@ impl<'a> Resolver<'a> {
             price: it.price,
             watts: it.watts,
             limits,
+            costs,
         };
         for (place, switch) in it.switch.iter().enumerate() {
             let path = format!("{path}/switch/{place}");
             let bits = switch.carries.map(|it| (Carried::Bits, it.bits_per_sec()));
             let frames = switch.frames.map(|it| (Carried::Frames, it));
-            let limits: Vec<_> = bits.into_iter().chain(frames).chain(card.clone()).collect();
-            if switch.carries.is_none() && switch.frames.is_none() {
-                let message = "say what this switch carries: `carries: 10gbit`, `frames: 1000000`";
+            let time = switch.profile.as_ref().map(|_| (Carried::Time, WHOLE_TIME));
+            let limits = bits.into_iter().chain(frames).chain(time).chain(card.clone()).collect();
+            if bits.is_none() && frames.is_none() && time.is_none() {
+                let message = "say what this switch carries: `carries: 10gbit`, `frames: 1000000` or \
+                               `profile`";
                 self.complain(*file, &path, message);
             }
+            let costs = self.costs(*file, &path, switch);
             if switch.cores > it.cores {
                 let message = format!("the host has {} cores: write fewer", it.cores);
                 self.complain(*file, &format!("{path}/cores"), message);
@@ -281,16 +289,34 @@ impl<'a> Resolver<'a> {
                 1 => (*name).to_owned(),
                 _ => format!("{name} with {} switch cores", switch.cores),
             };
-            kinds.push(kind(name, switch.cores, limits));
+            kinds.push(kind(name, switch.cores, limits, costs));
         }
         if it.switch.is_empty() {
             if it.nic.is_none() {
                 let message = "nothing limits this host's network: add `switch` or `nic`";
                 self.complain(*file, path, message);
             }
-            kinds.push(kind((*name).to_owned(), 0, card.collect()));
+            kinds.push(kind((*name).to_owned(), 0, card.collect(), None));
         }
         kinds
+    }
+
+    /// What frames take of a switch's time, if a profile says it.
+    fn costs(&mut self, file: usize, path: &str, switch: &file::Switch) -> Option<Costs> {
+        let profile = switch.profile.as_ref()?;
+        if switch.cores > PROFILED_CORES {
+            let message = "profiles are of switches with one core: say what more carry by `carries` and \
+                           `frames`";
+            self.complain(file, &format!("{path}/cores"), message);
+            return None;
+        }
+        let beside = self.files[file].0.parent().unwrap_or(Path::new(""));
+        let read =
+            Costs::read(&beside.join(&profile.file), &profile.switch, profile.tunnel.as_deref());
+        read.map_err(|error| {
+            self.complain(file, &format!("{path}/profile{}", error.field()), error.to_string());
+        })
+        .ok()
     }
 
     fn hosts(
@@ -601,6 +627,81 @@ placement:
             ["p.yaml:1:1: `goal` is missing: add `goal: {epsilon: 0.001}`"]
         );
         assert_eq!(self::told(&[("p.yaml", "goal: [")]).len(), 1);
+    }
+
+    /// A profile of what 64 and 1514 bytes of zovn take within the host and by Geneve.
+    fn profile(folder: &Path) {
+        let entry = |way, tunnel, size, q1| {
+            serde_json::json!({
+                "switch": "zovn", "way": way, "tunnel": tunnel, "load": "frames", "offload": false,
+                "size": size, "fps": {"q1": q1}, "bound_by": "switch", "at_least": false,
+            })
+        };
+        let results = [
+            entry("host", "none", 64, 200e3),
+            entry("host", "none", 1514, 100e3),
+            entry("link", "geneve", 64, 50e3),
+            entry("link", "geneve", 1514, 25e3),
+        ];
+        let profile = serde_json::json!({"experiment": "profile", "results": results});
+        fs::write(folder.join("host.json"), profile.to_string()).unwrap();
+    }
+
+    #[test]
+    fn a_profile_is_a_limit_of_the_switchs_time() {
+        let folder = tempfile::tempdir().unwrap();
+        profile(folder.path());
+        let file = folder.path().join("p.yaml");
+        let switch = "{cores: 1, profile: {file: host.json, switch: zovn, tunnel: geneve}}";
+        let text = RIGHT
+            .replace("{carries: 2gbit}", switch)
+            .replace("switch_cores: 2", "switch_cores: 1")
+            .replace("frame: 1000b", "frame: 1514b, remote: 0.5");
+        let plan = Plan::of_text(&file, &text).unwrap();
+        let peaks = || -> Vec<u64> {
+            plan.problem().classes[0].loads[0].iter().map(|it| it.peak()).collect()
+        };
+        // 100 Mb/s are 8257 frames of 1514 bytes; half take 10 µs, half 40 µs.
+        let time = peaks()[0];
+        assert_eq!(plan.problem().types[0].limits[0].capacity, WHOLE_TIME);
+        assert!((time as f64 / (1e8 / 8.0 / 1514.0 * 25e-6 * 1e9) - 1.0).abs() < 1e-6, "{time}");
+        let kind = plan.kind_of(0);
+        assert_eq!((kind.limits[0].0.name(), kind.doubts().len()), ("switch, time", 0));
+        assert_eq!(Carried::Time.amount(time as f64), "20.6 %");
+    }
+
+    #[test]
+    fn a_profile_that_says_nothing_of_a_switch_has_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        profile(folder.path());
+        let file = folder.path().join("p.yaml");
+        let told = |switch: &str| {
+            let text = RIGHT.replace("{carries: 2gbit}", switch);
+            let PlanError::Faults(faults) = Plan::of_text(&file, &text).unwrap_err() else {
+                panic!("the plan's file was read")
+            };
+            let [fault] = &faults[..] else { panic!("one fault: {faults:?}") };
+            (fault.line, fault.path.clone(), fault.message.clone())
+        };
+        for (switch, field, word) in [
+            ("{profile: {file: far.json, switch: zovn}}", "profile/file", "cannot read"),
+            ("{profile: {file: host.json, switch: ovs}}", "profile/switch", "it has zovn"),
+            ("{profile: {file: host.json, switch: zovn}}", "profile", "it has geneve"),
+            (
+                "{profile: {file: host.json, switch: zovn, tunnel: vxlan}}",
+                "profile/tunnel",
+                "it has geneve",
+            ),
+            (
+                "{cores: 3, profile: {file: host.json, switch: zovn, tunnel: geneve}}",
+                "cores",
+                "one core",
+            ),
+        ] {
+            let (line, path, message) = told(switch);
+            assert_eq!((line, path), (3, format!("/types/r/switch/0/{field}")), "{message}");
+            assert!(message.contains(word), "{message}");
+        }
     }
 
     #[test]

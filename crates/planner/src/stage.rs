@@ -23,6 +23,8 @@ pub struct Stage {
     pub bits: Option<u64>,
     /// Frames a second that its switch carries; any number if absent.
     pub frames: Option<u64>,
+    /// What its switch carries is a profile, by the time that each frame takes.
+    pub is_profiled: bool,
     /// Bits a second that its card carries in each direction; any number if absent.
     pub card: Option<u64>,
     /// Bytes that a frame has more on the wire.
@@ -66,6 +68,7 @@ pub fn stages(plan: &Plan) -> Vec<Stage> {
             machines: plan.named(&alike.pattern),
             bits: carries(Carried::Bits),
             frames: carries(Carried::Frames),
+            is_profiled: carries(Carried::Time).is_some(),
             card: carries(Carried::Out),
             overhead: kind.overhead,
             actors: actors(plan, &alike.pattern),

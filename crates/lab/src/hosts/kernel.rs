@@ -1,8 +1,9 @@
-//! The kernel's own overlay: on each of two hosts a bridge for its endpoints, with a VXLAN device
-//! to the other host, over WireGuard if hosts have a key.
+//! The kernel's bridge on each of two hosts, with a VXLAN device to the other host, over WireGuard
+//! if hosts have a key; or, without tunnels, with the end of the cable.
 
 use kernel::netlink::{LinkChange, Netlink, Vxlan};
 
+use super::cable::UPLINK;
 use super::names::{NETWORK_NUMBER, WIREGUARD, vtep};
 use super::spec::HostsSpec;
 use super::wireguard;
@@ -12,7 +13,7 @@ use crate::{LabError, bridge};
 /// What the device is called.
 const TUNNEL: &str = "vxlan0";
 
-/// Makes both hosts' bridges and the tunnel between them.
+/// Makes both hosts' bridges and the tunnel between them, or has them share the cable.
 pub(super) fn up(
     site: &Site<'_>,
     hosts: &HostsSpec,
@@ -22,6 +23,7 @@ pub(super) fn up(
     if let (true, [one, other]) = (is_sealed, &grounds[..]) {
         wireguard::up([one, other], hosts.physical.mtu - WIREGUARD)?;
     }
+    let addresses: Vec<_> = site.endpoints.iter().map(|(it, _)| (it.host, it.mac)).collect();
     for (host, ground) in (0..).zip(grounds) {
         let here = site.endpoints.iter().filter(|(endpoint, _)| endpoint.host == Some(host));
         let here = here.map(|(endpoint, namespace)| {
@@ -31,10 +33,20 @@ pub(super) fn up(
             Site { ground, spec: site.spec, endpoints: here.collect::<Result<_, LabError>>()? };
         bridge::up(&site)?;
         let mut netlink = Netlink::open_in(&site.ground.switch)?;
+        let master = Some(netlink.index(bridge::SWITCH)?);
+        if !hosts.tunnels {
+            netlink.change_link(UPLINK, LinkChange { master, ..LinkChange::default() })?;
+            if site.spec.static_addresses {
+                let link = netlink.index(UPLINK)?;
+                for (_, far) in addresses.iter().filter(|(at, _)| *at != Some(host)) {
+                    netlink.add_bridge_address(link, *far)?;
+                }
+            }
+            continue;
+        }
         let address = if is_sealed { wireguard::address } else { vtep };
         let (local, remote) = (address(host), address(1 - host));
         netlink.add_vxlan(TUNNEL, Vxlan { vni: NETWORK_NUMBER, local, remote })?;
-        let master = Some(netlink.index(bridge::SWITCH)?);
         netlink.change_link(
             TUNNEL,
             LinkChange { mtu: Some(site.spec.mtu), master, ..LinkChange::default() },

@@ -79,7 +79,7 @@ pub(crate) fn up(
     }
     match site.spec.switch {
         SwitchKind::Bridge => return kernel::up(site, hosts, grounds),
-        SwitchKind::Ovs => return ovs::up(site, &grounds),
+        SwitchKind::Ovs => return ovs::up(site, hosts.tunnels, &grounds),
         _ => {}
     }
     let key = hosts.key.map(|_| Keys::draw());
@@ -190,7 +190,8 @@ fn introduce(hosts: &HostsSpec, grounds: &[Ground<'_>]) -> Result<(), LabError> 
 
 fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> HostConfig {
     let here = site.endpoints.iter().map(|(endpoint, _)| *endpoint);
-    let labelled = || (1..).zip(here.clone());
+    // A logical port's network is its own matter.
+    let labelled = || (1..).zip(here.clone()).filter(|(_, endpoint)| endpoint.logical.is_none());
     let network_of = |endpoint: &Endpoint| -> NetworkName {
         endpoint.network.clone().unwrap_or(NetworkName(NETWORK.into()))
     };
@@ -205,12 +206,13 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
     if !hosts.tunnels {
         return config;
     }
-    for PortSpec { name: port, network, label, .. } in &mut config.ports {
+    let plain = config.ports.iter_mut().filter(|port| port.logical.is_none());
+    for PortSpec { name: port, network, label, .. } in plain {
         let found = labelled().find(|(_, endpoint)| endpoint.name == port.0);
         let (number, endpoint) = found.expect("each port is an endpoint's");
         (*network, *label) = (Some(network_of(endpoint)), Some(number));
     }
-    let names: BTreeSet<_> = here.clone().map(network_of).collect();
+    let names: BTreeSet<_> = labelled().map(|(_, endpoint)| network_of(endpoint)).collect();
     let network = |(vni, name): (u32, NetworkName)| {
         let members = labelled().filter(|(_, endpoint)| network_of(endpoint) == name);
         let members = members.map(member).collect();

@@ -1,5 +1,5 @@
-//! Open vSwitch's overlay: on each of two hosts a switch of its own in user space, with a VXLAN
-//! port to the other host.
+//! Open vSwitch on each of two hosts, in user space, with a VXLAN port to the other host; or,
+//! without tunnels, with the end of the cable as a port.
 //!
 //! ```text
 //!   eth0 ◀─tap─▶ overlay bridge ─▶ vxlan0 · · the host's address ─▶ underlay bridge ◀─AF_XDP─▶ uplink ◀══ cable ══▶
@@ -31,34 +31,35 @@ const UNDERLAY: &str = "underlay";
 /// The tunnel's port.
 const TUNNEL: &str = "vxlan0";
 
-/// Starts both hosts' Open vSwitches, with a tunnel between them.
-pub(super) fn up(site: &Site<'_>, grounds: &[Ground<'_>]) -> Result<(), LabError> {
-    (0..).zip(grounds).try_for_each(|(host, ground)| start(site, ground, host))
+/// How the datapath takes frames from the cable.
+const AF_XDP: &str = "type=afxdp-nonpmd";
+
+/// Starts both hosts' Open vSwitches, with a tunnel between them or the bare cable.
+pub(super) fn up(site: &Site<'_>, tunnels: bool, grounds: &[Ground<'_>]) -> Result<(), LabError> {
+    (0..).zip(grounds).try_for_each(|(host, ground)| start(site, tunnels, ground, host))
 }
 
 /// Starts a host's, and moves its endpoints' interfaces to them.
-fn start(site: &Site<'_>, ground: &Ground<'_>, host: u32) -> Result<(), LabError> {
+fn start(site: &Site<'_>, tunnels: bool, ground: &Ground<'_>, host: u32) -> Result<(), LabError> {
     let [_, _, vswitchd, ..] = ovs::programs()?;
     let switch = OpenVSwitch::start(ground, vswitchd, &[])?;
-    lay_under(&switch, ground, host)?;
+    if tunnels {
+        lay_under(&switch, ground, host)?;
+    }
+    let to_far = if tunnels { TUNNEL } else { UPLINK };
 
     let here = || site.endpoints.iter().filter(|(endpoint, _)| endpoint.host == Some(host));
     let mut overlay = switch.configure();
     overlay.args(["add-br", SWITCH, "--", "set", "bridge", SWITCH, "datapath_type=netdev"]);
-    overlay.args([
-        "--",
-        "add-port",
-        SWITCH,
-        TUNNEL,
-        "--",
-        "set",
-        "interface",
-        TUNNEL,
-        "type=vxlan",
-    ]);
-    overlay.arg(format!("options:key={NETWORK_NUMBER}"));
-    overlay.arg(format!("options:local_ip={}", vtep(host)));
-    overlay.arg(format!("options:remote_ip={}", vtep(1 - host)));
+    overlay.args(["--", "add-port", SWITCH, to_far, "--", "set", "interface", to_far]);
+    if tunnels {
+        overlay.arg("type=vxlan");
+        overlay.arg(format!("options:key={NETWORK_NUMBER}"));
+        overlay.arg(format!("options:local_ip={}", vtep(host)));
+        overlay.arg(format!("options:remote_ip={}", vtep(1 - host)));
+    } else {
+        overlay.arg(AF_XDP);
+    }
     for (endpoint, _) in here() {
         let name = &endpoint.name;
         overlay.args(["--", "add-port", SWITCH, name, "--", "set", "interface", name, "type=tap"]);
@@ -77,10 +78,13 @@ fn start(site: &Site<'_>, ground: &Ground<'_>, host: u32) -> Result<(), LabError
     }
     if site.spec.static_addresses {
         for (endpoint, _) in &site.endpoints {
-            let port = if endpoint.host == Some(host) { &endpoint.name } else { TUNNEL };
+            let port = if endpoint.host == Some(host) { &endpoint.name } else { to_far };
             switch.pin(port, 0, endpoint.mac)?;
         }
-        switch.tell_neighbour(UNDERLAY, vtep(1 - host), Mac::local(FIRST_MAC + 1 - host))?;
+        if tunnels {
+            let far = Mac::local(FIRST_MAC + 1 - host);
+            switch.tell_neighbour(UNDERLAY, vtep(1 - host), far)?;
+        }
     }
     Ok(())
 }
@@ -92,7 +96,7 @@ fn lay_under(switch: &OpenVSwitch, ground: &Ground<'_>, host: u32) -> Result<(),
     // Otherwise it takes the cable's, but not at once, and tunnels write what it had before.
     underlay.arg(format!("other_config:hwaddr=\"{}\"", Mac::local(FIRST_MAC + host)));
     underlay.args(["--", "add-port", UNDERLAY, UPLINK]);
-    underlay.args(["--", "set", "interface", UPLINK, "type=afxdp-nonpmd"]);
+    underlay.args(["--", "set", "interface", UPLINK, AF_XDP]);
     switch.apply(&mut underlay)?;
     let mut netlink = Netlink::open_in(&ground.switch)?;
     netlink.change_link(UNDERLAY, LinkChange { up: Some(true), ..LinkChange::default() })?;

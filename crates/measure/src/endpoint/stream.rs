@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use kernel::clock::thread_time;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
@@ -32,6 +33,9 @@ pub struct TcpSend {
 pub struct TcpSent {
     /// What it did about losses.
     pub repairs: Repairs,
+    /// How long it ran on a processor, its kernel included, in nanoseconds.
+    #[serde(default)]
+    pub busy_ns: u64,
 }
 
 /// Takes streams.
@@ -52,6 +56,10 @@ pub struct TcpReceived {
     pub bytes: u64,
     /// From the first byte to the last, in nanoseconds: the longest of the streams.
     pub elapsed_ns: u64,
+    /// How long the busiest of the streams' threads ran on a processor, its kernel included, in
+    /// nanoseconds.
+    #[serde(default)]
+    pub busy_ns: u64,
 }
 
 /// Takes one stream, and tells when how much of it came.
@@ -105,7 +113,7 @@ pub fn send(role: &TcpSend, control: &Control) -> Result<TcpSent, EndpointError>
     let mut stream = connect(role.to, &role.congestion)?;
     stream.set_write_timeout(Some(GLANCE)).doing("bound a blocked write")?;
     control.ready();
-    let before = repairs::look(&stream)?;
+    let (before, busy) = (repairs::look(&stream)?, thread_time().as_nanos());
 
     let end = Instant::now() + Duration::from(role.duration);
     while Instant::now() < end {
@@ -116,7 +124,8 @@ pub fn send(role: &TcpSend, control: &Control) -> Result<TcpSent, EndpointError>
             Err(error) => return Err(error).doing("write to the stream"),
         }
     }
-    Ok(TcpSent { repairs: Repairs::since(before, &stream)? })
+    let busy_ns = thread_time().as_nanos() - busy;
+    Ok(TcpSent { repairs: Repairs::since(before, &stream)?, busy_ns })
 }
 
 /// Takes the expected streams to their ends.
@@ -130,23 +139,24 @@ pub fn receive(role: &TcpReceive, control: &Control) -> Result<TcpReceived, Endp
     }
     let mut report = TcpReceived::default();
     for stream in streams {
-        let (bytes, elapsed) =
+        let (bytes, elapsed, busy) =
             stream.join().expect("a drain does not panic: it only reads").doing("read a stream")?;
         report.bytes += bytes;
+        report.busy_ns = report.busy_ns.max(busy);
         report.elapsed_ns =
             report.elapsed_ns.max(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
     }
     Ok(report)
 }
 
-/// Reads to the end; tells how much came, and in what time.
-fn drain(mut stream: TcpStream) -> std::io::Result<(u64, Duration)> {
+/// Reads to the end; tells how much came, in what time, and how long this thread ran for it.
+fn drain(mut stream: TcpStream) -> std::io::Result<(u64, Duration, u64)> {
     let mut buffer = vec![0; 1 << 18];
     let mut bytes = stream.read(&mut buffer)? as u64;
     let first = Instant::now();
     loop {
         match stream.read(&mut buffer)? {
-            0 => return Ok((bytes, first.elapsed())),
+            0 => return Ok((bytes, first.elapsed(), thread_time().as_nanos())),
             count => bytes += count as u64,
         }
     }

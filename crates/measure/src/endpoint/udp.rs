@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use kernel::clock::thread_time;
 use serde::{Deserialize, Serialize};
 use units::Span;
 use zerocopy::{FromBytes, IntoBytes};
@@ -48,6 +49,8 @@ pub struct UdpSent {
     pub blocked_ns: u64,
     /// From the first call to the last, in nanoseconds.
     pub elapsed_ns: u64,
+    /// How long of that it ran on a processor, its kernel included, in nanoseconds.
+    pub busy_ns: u64,
 }
 
 /// Counts frames until their senders are done.
@@ -77,6 +80,9 @@ pub struct UdpReceived {
     /// The longest time in between in which none came, in nanoseconds.
     #[serde(default)]
     pub longest_silence_ns: u64,
+    /// How long the receiver ran on a processor, its kernel included, in nanoseconds.
+    #[serde(default)]
+    pub busy_ns: u64,
     /// Datagrams of each sender in every 100 ms since the first datagram.
     pub bins: Vec<Vec<u32>>,
 }
@@ -99,7 +105,7 @@ pub fn send(role: &UdpSend, control: &Control) -> Result<UdpSent, EndpointError>
     };
     control.ready();
 
-    let begin = Instant::now();
+    let (begin, busy) = (Instant::now(), thread_time().as_nanos());
     let end = begin + Duration::from(role.duration);
     let mut pace = role.rate.map(|rate| Pace::new(rate, begin));
     while Instant::now() < end {
@@ -111,6 +117,7 @@ pub fn send(role: &UdpSend, control: &Control) -> Result<UdpSent, EndpointError>
     // A receiver that lives takes the marked frame in time; a dead one must not keep us.
     send_one(LAST, Instant::now() + 10 * QUIET_SOME);
     report.elapsed_ns = nanos(begin.elapsed());
+    report.busy_ns = thread_time().as_nanos() - busy;
     Ok(report)
 }
 
@@ -124,6 +131,7 @@ pub fn receive(role: &UdpReceive, control: &Control) -> Result<UdpReceived, Endp
     let mut tally = Tally::new(role.senders);
     control.ready();
 
+    let busy = thread_time().as_nanos();
     let mut pace = role.pace.map(|rate| Pace::new(rate, Instant::now()));
     let mut last = Instant::now();
     let mut finishing = false;
@@ -157,6 +165,7 @@ pub fn receive(role: &UdpReceive, control: &Control) -> Result<UdpReceived, Endp
             break;
         }
     }
+    tally.report.busy_ns = thread_time().as_nanos() - busy;
     Ok(tally.report)
 }
 

@@ -339,7 +339,7 @@ fn read(
 ) -> Result<Option<f64>, MeasureError> {
     let (bytes, ns) = match role {
         Role::TcpReceive(_) => {
-            let TcpReceived { bytes, elapsed_ns } = receiver.report(bench, PATIENCE)?;
+            let TcpReceived { bytes, elapsed_ns, .. } = receiver.report(bench, PATIENCE)?;
             (bytes, elapsed_ns)
         }
         Role::UdpReceive(_) => {

@@ -9,6 +9,7 @@ use units::Span;
 
 use crate::Measurement;
 use crate::vhost::RoundFigures;
+use crate::words::one_of;
 
 /// How the experiment is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -193,13 +194,6 @@ impl FromStr for Load {
     fn from_str(word: &str) -> Result<Self, String> {
         one_of(Self::ALL, word)
     }
-}
-
-/// The one that is called so, or which there are.
-fn one_of<T: fmt::Display, const N: usize>(all: [T; N], word: &str) -> Result<T, String> {
-    let words = all.each_ref().map(ToString::to_string).join(", ");
-    let found = all.into_iter().find(|it| it.to_string() == word);
-    found.ok_or_else(|| format!("write one of {words}"))
 }
 
 impl fmt::Display for Through {

@@ -18,7 +18,7 @@ use super::words::{ParseWordError, Vms};
 ///         │    │▄▄▄▄    │ │           a frame each time it is made
 ///         │    │   │    │ │▄▄▄▄▄        │
 ///   state  2    1    0   2  1           ▼
-///                                 queue ──▶ the machine's virtual NIC, where its socket does not block
+///                                 queue ──▶ the machine's NIC, where its socket does not block
 ///                                   └─▶ lost: there is more than is carried
 /// ```
 ///

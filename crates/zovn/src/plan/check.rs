@@ -13,7 +13,8 @@ use crate::table::{headed, text};
 /// Tell what a plan is, and all that is wrong with it at once.
 ///
 /// Exit code 0 if all of it is right, 2 if not, 1 if a file cannot be read. Models that are fitted
-/// to traces are told with the reasons not to trust them.
+/// to traces are told with the reasons not to trust them, and switches that were profiled with what
+/// else was the bound.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -38,6 +39,14 @@ struct Glance {
     hosts: usize,
     machines: u64,
     models: Vec<ModelTold>,
+    /// Reasons why switches may carry more than the plan counts on, by type.
+    switches: Vec<SwitchTold>,
+}
+
+#[derive(Serialize)]
+struct SwitchTold {
+    name: String,
+    doubts: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -65,11 +74,15 @@ impl Glance {
                 doubts: it.it.fitted.as_ref().map(|it| it.doubts()).unwrap_or_default(),
             }
         });
+        let switches = plan.kinds.iter().filter(|it| !it.doubts().is_empty());
+        let switches =
+            switches.map(|it| SwitchTold { name: it.name.clone(), doubts: it.doubts().to_vec() });
         Self {
             types: plan.kinds.len(),
             hosts: plan.hosts().len(),
             machines: plan.machines(),
             models: models.collect(),
+            switches: switches.collect(),
         }
     }
 
@@ -86,9 +99,10 @@ impl Glance {
             "{machines} machines, {hosts} hosts, {types} types of hosts: all of it is right\n\n{}",
             text(table)
         );
-        for it in &self.models {
-            for doubt in &it.doubts {
-                told += &format!("\n{}: {doubt}", it.name);
+        let models = self.models.iter().map(|it| (&it.name, &it.doubts));
+        for (name, doubts) in models.chain(self.switches.iter().map(|it| (&it.name, &it.doubts))) {
+            for doubt in doubts {
+                told += &format!("\n{name}: {doubt}");
             }
         }
         told

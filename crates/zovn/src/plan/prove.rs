@@ -27,7 +27,9 @@ use crate::table::{headed, text};
 /// machines make beyond that is lost, and counted. Holding times are shortened, all by one factor,
 /// so that what is rare in days is seen in seconds.
 ///
-/// Exit code 1 if a host's two figures contradict each other.
+/// Exit code 1 if a host's two figures contradict each other. By `sim` they do if, beyond three
+/// standard errors, more is seen than is computed by a tenth; or if more than 1 % of traffic is
+/// computed to be too much, and less than half of that is seen.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

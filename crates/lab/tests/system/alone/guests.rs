@@ -149,7 +149,7 @@ fn zovns_endpoint_programs_run_in_a_guest() {
     let Some(zovn) = needs::zovn() else { return };
     let image = new_image().with_program(&zovn).unwrap();
     let guest =
-        Guest::boot(&image, GuestSpec { memory_mib: 256, ..GuestSpec::new("guest") }).unwrap();
+        Guest::boot(&image, GuestSpec { memory_mib: 384, ..GuestSpec::new("guest") }).unwrap();
     let receive = r#"{"tcp-receive": {"port": 9000, "flows": 1, "congestion": "cubic"}}"#;
     let send =
         r#"{"tcp-send": {"to": "127.0.0.1:9000", "congestion": "cubic", "duration": "200ms"}}"#;

@@ -67,6 +67,13 @@ impl Rehearsal {
     ///
     /// A host that cannot be simulated, in a sentence.
     pub fn new(stage: &Stage, scale: Scale) -> Result<Self, String> {
+        if stage.is_profiled {
+            return Err(format!(
+                "what the switch of {} carries is a profile, and a simulated one carries bits and frames: ask with `--by \
+                 monte-carlo`, or say `carries` or `frames` in place of `profile`",
+                stage.hosts[0]
+            ));
+        }
         let machines: u32 = stage.actors.iter().map(|it| it.count).sum();
         if machines > MOST_MACHINES {
             return Err(format!(

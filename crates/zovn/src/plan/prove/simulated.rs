@@ -36,7 +36,8 @@ pub struct Simulated {
     pub secs: f64,
     /// By how much holding times were shorter than the plan's.
     pub faster: f64,
-    /// Whether what was seen is no more than what was computed.
+    /// Whether what was seen is no more than what was computed and, of traffic that is not little,
+    /// no less than half of it.
     pub agrees: bool,
 }
 
@@ -63,7 +64,16 @@ impl Estimate {
     fn contradicts(self, most: f64) -> bool {
         self.mean - 3.0 * self.error > DRAINING * most
     }
+
+    /// Whether it contradicts that something is nearly so much: by three standard errors it is less
+    /// than half of it. Of little, queues that fill first can hide more.
+    fn falls_short(self, most: f64) -> bool {
+        most > LITTLE && self.mean + 3.0 * self.error < most / 2.0
+    }
 }
+
+/// What is no more than this may all be hidden by queues.
+const LITTLE: f64 = 0.01;
 
 /// An episode lasts until queues are empty again.
 const DRAINING: f64 = 1.1;
@@ -135,7 +145,9 @@ pub fn simulated(
 fn compared(stage: Stage, rehearsal: &Rehearsal, runs: &[OverloadResult]) -> Simulated {
     let seen = Estimate::of(runs.iter().map(OverloadResult::share_of_time));
     let seen_traffic = Estimate::of(runs.iter().map(OverloadResult::share_of_traffic));
-    let agrees = !seen.contradicts(stage.time.high) && !seen_traffic.contradicts(stage.traffic);
+    let agrees = !seen.contradicts(stage.time.high)
+        && !seen_traffic.contradicts(stage.traffic)
+        && !seen_traffic.falls_short(stage.traffic);
     Simulated {
         hosts: stage.hosts,
         machines: stage.machines,
@@ -159,5 +171,19 @@ impl Watcher for Watching<'_> {
 
     fn end(&self, cell: &Cell, _: &Outcome, result: &CellResult, _: Seen) -> bool {
         self.0.end(cell, result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn much_less_than_was_computed_contradicts_as_more_does_unless_it_is_little() {
+        let seen = |mean| Estimate { mean, error: 0.001 };
+        assert!(seen(0.12).contradicts(0.1) && !seen(0.11).contradicts(0.1));
+        assert!(seen(0.04).falls_short(0.1) && seen(0.0).falls_short(0.1));
+        assert!(!seen(0.048).falls_short(0.1), "its error is as large");
+        assert!(!seen(0.0).falls_short(0.01), "that is little");
     }
 }

@@ -1,0 +1,156 @@
+//! What this host's switches carry before they cannot follow (Sarker et al., ICN 2016, §III): the
+//! file that plans read.
+//!
+//! ```text
+//!   sender ─▶ switch ─▶ receiver                       way `host`
+//!   sender ─▶ switch ─▶ tunnel or none ═ link ═▶ switch ─▶ receiver      way `link`
+//! ```
+//!
+//! No delay is added anywhere: with one, a stream would measure its window over that delay. Each
+//! entry says what it was that could do no more ([`Bound`]); where that was not the switch, its
+//! figures are what the switch carries at least.
+
+mod cases;
+mod processors;
+mod report;
+mod rounds;
+
+use lab::SwitchKind;
+use units::Span;
+
+pub use self::cases::{Load, Tunnel, Way};
+pub use self::processors::{Bound, Busy};
+pub use self::report::{Config, Entry, Report, Step};
+pub use crate::stats::Quartiles;
+
+use self::cases::{Case, What};
+use self::report::CONGESTION;
+use self::rounds::{Rounds, Runs};
+use crate::loss::check_size;
+use crate::site::raise;
+use crate::{Bench, Environment, MeasureError, Measurement, check_congestion, check_switches};
+
+impl Case {
+    /// What is carried of it.
+    fn whats(&self, config: &Config) -> Vec<What> {
+        let mut whats = Vec::new();
+        if config.loads.contains(&Load::Frames) {
+            whats.extend(config.sizes.iter().map(|size| What::Frames(*size)));
+        }
+        if config.loads.contains(&Load::Stream) {
+            whats.push(What::Stream { offload: false });
+            if self.takes_segments() {
+                whats.push(What::Stream { offload: true });
+            }
+        }
+        whats
+    }
+}
+
+/// Makes the experiment.
+///
+/// # Errors
+///
+/// [`MeasureError`]
+pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
+    let cases = check(&config)?;
+    let environment = Environment::look();
+    let mut all: Vec<(Case, Vec<Rounds>)> = cases
+        .into_iter()
+        .map(|case| (case, case.whats(&config).into_iter().map(Rounds::new).collect()))
+        .collect();
+    let loads: usize = all.iter().map(|(_, loads)| loads.len()).sum();
+    bench.progress.begin(loads * config.rounds as usize);
+    for _ in 0..config.rounds {
+        for (case, loads) in &mut all {
+            for offload in [false, true] {
+                let mut loads =
+                    loads.iter_mut().filter(|it| it.what.offload() == offload).peekable();
+                if loads.peek().is_none() {
+                    continue;
+                }
+                bench.go_on()?;
+                let lab = raise(bench, &case.lab(config.senders, offload)?)?;
+                let runs = Runs { bench, lab: &lab, config: &config };
+                for rounds in loads {
+                    bench.step(&format!("{case}: {}", rounds.what))?;
+                    rounds.add(&runs)?;
+                }
+            }
+        }
+    }
+    let results = all.iter().flat_map(|(case, loads)| loads.iter().filter_map(|it| it.told(case)));
+    let results = results.collect();
+    Ok(Measurement::new("profile", environment, config, results))
+}
+
+fn check(config: &Config) -> Result<Vec<Case>, MeasureError> {
+    let wrong = |what: String| Err(MeasureError::Config(what));
+    check_switches(&config.switches, &SwitchKind::OF_CONTAINERS, "containers")?;
+    if config.senders == 0 || config.rounds == 0 || config.duration == Span::ZERO {
+        return wrong("a profile needs a sender, a round and some time".into());
+    }
+    if config.loads.is_empty() || (config.loads == [Load::Frames] && config.sizes.is_empty()) {
+        return wrong("a profile needs frames of a size, or streams".into());
+    }
+    config.sizes.iter().try_for_each(|size| check_size(*size))?;
+    let cases = Case::all(&config.switches, &config.ways, &config.tunnels);
+    let is_missing = |switch: &&SwitchKind| cases.iter().all(|case| case.switch != **switch);
+    if let Some(switch) = config.switches.iter().find(is_missing) {
+        return wrong(format!(
+            "`{switch}` has none of these ways and tunnels: bridge and ovs have none and vxlan, zovn-lossy vxlan, zovn \
+             all"
+        ));
+    }
+    if config.loads.contains(&Load::Stream) {
+        check_congestion(CONGESTION)?;
+    }
+    Ok(cases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config {
+            switches: vec![SwitchKind::Zovn],
+            ways: Way::ALL.into(),
+            tunnels: Tunnel::ALL.into(),
+            loads: Load::ALL.into(),
+            sizes: vec![64],
+            senders: 1,
+            duration: Span::from_millis(100),
+            rounds: 1,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_before_anything_is_measured() {
+        assert_eq!(check(&config()).unwrap().len(), 4);
+        for (config, word) in [
+            (Config { sizes: vec![9000], ..config() }, "9000"),
+            (Config { rounds: 0, ..config() }, "a round"),
+            (Config { loads: vec![Load::Frames], sizes: Vec::new(), ..config() }, "of a size"),
+            (
+                Config {
+                    switches: vec![SwitchKind::Bridge],
+                    ways: vec![Way::Link],
+                    tunnels: vec![Tunnel::Geneve],
+                    ..config()
+                },
+                "`bridge` has none",
+            ),
+        ] {
+            let error = check(&config).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn open_vswitch_is_handed_no_large_segments() {
+        let whats =
+            |switch| Case { switch, way: Way::Host, tunnel: Tunnel::None }.whats(&config()).len();
+        assert_eq!((whats(SwitchKind::Bridge), whats(SwitchKind::Ovs)), (3, 2));
+    }
+}

@@ -1,0 +1,284 @@
+//! What a switch was measured to carry: a file that `zovn measure profile --json` has written.
+//!
+//! A frame takes the switch the inverse of what it carried of such frames at saturation, so that a
+//! mix of sizes and ways adds up to shares of its time. Between sizes that were measured, that time
+//! is interpolated. Smaller frames take what the smallest take, larger ones so much a byte as the
+//! largest: both are rather too much than too little.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// What a frame takes of a switch's time, by its size and by where it goes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Costs {
+    /// From one machine to another of the same host.
+    pub host: Cost,
+    /// To another host, or from there.
+    pub link: Cost,
+    /// Reasons why the switch may carry more.
+    pub doubts: Vec<String>,
+}
+
+/// What a frame takes of a switch's time, by its size.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cost {
+    /// Bytes and seconds, by rising size; one at least.
+    points: Vec<(f64, f64)>,
+}
+
+impl Cost {
+    /// Of the seconds that frames of so many bytes take; none of no size.
+    fn new(mut points: Vec<(f64, f64)>) -> Option<Self> {
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        (!points.is_empty()).then_some(Self { points })
+    }
+
+    /// The seconds that a frame of so many bytes takes.
+    pub fn of(&self, size: f64) -> f64 {
+        let above = self.points.partition_point(|(measured, _)| *measured < size);
+        match (above.checked_sub(1).map(|below| self.points[below]), self.points.get(above)) {
+            (None, first) => first.map_or(0.0, |(_, seconds)| *seconds),
+            (Some((largest, seconds)), None) => seconds * size / largest,
+            (Some((below, least)), Some((above, most))) => {
+                least + (most - least) * (size - below) / (above - below)
+            }
+        }
+    }
+}
+
+/// Why a profile says nothing of a switch.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProfileError {
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error(
+        "{}:{}:{} is no profile: {source}; write one by `zovn measure profile --json`",
+        path.display(),
+        source.line(),
+        source.column()
+    )]
+    Json { path: PathBuf, source: serde_json::Error },
+    #[error(
+        "{} is a measurement of `{experiment}`: write a profile by `zovn measure profile --json`",
+        path.display()
+    )]
+    Other { path: PathBuf, experiment: String },
+    #[error("{} has no `{switch}`: it has {known}", path.display())]
+    Switch { path: PathBuf, switch: String, known: String },
+    #[error(
+        "{} has no frames of `{switch}` within the host: measure `--ways host` with `--loads frames`",
+        path.display()
+    )]
+    Host { path: PathBuf, switch: String },
+    #[error(
+        "{} has no frames of `{switch}` by the link with tunnel `{tunnel}`: it has {known}",
+        path.display()
+    )]
+    Tunnel { path: PathBuf, switch: String, tunnel: String, is_said: bool, known: String },
+    #[error("{}: results/{place} carries nothing: measure it again", path.display())]
+    Nothing { path: PathBuf, place: usize },
+}
+
+impl ProfileError {
+    /// The field of a plan's `profile` that has to change, if one does alone.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Switch { .. } => "/switch",
+            Self::Tunnel { is_said: true, .. } => "/tunnel",
+            Self::Tunnel { .. } | Self::Host { .. } => "",
+            _ => "/file",
+        }
+    }
+}
+
+/// The part of the file that says what is carried; the rest is for people.
+#[derive(Deserialize)]
+struct Profile {
+    results: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    switch: String,
+    way: Way,
+    tunnel: String,
+    load: Load,
+    offload: bool,
+    size: u32,
+    fps: Quartiles,
+    bound_by: String,
+    at_least: bool,
+}
+
+#[derive(Clone, Copy, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Way {
+    Host,
+    Link,
+}
+
+#[derive(Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Load {
+    Frames,
+    Stream,
+}
+
+/// One plans with the lower one: what three of four rounds carried at least.
+#[derive(Deserialize)]
+struct Quartiles {
+    q1: f64,
+}
+
+impl Costs {
+    /// What frames take of this switch's time, by the profile in a file. Without a tunnel they
+    /// cross the link as they are.
+    pub fn read(path: &Path, switch: &str, tunnel: Option<&str>) -> Result<Self, ProfileError> {
+        let owned = || path.to_owned();
+        let text = fs::read_to_string(path)
+            .map_err(|source| ProfileError::Read { path: owned(), source })?;
+        let profile = parse(path, &text)?;
+        let known = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
+        let of_switch: Vec<&Entry> =
+            profile.results.iter().filter(|it| it.switch == switch).collect();
+        if of_switch.is_empty() {
+            let known = known(profile.results.iter().map(|it| it.switch.as_str()).collect());
+            return Err(ProfileError::Switch { path: owned(), switch: switch.into(), known });
+        }
+        let on = |way, tunnel: &str| {
+            let there = of_switch.iter().filter(|it| it.way == way && it.tunnel == tunnel);
+            // Frames, and what large segments are in their place; segments of the MTU are frames.
+            there.filter(|it| it.load == Load::Frames || it.offload).copied().collect::<Vec<_>>()
+        };
+        let cost = |entries: &[&Entry]| {
+            let has_frames = entries.iter().any(|it| it.load == Load::Frames);
+            let points = entries.iter().map(|it| (f64::from(it.size), 1.0 / it.fps.q1));
+            Cost::new(points.collect()).filter(|_| has_frames)
+        };
+        let (is_said, tunnel) = (tunnel.is_some(), tunnel.unwrap_or("none"));
+        let within = on(Way::Host, "none");
+        let beyond = on(Way::Link, tunnel);
+        let Some(host) = cost(&within) else {
+            return Err(ProfileError::Host { path: owned(), switch: switch.into() });
+        };
+        let Some(link) = cost(&beyond) else {
+            let tunnels = of_switch.iter().filter(|it| it.way == Way::Link);
+            let known = match known(tunnels.map(|it| it.tunnel.as_str()).collect()) {
+                none if none.is_empty() => "nothing by the link".into(),
+                known => known,
+            };
+            let (switch, tunnel) = (switch.into(), tunnel.into());
+            return Err(ProfileError::Tunnel { path: owned(), switch, tunnel, is_said, known });
+        };
+        let used: Vec<_> = within.into_iter().chain(beyond).collect();
+        Ok(Self { host, link, doubts: doubts(path, switch, &used) })
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<Profile, ProfileError> {
+    #[derive(Deserialize)]
+    struct Kind {
+        experiment: String,
+    }
+    let not_json = |source| ProfileError::Json { path: path.to_owned(), source };
+    let Kind { experiment } = serde_json::from_str(text).map_err(not_json)?;
+    if experiment != "profile" {
+        return Err(ProfileError::Other { path: path.to_owned(), experiment });
+    }
+    let profile: Profile = serde_json::from_str(text).map_err(not_json)?;
+    let is_nothing = |it: &Entry| !(it.fps.q1 > 0.0 && it.fps.q1.is_finite() && it.size > 0);
+    match profile.results.iter().position(is_nothing) {
+        Some(place) => Err(ProfileError::Nothing { path: path.to_owned(), place }),
+        None => Ok(profile),
+    }
+}
+
+/// What was bound by something else than the switch, if anything was.
+fn doubts(path: &Path, switch: &str, used: &[&Entry]) -> Vec<String> {
+    let lower: Vec<_> = used.iter().filter(|it| it.at_least).collect();
+    if lower.is_empty() {
+        return Vec::new();
+    }
+    let by: BTreeSet<&str> = lower.iter().map(|it| it.bound_by.as_str()).collect();
+    let by = by.into_iter().collect::<Vec<_>>().join(", ");
+    vec![format!(
+        "{} of {} entries that are used of {} were bound by {by}: {switch} carries so much at least",
+        lower.len(),
+        used.len(),
+        path.display()
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(one: f64, other: f64) {
+        assert!((one / other - 1.0).abs() < 1e-12, "{one} is not {other}");
+    }
+
+    #[test]
+    fn times_are_interpolated_between_sizes_and_large_frames_take_theirs_by_the_byte() {
+        let cost = Cost::new(vec![(1500.0, 8e-6), (64.0, 4e-6)]).unwrap();
+        near(cost.of(20.0), 4e-6);
+        near(cost.of(64.0), 4e-6);
+        near(cost.of(782.0), 6e-6);
+        near(cost.of(1500.0), 8e-6);
+        near(cost.of(3000.0), 16e-6);
+        assert_eq!(Cost::new(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_profile_says_what_frames_take_of_a_switch() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("host.json");
+        let entry = |switch: &str, way: &str, tunnel: &str, load: &str, size: u32, q1: f64| {
+            serde_json::json!({
+                "switch": switch, "way": way, "tunnel": tunnel, "load": load,
+                "offload": size > 1514, "size": size, "fps": {"q1": q1, "median": 2.0 * q1},
+                "bound_by": "processors", "at_least": way == "link",
+            })
+        };
+        let write = |results: serde_json::Value| {
+            let profile = serde_json::json!({"experiment": "profile", "results": results});
+            fs::write(&path, profile.to_string()).unwrap();
+        };
+        let told = |switch, tunnel| Costs::read(&path, switch, tunnel).unwrap_err().to_string();
+        let name = path.display();
+        write(serde_json::json!([
+            entry("zovn", "host", "none", "frames", 64, 200e3),
+            entry("zovn", "host", "none", "stream", 1514, 1.0),
+            entry("zovn", "host", "none", "stream", 40_000, 50e3),
+            entry("zovn", "link", "geneve", "frames", 64, 100e3),
+            entry("bridge", "host", "none", "stream", 1514, 1.0),
+        ]));
+        let costs = Costs::read(&path, "zovn", Some("geneve")).unwrap();
+        near(costs.host.of(64.0), 5e-6);
+        near(costs.host.of(40_000.0), 20e-6);
+        near(costs.link.of(64.0), 10e-6);
+        let doubt = format!(
+            "1 of 3 entries that are used of {name} were bound by processors: zovn carries so much at \
+             least"
+        );
+        assert_eq!(costs.doubts, [doubt]);
+        assert_eq!(told("ovs", None), format!("{name} has no `ovs`: it has bridge, zovn"));
+        let expected =
+            format!("{name} has no frames of `zovn` by the link with tunnel `none`: it has geneve");
+        assert_eq!(told("zovn", None), expected);
+        assert!(told("bridge", None).contains("has no frames of `bridge` within the host"));
+
+        write(serde_json::json!([entry("zovn", "host", "none", "frames", 64, 0.0)]));
+        let expected = format!("{name}: results/0 carries nothing: measure it again");
+        assert_eq!(told("zovn", None), expected);
+        fs::write(&path, "{\"experiment\": \"ramp\"}").unwrap();
+        assert!(told("zovn", None).contains("is a measurement of `ramp`"));
+        fs::write(&path, "{\n1}").unwrap();
+        assert!(told("zovn", None).starts_with(&format!("{name}:2:1 is no profile: ")));
+        fs::remove_file(&path).unwrap();
+        assert!(told("zovn", None).starts_with(&format!("cannot read {name}: ")));
+    }
+}
