@@ -64,6 +64,11 @@ impl Domains {
         self.dirty_ports.insert(port.clone());
     }
 
+    /// The domain of a node, as of the last look.
+    pub fn of(&self, node: &Identity) -> Option<&Identity> {
+        self.domains.get(node)
+    }
+
     /// The nodes whose domain is another than at the last call.
     pub fn settle(&mut self) -> Vec<Moved> {
         for port in core::mem::take(&mut self.dirty_ports) {

@@ -84,6 +84,7 @@ pub struct Hypervisor {
     tables: Tables,
     known: Known,
     image: BTreeMap<Identity, Domain>,
+    rows: usize,
 }
 
 impl Hypervisor {
@@ -104,12 +105,23 @@ impl Hypervisor {
             engine,
             known: Known::default(),
             image: BTreeMap::new(),
+            rows: 0,
         }
     }
 
     /// Every domain. A domain has the name of the least of its switches and routers.
     pub fn image(&self) -> &BTreeMap<Identity, Domain> {
         &self.image
+    }
+
+    /// How many rows there are in all domains.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The domain that a switch or a router is in.
+    pub fn domain_of(&self, node: &Identity) -> Option<&Identity> {
+        self.domains.of(node)
     }
 
     /// What each rule has done, with its place.
@@ -122,11 +134,16 @@ impl Hypervisor {
         self.engine.counters()
     }
 
-    /// How many tuples there are, and the bytes that they and their values take.
+    /// How many tuples there are.
+    pub fn tuples(&self) -> usize {
+        self.engine.tables().map(|table| self.engine.len(table)).sum()
+    }
+
+    /// How many tuples there are, and the bytes that they and their values take. Looks at every
+    /// value.
     pub fn size(&self) -> (usize, usize) {
-        let tuples = self.engine.tables().map(|table| self.engine.len(table)).sum();
         let (_, values) = self.engine.values().kept();
-        (tuples, self.engine.bytes() + values)
+        (self.tuples(), self.engine.bytes() + values)
     }
 
     /// Makes edits, all at once, and tells what they change. `revision` is the store's, greater
@@ -189,8 +206,7 @@ impl Hypervisor {
     /// Has the image follow the rules.
     fn settle(&mut self, change: &nlog::Change) -> Changes {
         let (image, known) = (&mut self.image, &mut self.known);
-        let mut changes = Changes::new();
-        let all = &mut changes;
+        let all = &mut Settled { changes: Changes::new(), rows: self.rows };
         let values = self.engine.values();
         let maker = Maker { change, values, tables: &self.tables, objects: &self.objects };
         put(image, all, maker.switches(), |it| &mut it.switches, Change::Switch);
@@ -213,12 +229,28 @@ impl Hypervisor {
         put(image, all, maker.qos(), |it| &mut it.qos, Change::Qos);
         put(image, all, maker.meters(), |it| &mut it.meters, Change::Meter);
         put(image, all, maker.terms(), |it| &mut it.terms, Change::Terms);
-        for domain in changes.keys() {
-            if self.image.get(domain).is_some_and(Domain::is_empty) {
-                self.image.remove(domain);
+        for domain in all.changes.keys() {
+            if image.get(domain).is_some_and(Domain::is_empty) {
+                image.remove(domain);
             }
         }
-        changes
+        self.rows = all.rows;
+        core::mem::take(&mut all.changes)
+    }
+}
+
+/// What has changed, and how many rows there are now.
+struct Settled {
+    changes: Changes,
+    rows: usize,
+}
+
+impl Settled {
+    fn tell(&mut self, domain: &Identity, change: Change) {
+        match self.changes.get_mut(domain) {
+            Some(all) => all.push(change),
+            None => drop(self.changes.insert(domain.clone(), alloc::vec![change])),
+        }
     }
 }
 
@@ -226,26 +258,23 @@ impl Hypervisor {
 /// gone.
 fn put<K: Clone + Ord, R: Clone + PartialEq>(
     image: &mut BTreeMap<Identity, Domain>,
-    changes: &mut Changes,
+    all: &mut Settled,
     rows: Rows<K, R>,
     table: impl Fn(&mut Domain) -> &mut BTreeMap<K, R>,
     change: impl Fn(K, Option<R>) -> Change,
 ) {
-    let mut tell = |domain: &Identity, change| match changes.get_mut(domain) {
-        Some(all) => all.push(change),
-        None => drop(changes.insert(domain.clone(), alloc::vec![change])),
-    };
     for ((domain, key), _) in rows.iter().filter(|(_, row)| row.is_none()) {
         if image.get_mut(domain).is_some_and(|it| table(it).remove(key).is_some()) {
-            tell(domain, change(key.clone(), None));
+            all.rows -= 1;
+            all.tell(domain, change(key.clone(), None));
         }
     }
     for ((domain, key), row) in rows {
         let Some(row) = row else { continue };
         let rows = table(image.entry(domain.clone()).or_default());
         if rows.get(&key) != Some(&row) {
-            rows.insert(key.clone(), row.clone());
-            tell(&domain, change(key, Some(row)));
+            all.rows += usize::from(rows.insert(key.clone(), row.clone()).is_none());
+            all.tell(&domain, change(key, Some(row)));
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Measurements: loss, ramp, Partition-Aggregate, throughput and isolation, on zovn and on its
-//! peers; and what BFD costs.
+//! peers; what BFD costs; and profiles of switches, which plans read.
 //!
 //! ```text
 //!   Config ─▶ experiment ──▶ Measurement ──▶ JSON, table, page
@@ -15,6 +15,7 @@
 //! through [`Bench::stop`], and whatever runs in namespaces is gone when the experiment returns.
 
 pub mod bfd;
+pub mod control;
 pub mod endpoint;
 mod environment;
 mod error;
@@ -29,6 +30,7 @@ pub mod page;
 pub mod paths;
 mod points;
 pub mod policy;
+pub mod profile;
 pub mod ramp;
 pub mod readable;
 mod site;
@@ -37,6 +39,7 @@ mod streams;
 pub mod throughput;
 pub mod tunnel;
 pub mod vhost;
+mod words;
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -80,8 +83,8 @@ impl Progress for () {
 pub struct Measurement<C, R> {
     /// The version that measured.
     pub zovn: String,
-    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `tunnel`,
-    /// `isolation`, `adversary`, `machines`, `bfd`, `paths`, `policy`, `demo`.
+    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `tunnel`, `isolation`, `adversary`,
+    /// `machines`, `bfd`, `paths`, `policy`, `profile`, `control`, `demo`.
     pub experiment: String,
     /// Where.
     pub environment: Environment,

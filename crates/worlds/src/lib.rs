@@ -4,9 +4,11 @@
 //! small, so that rules, addresses and frames meet often. A world may have a second tenant with the
 //! first one's very names and addresses, whose packets must never meet theirs.
 
+mod corners;
 mod declare;
 mod frames;
 
+pub use corners::CORNERS;
 pub use declare::{Options, World};
 pub use frames::Sent;
 

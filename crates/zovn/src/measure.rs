@@ -1,8 +1,10 @@
 //! `zovn measure`: an experiment's flags.
 
 mod common;
+mod control;
 mod pa;
 mod policy;
+mod profile;
 
 use clap::{Subcommand, ValueEnum};
 use lab::Cable;
@@ -17,11 +19,11 @@ use units::{Rate, Span};
 use self::common::{CONTAINERS, Common, MACHINES, MEMORY, Output};
 use crate::ending::Outcome;
 
-/// Measure loss, ramp, Partition-Aggregate, throughput, tunnels and policy, on zovn and on its
-/// peers; and what BFD and a second path bring.
+/// Measure loss, ramp, Partition-Aggregate, throughput, tunnels, policy and profiles, on zovn and
+/// on its peers; what BFD and a second path bring; and what a controller takes.
 ///
 /// Each switch gets a lab of network namespaces, which needs root; only `throughput --ports memory`
-/// does without.
+/// and `control` do without.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -77,6 +79,19 @@ enum Experiment {
     /// --rules 10,1000. The kernel's bridge has nftables' rules then. It fails if zovn loses a
     /// frame.
     Policy(policy::PolicyArgs),
+    /// See how long a controller takes for thousands of hosts, what a change costs, and that pings
+    /// go as intended.
+    ///
+    /// For instance: zovn measure control --quick --json. A controller runs in a folder of its own,
+    /// and agents' sessions in this process. It needs no root. It fails if a ping goes otherwise
+    /// than the objects say.
+    Control(control::ControlArgs),
+    /// See what this host's switches carry before they cannot follow, and what it was that could do
+    /// no more: the file that `zovn plan` reads.
+    ///
+    /// For instance: zovn measure profile --switch bridge,zovn --json > profile.json. No delay is
+    /// added. It fails if zovn loses a frame.
+    Profile(profile::ProfileArgs),
 }
 
 #[derive(clap::Args)]
@@ -394,6 +409,8 @@ pub fn run(args: Args) -> Outcome {
             output.make(|bench| paths::run(bench, paths::Config { cuts, rate }))
         }
         Experiment::Policy(args) => args.run(),
+        Experiment::Control(args) => args.run(),
+        Experiment::Profile(args) => args.run(),
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod adversary;
 mod bfd;
+mod control;
 mod isolation;
 mod loss;
 mod machines;
 mod pa;
 mod paths;
 mod policy;
+mod profile;
 mod ramp;
 mod throughput;
 mod tunnel;

@@ -19,7 +19,7 @@ use crate::common::until;
 use crate::machines::host::Host;
 
 /// Enough for an initramfs with zovn in it.
-const MEMORY_MIB: u32 = 256;
+const MEMORY_MIB: u32 = 384;
 
 /// Whether a test that needs guests can run. If not, it is skipped.
 fn has_qemu() -> bool {

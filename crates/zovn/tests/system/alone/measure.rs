@@ -157,6 +157,31 @@ fn frames_continue_on_another_path_when_theirs_is_cut() {
 }
 
 #[test]
+fn a_controller_has_every_agent_execute_what_is_declared() {
+    let (object, code) = measured(&["control", "--hosts", "30", "--rounds", "3"]);
+    assert_eq!(code, Some(0), "{object:#}");
+    let results = object["results"].as_array().unwrap();
+    let phases: Vec<_> = results.iter().map(|it| it["phase"].as_str().unwrap()).collect();
+    let all =
+        ["declare", "compute", "cold", "restart", "add", "delete", "move", "member", "reconnect"];
+    assert_eq!(phases, all);
+    for result in results {
+        has(result, &["seconds", "cpu_s", "rss_bytes", "tuples", "flows", "wakes", "pings_wrong"]);
+        assert_eq!(result["pings_wrong"], 0, "{result:#}");
+        let (phase, asked) = (result["phase"].as_str().unwrap(), result["pings"].as_u64().unwrap());
+        assert_eq!(asked > 0, !["declare", "compute"].contains(&phase), "{result:#}");
+        // Each of 630 ports is some rows, once they are computed.
+        let rows = result["flows"].as_u64().unwrap();
+        assert!(phase == "declare" || rows > 3 * 630, "{result:#}");
+    }
+    let wakes = |phase: &str| {
+        let at = phases.iter().position(|it| *it == phase).unwrap();
+        results[at]["wakes"].as_f64().unwrap()
+    };
+    assert!(wakes("move") < 30.0, "only hosts of the switch are woken: {}", wakes("move"));
+}
+
+#[test]
 fn tunnels_are_compared() {
     // An Ethernet header and the cable's MTU.
     const LONGEST_CUT: f64 = 1654.0;
@@ -403,6 +428,10 @@ fn what_cannot_be_is_a_matter_of_usage() {
         &["bfd", "--duration", "0s"],
         &["paths", "--cuts", "0"],
         &["paths", "--rate", "0"],
+        &["profile", "--sizes", "9000"],
+        &["profile", "--rounds", "0"],
+        &["profile", "--tunnels", "gre"],
+        &["profile", "--switch", "zovn-lossy", "--ways", "link", "--tunnels", "none"],
     ] {
         let output = zovn(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -863,6 +892,42 @@ fn policy_is_measured_between_containers_by_the_same_rules() {
         if result["switch"] == "zovn" {
             assert_eq!((&result["lost"], &result["balanced"]), (&0.into(), &true.into()));
         }
+    }
+}
+
+/// One size, short: what is told of it holds together, whatever else the machine does.
+#[test]
+fn a_profile_says_what_switches_carry_and_what_bounds_it() {
+    let mut switches = "bridge,zovn".to_owned();
+    if needs::checked(SwitchKind::Ovs.check()) {
+        switches += ",ovs";
+    }
+    let size = ["--sizes", "512", "--senders", "1", "--duration", "200ms", "--rounds", "1"];
+    let (object, code) = measured(
+        &[&["profile", "--switch", &switches, "--tunnels", "none,geneve"], &size[..]].concat(),
+    );
+    assert_eq!((code, &object["experiment"]), (Some(0), &"profile".into()), "{object:#}");
+    let results = object["results"].as_array().unwrap();
+    // Two ways, zovn with a tunnel as well; of each a size and two kinds of streams, of ovs one.
+    let entries = |it: &str| results.iter().filter(|one| one["switch"] == it).count();
+    let expected = [6, 9, if switches.ends_with("ovs") { 4 } else { 0 }];
+    assert_eq!(["bridge", "zovn", "ovs"].map(entries), expected);
+    for one in results {
+        has(one, &["way", "tunnel", "load", "offload", "size", "bound_by", "at_least", "busy"]);
+        let figure = |name: &str, of: &str| one[name][of].as_f64().unwrap();
+        let (fps, gbps) = (figure("fps", "median"), figure("gbps", "median"));
+        assert!(fps > 100.0, "{one:#}");
+        assert_eq!(figure("fps", "min"), figure("fps", "max"), "one round: {one:#}");
+        let size = one["size"].as_f64().unwrap();
+        assert!((gbps * 1e9 / 8.0 / fps / size - 1.0).abs() < 0.01, "{one:#}");
+        assert_eq!(one["busy"]["switch"].is_null(), one["switch"] == "bridge");
+        assert_eq!(one["switch_ns_per_frame"].is_null(), one["switch"] == "bridge");
+        assert_eq!(one["at_least"], one["bound_by"] != "switch");
+        let is_stream = one["load"] == "stream";
+        assert_eq!(one["curve"].as_array().unwrap().len(), if is_stream { 0 } else { 7 });
+        // A large segment is several frames of the MTU, and nothing else is larger than one.
+        let is_large = size > 1600.0;
+        assert_eq!(is_large, one["offload"] == true, "{one:#}");
     }
 }
 

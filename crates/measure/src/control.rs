@@ -1,0 +1,404 @@
+//! What a controller takes for thousands of hosts: to compute all, to have all agents execute it,
+//! and what a change costs (Koponen et al., NSDI 2014, §6).
+//!
+//! ```text
+//!  this process                                     `zovn controller`, a folder of its own
+//!  plan ── objects over REST ─────────────────────▶ store ─▶ rows
+//!  agents: sessions as hosts have them ◀═══ gRPC ═══════════════╝
+//!  pings: what two hosts would do, against what the objects say
+//! ```
+//!
+//! Agents keep what they are told and no switch executes it, so what is measured is the controller,
+//! the connections, and the agents' ends of these, on one machine.
+
+mod agents;
+mod pings;
+mod plan;
+mod process;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use units::Rng;
+
+use self::agents::Agents;
+use self::plan::{Plan, Port, listed};
+use self::process::{Controller, Used, failed};
+use crate::stats::median;
+use crate::{Bench, Environment, MeasureError, Measurement};
+
+/// Hosts that can be asked for: below, there is no group; above, addresses end.
+const HOSTS: std::ops::RangeInclusive<u32> = 10..=10_000;
+
+/// Ports that come and go at once.
+const ADDED: u32 = 10;
+
+/// How many bytes of objects are declared at once.
+const STEP_BYTES: usize = 4 << 20;
+
+/// How the experiment is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// How many hosts, with 21 ports each.
+    pub hosts: u32,
+    /// What chance begins with.
+    pub seed: u64,
+    /// How often each change is made.
+    pub rounds: u32,
+}
+
+/// One phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// `declare`, `compute`, `cold`, `restart`, `add`, `delete`, `move`, `member`, `reconnect`.
+    pub phase: String,
+    /// How long it took until all agents concerned had executed it; of `declare` until it was
+    /// stored, of `compute` until the controller served. Of changes, the median.
+    pub seconds: f64,
+    /// Of changes: how long the controller computed, on average.
+    pub computed_s: Option<f64>,
+    /// The time that processors worked for the controller, in seconds; of changes, for each.
+    pub cpu_s: f64,
+    /// The most memory that it had meanwhile.
+    pub rss_bytes: u64,
+    /// Tuples that its rules hold.
+    pub tuples: u64,
+    /// Rows that they make, each of which all hosts of its domain are told.
+    pub flows: u64,
+    /// How often it woke an agent; of changes, for each.
+    pub wakes: f64,
+    /// Pings afterwards.
+    pub pings: u32,
+    /// Those of them whose answer is not as intended.
+    pub pings_wrong: u32,
+}
+
+/// The whole experiment.
+pub type Report = Measurement<Config, Phase>;
+
+/// Makes the experiment.
+pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
+    if !HOSTS.contains(&config.hosts) || config.rounds == 0 {
+        let (least, most) = (HOSTS.start(), HOSTS.end());
+        let why = format!("hosts are {least} to {most}, and a change is made at least once");
+        return Err(MeasureError::Config(why));
+    }
+    raise_files()?;
+    let environment = Environment::look();
+    bench.progress.begin(8);
+    let folder = Folder::new()?;
+    let plan = Plan::new(config.hosts, config.seed);
+    let rng = Rng::new(config.seed ^ 1);
+    let mut made = Experiment { bench, folder: &folder.0, plan, rng, phases: Vec::new() };
+    // Whatever fails when the user wants no more, that is why it ends.
+    made.all(config.rounds).or_else(|error| bench.go_on().and(Err(error)))?;
+    Ok(Measurement::new("control", environment, config, made.phases))
+}
+
+/// An experiment under way.
+struct Experiment<'a> {
+    bench: &'a Bench<'a>,
+    folder: &'a Path,
+    plan: Plan,
+    rng: Rng,
+    phases: Vec<Phase>,
+}
+
+/// What rounds of a change took.
+#[derive(Default)]
+struct Rounds {
+    seconds: Vec<f64>,
+    used: Used,
+}
+
+impl Rounds {
+    /// Makes one round, whose end says when it was done.
+    fn round(
+        &mut self,
+        controller: &Controller,
+        change: impl FnOnce() -> Result<Instant, MeasureError>,
+    ) -> Result<(), MeasureError> {
+        let (before, begun) = (controller.used()?, Instant::now());
+        let done = change()?;
+        let after = controller.used()?;
+        self.seconds.push((done - begun).as_secs_f64());
+        self.used = Used {
+            cpu_s: self.used.cpu_s + after.cpu_s - before.cpu_s,
+            computed_s: self.used.computed_s + after.computed_s - before.computed_s,
+            wakes: self.used.wakes + after.wakes - before.wakes,
+            ..after
+        };
+        Ok(())
+    }
+
+    fn phase(&self, name: &str) -> Phase {
+        let rounds = self.seconds.len().max(1) as f64;
+        let Used { cpu_s, rss_bytes, tuples, flows, wakes, computed_s } = self.used;
+        Phase {
+            phase: name.into(),
+            seconds: median(self.seconds.iter().copied()).unwrap_or_default(),
+            computed_s: Some(computed_s / rounds),
+            cpu_s: cpu_s / rounds,
+            rss_bytes,
+            tuples,
+            flows,
+            wakes: wakes as f64 / rounds,
+            ..Phase::default()
+        }
+    }
+}
+
+impl Experiment<'_> {
+    /// All phases.
+    fn all(&mut self, rounds: u32) -> Result<(), MeasureError> {
+        self.declare()?;
+        let controller = self.compute()?;
+        let (controller, agents) = self.cold(controller)?;
+        let controller = self.restart(controller, &agents)?;
+        self.add(&controller, &agents, rounds)?;
+        self.moves(&controller, &agents, rounds)?;
+        self.member(&controller, &agents, rounds)?;
+        self.reconnect(&controller, &agents)
+    }
+
+    /// Declares everything.
+    fn declare(&mut self) -> Result<(), MeasureError> {
+        self.bench.step("declaring all objects")?;
+        let controller = Controller::start(self.bench, self.folder, None)?;
+        let begun = Instant::now();
+        controller.apply("", self.plan.operators())?;
+        let mut text = String::new();
+        for at in 0..self.plan.switches.len() as u32 {
+            text += &self.plan.switch(at);
+            if text.len() > STEP_BYTES {
+                self.bench.go_on()?;
+                controller.apply("", listed(&std::mem::take(&mut text)))?;
+            }
+        }
+        controller.apply("", listed(&text))?;
+        controller.apply("", self.plan.group(false, true))?;
+        let used = controller.used()?;
+        self.phases.push(phase("declare", begun.elapsed().as_secs_f64(), used));
+        Ok(())
+    }
+
+    /// A controller computes all of a full store. Nobody follows it yet.
+    fn compute(&mut self) -> Result<Controller, MeasureError> {
+        self.bench.step("computing all")?;
+        let controller = Controller::start(self.bench, self.folder, None)?;
+        let took = controller.began.as_secs_f64();
+        self.phases.push(phase("compute", took, controller.used()?));
+        Ok(controller)
+    }
+
+    /// A controller and all agents start at once.
+    fn cold(&mut self, before: Controller) -> Result<(Controller, Agents), MeasureError> {
+        self.bench.step("a cold start of the controller and of all agents")?;
+        let address = before.agents;
+        drop(before);
+        let begun = Instant::now();
+        let agents = Agents::start(&self.plan, address)?;
+        let controller = Controller::start(self.bench, self.folder, Some(address))?;
+        self.settled("cold", begun, &controller, &agents)?;
+        Ok((controller, agents))
+    }
+
+    /// The controller dies and starts again, while agents go on.
+    fn restart(&mut self, before: Controller, agents: &Agents) -> Result<Controller, MeasureError> {
+        self.bench.step("another start of the controller")?;
+        let address = before.agents;
+        let begun = Instant::now();
+        drop(before);
+        agents.forget_sessions();
+        let controller = Controller::start(self.bench, self.folder, Some(address))?;
+        self.settled("restart", begun, &controller, agents)?;
+        Ok(controller)
+    }
+
+    /// All connections of agents break at once.
+    fn reconnect(&mut self, controller: &Controller, agents: &Agents) -> Result<(), MeasureError> {
+        self.bench.step("all agents connect again")?;
+        controller.forget_most();
+        let (begun, before) = (Instant::now(), controller.used()?);
+        agents.reconnect();
+        self.settled("reconnect", begun, controller, agents)?;
+        if let Some(phase) = self.phases.last_mut() {
+            phase.cpu_s -= before.cpu_s;
+            phase.wakes -= before.wakes as f64;
+        }
+        Ok(())
+    }
+
+    /// Waits until every agent executes all that there is.
+    fn settled(
+        &mut self,
+        name: &str,
+        begun: Instant,
+        controller: &Controller,
+        agents: &Agents,
+    ) -> Result<(), MeasureError> {
+        // One revision for all of them: nothing is declared meanwhile.
+        let revision = controller.revision()?;
+        agents.wait(self.bench, revision, 0..self.plan.hosts)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let phase = phase(name, seconds, controller.used()?);
+        self.pinged(agents, phase)
+    }
+
+    /// Ports with rules come to a switch and go again.
+    fn add(
+        &mut self,
+        controller: &Controller,
+        agents: &Agents,
+        rounds: u32,
+    ) -> Result<(), MeasureError> {
+        self.bench.step(&format!("{ADDED} ports come and go"))?;
+        controller.forget_most();
+        let (mut came, mut went) = (Rounds::default(), Rounds::default());
+        for round in 0..rounds {
+            let switch = self.rng.below(self.plan.switches.len() as u64) as u32;
+            let (tenant, own) = {
+                let it = &self.plan.switches[switch as usize];
+                (it.tenant, it.ports.clone())
+            };
+            let ports: Vec<_> = (0..ADDED)
+                .map(|it| Port {
+                    name: format!("new{it}"),
+                    tenant,
+                    switch,
+                    number: own.end - own.start + it,
+                    host: self.rng.below(self.plan.hosts.into()) as u32,
+                    has_rules: true,
+                    round: Some(round),
+                })
+                .collect();
+            ports.iter().for_each(|it| agents.attach(it.host, tenant, &it.name));
+            let mut text = String::new();
+            ports.iter().for_each(|it| it.say(&mut text));
+            let mut all = self.plan.hosts_of(switch);
+            all.extend(ports.iter().map(|it| it.host));
+            let bench = self.bench;
+            came.round(controller, || {
+                let revision = controller.apply("", listed(&text))?;
+                agents.wait(bench, revision, all.clone())?;
+                Ok(Instant::now())
+            })?;
+            went.round(controller, || {
+                let revision =
+                    controller.apply(&format!("?prune=round%3Dr{round}"), "[]".into())?;
+                agents.wait(bench, revision, all)?;
+                Ok(Instant::now())
+            })?;
+            ports.iter().for_each(|it| agents.detach(it.host, tenant, &it.name));
+        }
+        self.pinged(agents, came.phase("add"))?;
+        self.pinged(agents, went.phase("delete"))
+    }
+
+    /// Machines move to other hosts.
+    fn moves(
+        &mut self,
+        controller: &Controller,
+        agents: &Agents,
+        rounds: u32,
+    ) -> Result<(), MeasureError> {
+        self.bench.step("machines move")?;
+        controller.forget_most();
+        let mut all = Rounds::default();
+        for _ in 0..rounds {
+            let port = self.rng.below(self.plan.ports.len() as u64) as u32;
+            let (switch, from) = self.plan.ports[port as usize];
+            let to = (from + 1 + self.rng.below(u64::from(self.plan.hosts) - 1) as u32)
+                % self.plan.hosts;
+            let tenant = self.plan.switches[switch as usize].tenant;
+            let name = plan::port(port);
+            agents.attach(to, tenant, &name);
+            self.plan.ports[port as usize].1 = to;
+            // The host that is left is told as well.
+            let mut hosts = self.plan.hosts_of(switch);
+            hosts.push(from);
+            let bench = self.bench;
+            all.round(controller, || {
+                let revision = controller.apply("", plan::binding(tenant, &name, to))?;
+                agents.wait(bench, revision, hosts)?;
+                Ok(Instant::now())
+            })?;
+            agents.detach(from, tenant, &name);
+        }
+        self.pinged(agents, all.phase("move"))
+    }
+
+    /// A large group has a member more, or less.
+    fn member(
+        &mut self,
+        controller: &Controller,
+        agents: &Agents,
+        rounds: u32,
+    ) -> Result<(), MeasureError> {
+        let (members, rules) = (self.plan.members, plan::RULES);
+        self.bench.step(&format!("a group of {members} ports in {rules} rules changes"))?;
+        controller.forget_most();
+        let mut all = Rounds::default();
+        let (switch, _) = self.plan.ports[0];
+        let hosts = self.plan.hosts_of(switch);
+        for round in 0..rounds {
+            let group = self.plan.group(round % 2 == 0, false);
+            let bench = self.bench;
+            let hosts = hosts.clone();
+            all.round(controller, || {
+                let revision = controller.apply("", group)?;
+                agents.wait(bench, revision, hosts)?;
+                Ok(Instant::now())
+            })?;
+        }
+        self.pinged(agents, all.phase("member"))
+    }
+
+    /// A phase is over: pings.
+    fn pinged(&mut self, agents: &Agents, phase: Phase) -> Result<(), MeasureError> {
+        self.bench.go_on()?;
+        let pings_wrong = pings::wrong(&self.plan, agents, &mut self.rng)?;
+        self.phases.push(Phase { pings: pings::PAIRS, pings_wrong, ..phase });
+        Ok(())
+    }
+}
+
+/// A phase that happens once.
+fn phase(name: &str, seconds: f64, used: Used) -> Phase {
+    Phase {
+        phase: name.into(),
+        seconds,
+        cpu_s: used.cpu_s,
+        rss_bytes: used.rss_bytes,
+        tuples: used.tuples,
+        flows: used.flows,
+        wakes: used.wakes as f64,
+        ..Phase::default()
+    }
+}
+
+/// Has as many open files as may be: an agent has one here, and one at the controller.
+fn raise_files() -> Result<(), MeasureError> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).map_err(failed)
+}
+
+/// The controller's folder, which is gone with this.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, MeasureError> {
+        let name = format!("zovn-measure-control-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).map_err(failed)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
