@@ -18,12 +18,12 @@ use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use logical::objects::Identity;
 use model::{Generation, LogicalPortName, PortSpec, VtepList};
 use replica::{Changed, Fence, Follower, Limits, Name, Store};
-use southbound::{Execute, FollowError, Node, Ports, Proof};
+use southbound::{Backoff, Execute, FollowError, Node, Ports, Proof};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
@@ -37,11 +37,6 @@ const LIMITS: Limits = Limits { domains: 16_384, update_bytes: 256 << 20 };
 
 /// How many bytes of updates may be underway here.
 const WINDOW: u64 = 4 << 20;
-
-/// How long to wait before connecting again: at first, and at last. Which part of it chance says,
-/// so that hosts that have lost one controller do not come back to it at once.
-const SHORTEST: Duration = Duration::from_millis(200);
-const LONGEST: Duration = Duration::from_secs(10);
 
 /// Whom an agent follows.
 #[derive(Clone, Debug)]
@@ -116,12 +111,11 @@ impl Following {
             let switch = switch.clone();
             tokio::spawn(async move { switch.attach_late(port).await });
         }
-        let (mut said, mut wait) = (String::new(), SHORTEST);
+        let (mut said, mut backoff) = (String::new(), Backoff::default());
         loop {
             let begun = Instant::now();
             let why = self.session(&switch).await;
-            if begun.elapsed() > LONGEST {
-                wait = SHORTEST;
+            if backoff.ended(begun.elapsed()) {
                 said.clear();
             }
             if why != said {
@@ -129,9 +123,7 @@ impl Following {
                 tracing::warn!(%controller, why, "no controller is followed: what is executed goes on");
                 said = why;
             }
-            let part = kernel::random::number() % 1000;
-            sleep(wait.mul_f64(0.5 + part as f64 / 2000.0)).await;
-            wait = (wait * 2).min(LONGEST);
+            sleep(backoff.next(kernel::random::number())).await;
         }
     }
 

@@ -162,7 +162,20 @@ impl RemoteClient {
     ///
     /// [`RemoteError`]
     pub fn ask<T: serde::de::DeserializeOwned>(&self, asked: Asked<'_>) -> Result<T, RemoteError> {
-        let (_, body) = self.exchange(asked)?;
+        self.ask_and_wait(asked, Duration::ZERO)
+    }
+
+    /// Asks something that is answered by JSON, once the controller has waited for so long.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`]
+    pub fn ask_and_wait<T: serde::de::DeserializeOwned>(
+        &self,
+        asked: Asked<'_>,
+        waits: Duration,
+    ) -> Result<T, RemoteError> {
+        let (_, body) = self.exchange(asked, PATIENCE + waits)?;
         serde_json::from_slice(&body).map_err(|source| self.broken(source))
     }
 
@@ -172,9 +185,19 @@ impl RemoteClient {
     ///
     /// [`RemoteError`]
     pub fn object(&self, path: &str) -> Result<(String, serde_json::Value), RemoteError> {
-        let (tag, body) = self.exchange(Asked::get(path))?;
+        let (tag, body) = self.exchange(Asked::get(path), PATIENCE)?;
         let object = serde_json::from_slice(&body).map_err(|source| self.broken(source))?;
         Ok((tag.unwrap_or_default(), object))
+    }
+
+    /// Asks for a text.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`]
+    pub fn text(&self, path: &str) -> Result<String, RemoteError> {
+        let (_, body) = self.exchange(Asked::get(path), PATIENCE)?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
     /// Has `take` take server-sent events, each with its name and its data, until it has had
@@ -207,7 +230,11 @@ impl RemoteClient {
         })
     }
 
-    fn exchange(&self, asked: Asked<'_>) -> Result<(Option<String>, Bytes), RemoteError> {
+    fn exchange(
+        &self,
+        asked: Asked<'_>,
+        patience: Duration,
+    ) -> Result<(Option<String>, Bytes), RemoteError> {
         let exchange = async {
             let answer = self.accepted(self.open(asked).await?).await?;
             let tag = answer.headers().get(ETAG).and_then(|it| it.to_str().ok());
@@ -216,7 +243,7 @@ impl RemoteClient {
             Ok((tag, body.map_err(|error| self.broken(error))?.to_bytes()))
         };
         self.runtime.block_on(async {
-            timeout(PATIENCE, exchange).await.map_err(|late| self.broken(late))?
+            timeout(patience, exchange).await.map_err(|late| self.broken(late))?
         })
     }
 

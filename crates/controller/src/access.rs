@@ -85,6 +85,11 @@ impl Principal {
         }
     }
 
+    /// Whether they may know which hosts there are.
+    pub fn knows_hosts(&self) -> bool {
+        matches!(self.role, Role::Admin | Role::Auditor)
+    }
+
     /// Whether their token was made for this tenant: it was there already.
     pub fn is_of(&self, tenancy: &Tenancy) -> bool {
         made_ms(&tenancy.uid).is_some_and(|it| it <= self.since_ms)
@@ -140,6 +145,12 @@ impl Principal {
         self.applies().then_some(()).ok_or_else(|| self.forbidden())
     }
 
+    /// Refuses who sees no objects of others.
+    pub fn sees_some(&self) -> Result<(), Refusal> {
+        let is_node = matches!(self.role, Role::Node { .. });
+        (!is_node).then_some(()).ok_or_else(nothing)
+    }
+
     /// Refuses who does not see the objects of a shelf.
     pub fn lists(&self, shelf: &Shelf) -> Result<(), Refusal> {
         let sees = match &self.role {
@@ -148,10 +159,6 @@ impl Principal {
                 shelf.tenant.as_ref() == Some(tenant)
             }
             Role::Node { .. } => false,
-        };
-        let nothing = || {
-            let problem = "there is nothing here that you may see: GET /v1/whoami says who you are";
-            Refusal::new(StatusCode::NOT_FOUND, problem)
         };
         sees.then_some(()).ok_or_else(nothing)
     }
@@ -172,6 +179,11 @@ impl Principal {
         let problem = "you may only read this: GET /v1/whoami says who you are";
         Refusal::new(StatusCode::FORBIDDEN, problem)
     }
+}
+
+fn nothing() -> Refusal {
+    let problem = "there is nothing here that you may see: GET /v1/whoami says who you are";
+    Refusal::new(StatusCode::NOT_FOUND, problem)
 }
 
 #[cfg(test)]

@@ -7,28 +7,34 @@
 //! ```
 //!
 //! A write is recorded on the thread that commits it, so a client that hangs up keeps nothing out.
-//! What is refused is recorded with its status. No line has a token, a key of a request, or what an
-//! object has in it. The files are bounded; the oldest lines are given up.
+//! What is refused is recorded with its status, in files of its own: who is refused often makes no
+//! line of a write go. No line has a token, a key of a request, or what an object has in it. The
+//! files are bounded; the oldest lines are given up.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use axum::http::StatusCode;
-use logical::objects::Identity;
+use logical::objects::{Identity, Name};
+use rustix::fs::{OFlags, Uid, fchown};
+use rustix::process::getuid;
 use serde::Serialize;
 
 use crate::access::{Principal, Role};
 use crate::identity::since_1970;
-use crate::outcome::{Applied, AppliedChange, AppliedObject};
+use crate::outcome::{AppliedChange, AppliedObject, Done};
 
-/// The file that is written to. Older ones have a number behind it: the greater, the older.
-const FILE: &str = "audit.jsonl";
+/// Where writes are recorded. Older files have a number behind it: the greater, the older.
+const WRITES: &str = "audit.jsonl";
+
+/// Where those are recorded that were refused.
+const REFUSALS: &str = "audit-refused.jsonl";
 
 /// How long a file becomes.
 const LONGEST_BYTES: u64 = 64 << 20;
@@ -42,6 +48,13 @@ const NAMED: usize = 100;
 /// The files.
 #[derive(Debug)]
 pub struct Audit {
+    writes: Lines,
+    refusals: Lines,
+}
+
+/// A file, and the older ones of its name.
+#[derive(Debug)]
+struct Lines {
     path: PathBuf,
     longest_bytes: u64,
     open: Mutex<Open>,
@@ -54,22 +67,33 @@ struct Open {
 }
 
 impl Audit {
-    /// Goes on with the file of a folder.
+    /// Goes on with the files of a folder.
     ///
     /// # Errors
     ///
-    /// It cannot be written.
+    /// They cannot be written.
     pub fn open(folder: &Path) -> io::Result<Self> {
         Self::bounded(folder, LONGEST_BYTES)
     }
 
     fn bounded(folder: &Path, longest_bytes: u64) -> io::Result<Self> {
-        let path = folder.join(FILE);
+        let lines = |name| Lines::open(folder.join(name), longest_bytes);
+        Ok(Self { writes: lines(WRITES)?, refusals: lines(REFUSALS)? })
+    }
+
+    /// Where a request with this answer is recorded. After an error of the controller's it may have
+    /// been done.
+    fn lines(&self, status: StatusCode) -> &Lines {
+        if status.is_client_error() { &self.refusals } else { &self.writes }
+    }
+}
+
+impl Lines {
+    fn open(path: PathBuf, longest_bytes: u64) -> io::Result<Self> {
         let open = Mutex::new(Open::new(&path)?);
         Ok(Self { path, longest_bytes, open })
     }
 
-    /// Appends a line.
     fn append(&self, line: &Line<'_>) {
         let mut text = serde_json::to_vec(line).expect("a line's keys are text");
         text.push(b'\n');
@@ -81,29 +105,80 @@ impl Audit {
 
     fn write(&self, open: &mut Open, text: &[u8]) -> io::Result<()> {
         if open.bytes > 0 && open.bytes + text.len() as u64 > self.longest_bytes {
-            // The new file is there before an old one is given up: what fails costs no line.
-            let new = self.path.with_added_extension("new");
-            let next = Open::new(&new)?;
-            let older = |age: u32| self.path.with_added_extension(age.to_string());
-            // Somebody may have taken it away.
-            if self.path.exists() {
-                for age in (1..KEPT).rev().filter(|it| older(*it).exists()) {
-                    fs::rename(older(age), older(age + 1))?;
+            match self.rotate() {
+                Ok(next) => *open = next,
+                // The open file has the line, longer than a file is to be.
+                Err(error) => {
+                    tracing::error!(%error, path = %self.path.display(), "no new file is begun");
                 }
-                fs::rename(&self.path, older(1))?;
             }
-            fs::rename(&new, &self.path)?;
-            *open = next;
         }
         open.file.write_all(text)?;
         open.bytes += text.len() as u64;
         Ok(())
     }
+
+    /// Begins a new file, and gives the oldest up.
+    fn rotate(&self) -> io::Result<Open> {
+        // The new file is there before an old one is given up: what fails costs no line.
+        let new = self.path.with_added_extension("new");
+        let next = Open::new(&new)?;
+        let older = |age: u32| self.path.with_added_extension(age.to_string());
+        // Somebody may have taken it away.
+        if self.path.exists() {
+            for age in (1..KEPT).rev().filter(|it| older(*it).exists()) {
+                fs::rename(older(age), older(age + 1))?;
+            }
+            fs::rename(&self.path, older(1))?;
+        }
+        fs::rename(&new, &self.path)?;
+        Ok(next)
+    }
+}
+
+/// A line about a token, which a user of the host has made or revoked.
+#[derive(Serialize)]
+struct TokenLine<'a> {
+    at: String,
+    who: String,
+    action: &'a str,
+    object: String,
+    /// What the token admits.
+    grants: &'a Role,
+}
+
+/// Records in a controller's folder that a token was made or revoked there.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn record_token(folder: &Path, action: &str, name: &Name, grants: &Role) -> io::Result<()> {
+    let mut file = Open::new(&folder.join(WRITES))?.file;
+    // Root makes it for the folder's owner, who may have put another's file in its place.
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.nlink() > 1 {
+        let problem = format!("{WRITES} is no file of this folder alone: take it away");
+        return Err(io::Error::other(problem));
+    }
+    fchown(&file, Some(Uid::from_raw(fs::metadata(folder)?.uid())), None)?;
+    let mut text = serde_json::to_vec(&TokenLine {
+        at: figures::utc(since_1970(SystemTime::now()).as_secs()),
+        who: format!("uid {}", getuid().as_raw()),
+        action,
+        object: format!("Token/{name}"),
+        grants,
+    })?;
+    text.push(b'\n');
+    file.write_all(&text)
 }
 
 impl Open {
+    /// Opens or makes a file. A symbolic link is not followed: the folder may be another user's.
     fn new(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let mut options = OpenOptions::new();
+        options.create(true).append(true).mode(0o600);
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+        let file = options.open(path)?;
         let bytes = file.metadata()?.len();
         Ok(Self { file, bytes })
     }
@@ -145,6 +220,9 @@ struct Line<'a> {
 #[derive(Serialize)]
 struct Written<'a> {
     revision: u64,
+    /// It was done before, by a request with the same key.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    repeated: bool,
     changed: usize,
     changes: Vec<&'a AppliedObject>,
 }
@@ -166,12 +244,14 @@ impl Record {
         self.is_done.store(true, Ordering::Relaxed);
     }
 
-    /// The write was done.
-    pub fn applied(&self, applied: &Applied) {
-        let changed = applied.objects.iter().filter(|it| it.change != AppliedChange::Unchanged);
-        let (revision, count) = (applied.revision, changed.clone().count());
-        let changes = changed.take(NAMED).collect();
-        self.tell(StatusCode::OK, Some(Written { revision, changed: count, changes }));
+    /// The write was done, now or before.
+    pub fn done(&self, Done { applied, is_repeated }: &Done) {
+        let is_changed =
+            |it: &&AppliedObject| !is_repeated && it.change != AppliedChange::Unchanged;
+        let changes = applied.objects.iter().filter(is_changed);
+        let (changed, changes) = (changes.clone().count(), changes.take(NAMED).collect());
+        let (revision, repeated) = (applied.revision, *is_repeated);
+        self.tell(StatusCode::OK, Some(Written { revision, repeated, changed, changes }));
     }
 
     /// Nothing was done, or that is not known.
@@ -184,7 +264,7 @@ impl Record {
         if self.is_done.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.audit.append(&Line {
+        self.audit.lines(status).append(&Line {
             at: figures::utc(since_1970(SystemTime::now()).as_secs()),
             who: &self.who.name,
             role: &self.who.role,
@@ -204,28 +284,61 @@ mod tests {
     #[test]
     fn the_files_are_bounded_and_the_oldest_lines_given_up() {
         let folder = tempfile::tempdir().unwrap();
-        let line = |audit: &Arc<Audit>, action: &str| {
+        let line = |audit: &Arc<Audit>, action: &str, status| {
             let who = Principal::new("me", Role::Admin);
-            Record::new(Arc::clone(audit), who, None, action).refused(StatusCode::CONFLICT);
+            Record::new(Arc::clone(audit), who, None, action).refused(status);
         };
+        let refuse = |audit: &Arc<Audit>, action: &str| line(audit, action, StatusCode::CONFLICT);
         let open = |longest| Arc::new(Audit::bounded(folder.path(), longest).unwrap());
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
-        line(&open(LONGEST_BYTES), "0");
-        let length = read(FILE).len() as u64;
+        refuse(&open(LONGEST_BYTES), "0");
+        let length = read(REFUSALS).len() as u64;
         // Two lines a file, also for who opens it anew.
         let audit = open(2 * length);
+        // Whether this one was done is not known.
+        line(&audit, "W", StatusCode::SERVICE_UNAVAILABLE);
         for action in 1..=9 {
-            line(&audit, &action.to_string());
+            refuse(&audit, &action.to_string());
         }
-        line(&open(2 * length), "A");
-        let actions = |name: &str| -> Vec<String> {
+        refuse(&open(2 * length), "A");
+        let actions = |name: &str| -> String {
             let lines = read(name);
             let lines = lines.lines().map(serde_json::from_str::<serde_json::Value>);
             lines.map(|it| it.unwrap()["action"].as_str().unwrap().to_owned()).collect()
         };
-        let files = [FILE, "audit.jsonl.1", "audit.jsonl.2", "audit.jsonl.3", "audit.jsonl.4"];
-        let found = files.map(|it| actions(it).concat());
+        let found = ["", ".1", ".2", ".3", ".4"].map(|age| actions(&format!("{REFUSALS}{age}")));
         assert_eq!(found, ["A", "89", "67", "45", "23"]);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), files.len());
+        assert_eq!(actions(WRITES), "W");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), found.len() + 1);
+    }
+
+    #[test]
+    fn a_line_is_kept_also_where_no_new_file_can_be_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = Arc::new(Audit::bounded(folder.path(), 1).unwrap());
+        fs::create_dir(folder.path().join(format!("{WRITES}.new"))).unwrap();
+        for action in ["1", "2", "3"] {
+            let who = Principal::new("me", Role::Admin);
+            Record::new(Arc::clone(&audit), who, None, action).refused(StatusCode::BAD_GATEWAY);
+        }
+        let text = fs::read_to_string(folder.path().join(WRITES)).unwrap();
+        assert_eq!(text.lines().count(), 3, "{text}");
+    }
+
+    #[test]
+    fn a_token_is_recorded_in_no_file_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join(WRITES), folder.path().join("other"));
+        let record = || record_token(folder.path(), "create", &"me".parse().unwrap(), &Role::Admin);
+        fs::write(&other, "").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        record().unwrap_err();
+        fs::remove_file(&path).unwrap();
+        fs::hard_link(&other, &path).unwrap();
+        record().unwrap_err();
+        assert_eq!(fs::read(&other).unwrap(), b"");
+        fs::remove_file(&path).unwrap();
+        record().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1);
     }
 }

@@ -6,7 +6,8 @@
 //!           └─ stale                     └─ faults            └─ as it was, or there as a whole
 //! ```
 //!
-//! One write at a time is checked and committed. A check looks at all objects.
+//! One write at a time is checked and committed. A write that stands is checked with the objects
+//! near it ([`nearby`]); what is wrong with one that does not, all objects say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,8 +18,11 @@ use logical::{Fault, Source};
 use serde::{Deserialize, Serialize};
 use store::{CommitError, Condition, Entry, Key, Revision, Store, StoreError, Transaction};
 
+use crate::cascade;
 use crate::identity::{since_1970, uuid};
-use crate::outcome::{Applied, AppliedChange, AppliedObject};
+use crate::nearby;
+use crate::objects::Objects;
+use crate::outcome::{Applied, AppliedChange, AppliedObject, Done};
 use crate::place;
 use crate::view;
 
@@ -40,6 +44,9 @@ const OUTCOMES: &str = "i/";
 /// The most that is asked of the store at once.
 const STEP: usize = 1_000;
 
+/// The same, of outcomes: one has up to a megabyte or two.
+const OUTCOMES_STEP: usize = 50;
+
 /// All objects.
 #[derive(Debug)]
 pub struct Catalog {
@@ -51,7 +58,7 @@ pub struct Catalog {
 #[derive(Debug)]
 struct Present {
     revision: Revision,
-    objects: BTreeMap<Identity, Object>,
+    objects: Objects,
     /// How much is remembered of each writer's writes that have keys.
     remembered: BTreeMap<String, Tally>,
 }
@@ -70,6 +77,8 @@ pub struct Write {
     pub source: Source,
     /// Objects that are to be gone.
     pub deletes: Vec<Identity>,
+    /// Whether all of the same owner goes with them that needs them.
+    pub cascade: bool,
     /// What has to be so for anything to be changed.
     pub guards: Vec<(Identity, Guard)>,
     /// Whether nothing is changed, and only said what would be.
@@ -141,6 +150,8 @@ pub enum Refused {
     Faults(Vec<Fault>),
     /// Others need what would be gone.
     Needed(Vec<Fault>),
+    /// What would go with what is deleted goes on for too long.
+    TooFar,
     /// It cannot stand beside what others have, which the writer does not know.
     InTheWay,
     /// The key was of another write.
@@ -214,7 +225,7 @@ impl Catalog {
         write: Write,
         now: SystemTime,
         is_admitted: impl Fn() -> bool,
-    ) -> Result<Applied, Refused> {
+    ) -> Result<Done, Refused> {
         let mut present = self.lock();
         // It may have waited for long: nothing is told to whom nothing is told any more.
         if !is_admitted() || write.tenant.as_ref().is_some_and(|it| !present.has(it)) {
@@ -223,10 +234,10 @@ impl Catalog {
         if let Some(once) = &write.once
             && let Some(applied) = self.remembered(once)?
         {
-            return Ok(applied);
+            return Ok(Done { applied, is_repeated: true });
         }
         let next = Revision(present.revision.0 + 1);
-        let Write { mut source, mut deletes, guards, is_dry, prune, once, tenant } = write;
+        let Write { mut source, mut deletes, cascade, guards, is_dry, prune, once, tenant } = write;
         for (identity, guard) in guards {
             check(&present, identity, guard, tenant.is_some())?;
         }
@@ -239,7 +250,10 @@ impl Catalog {
             deletes.extend(left.map(|(identity, _)| identity.clone()));
             source.faults.extend(without_label(&source.objects, label, value));
         }
-        let gone: BTreeSet<_> = deletes.into_iter().collect();
+        let mut gone: BTreeSet<_> = deletes.into_iter().collect();
+        if cascade && !cascade::spread(&present.objects, &mut gone) {
+            return Err(Refused::TooFar);
+        }
         let others = present.objects.iter();
         let others = others.filter(|(id, _)| !named.contains(id) && !gone.contains(id));
         let only_deletes = source.objects.is_empty() && source.faults.is_empty();
@@ -255,14 +269,17 @@ impl Catalog {
             (&tenant.name, said)
         });
         let objects = source.objects.clone();
-        let all = others.clone().map(|(_, object)| object.clone()).collect();
-        if let Err(faults) = source.resolve_beside(all) {
-            // Whether it stands say all objects; why it does not, those that the tenant knows.
-            let faults = match said {
-                Some((tenant, said)) => view::told(tenant, said, others),
-                None => faults,
-            };
-            return Err(if faults.is_empty() { Refused::InTheWay } else { refused(faults) });
+        let is_read = source.faults.is_empty();
+        if !(is_read && nearby::stands(&present.objects, &objects, &gone)) {
+            let all = others.clone().map(|(_, object)| object.clone()).collect();
+            if let Err(faults) = source.resolve_beside(all) {
+                // Whether it stands say all objects; why it does not, those that the tenant knows.
+                let faults = match said {
+                    Some((tenant, said)) => view::told(tenant, said, others),
+                    None => faults,
+                };
+                return Err(if faults.is_empty() { Refused::InTheWay } else { refused(faults) });
+            }
         }
 
         let mut changes: BTreeMap<Identity, (AppliedChange, Option<Object>)> = BTreeMap::new();
@@ -271,7 +288,7 @@ impl Catalog {
             let (change, object) = stamped(object, before, next, now);
             changes.insert(object.identity(), (change, Some(object)));
         }
-        let known = gone.into_iter().filter(|it| present.objects.contains_key(it));
+        let known = gone.into_iter().filter(|it| present.objects.get(it).is_some());
         changes.extend(known.map(|it| (it, (AppliedChange::Deleted, None))));
 
         let mut transaction = Transaction::new().when(Condition::Unchanged(present.revision));
@@ -283,8 +300,9 @@ impl Catalog {
         };
         let revision = if is_dry || is_same { present.revision } else { next };
         let applied = Applied { revision: revision.0, objects: changes.iter().map(told).collect() };
+        let done = |applied| Done { applied, is_repeated: false };
         if is_dry || (is_same && once.is_none()) {
-            return Ok(applied);
+            return Ok(done(applied));
         }
         for (identity, (_, object)) in changed() {
             match object {
@@ -311,11 +329,11 @@ impl Catalog {
         present.remembered.extend(remembered);
         for (identity, (_, object)) in changes {
             match object {
-                Some(object) => drop(present.objects.insert(identity, object)),
-                None => drop(present.objects.remove(&identity)),
+                Some(object) => present.objects.insert(identity, object),
+                None => present.objects.remove(&identity),
             }
         }
-        Ok(applied)
+        Ok(done(applied))
     }
 
     /// Forgets history and outcomes that are too old.
@@ -329,8 +347,22 @@ impl Catalog {
             let outcome: Result<Outcome, _> = serde_json::from_slice(&entry.value);
             outcome.is_ok_and(|it| it.at < since)
         };
-        let mut old = self.all(OUTCOMES)?;
-        old.retain(is_old);
+        let mut after = None;
+        loop {
+            let mut page = self.store.list(OUTCOMES, after.as_ref(), OUTCOMES_STEP, None)?;
+            after = page.entries.last().map(|it| it.key.clone());
+            page.entries.retain(is_old);
+            self.forget_outcomes(page.entries)?;
+            if !page.has_more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn forget_outcomes(&self, old: Vec<Entry>) -> Result<(), CommitError> {
+        if old.is_empty() {
+            return Ok(());
+        }
         let mut transaction = Transaction::new();
         for entry in &old {
             transaction.delete(entry.key.clone());
@@ -374,10 +406,6 @@ impl Catalog {
         }
     }
 
-    fn all(&self, prefix: &str) -> Result<Vec<Entry>, StoreError> {
-        read_all(&self.store, prefix).map(|(_, entries)| entries)
-    }
-
     /// Who panicked with the lock had not changed anything: that is done last.
     fn lock(&self) -> MutexGuard<'_, Present> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
@@ -387,6 +415,7 @@ impl Catalog {
 impl Present {
     fn read(store: &Store) -> Result<Self, OpenError> {
         let (revision, objects) = read_objects(store)?;
+        let objects = objects.into_iter().collect();
         let mut present = Self { revision, objects, remembered: BTreeMap::new() };
         for entry in read_all(store, OUTCOMES)?.1 {
             let writer = writer(&entry.key).to_owned();
@@ -398,8 +427,7 @@ impl Present {
 
     /// Whether a tenant is there, and not another of its name.
     fn has(&self, tenancy: &Tenancy) -> bool {
-        let found = self.objects.get(&tenant(&tenancy.name));
-        found.is_some_and(|it| it.metadata().uid.as_ref() == Some(&tenancy.uid))
+        is_still(self.objects.get(&tenant(&tenancy.name)), tenancy)
     }
 
     fn tally(&self, writer: &str) -> Tally {
@@ -423,6 +451,16 @@ impl Tally {
 
 fn tenant(name: &Name) -> Identity {
     Identity { kind: Kind::Tenant, tenant: None, name: name.clone() }
+}
+
+/// Whether the tenant that was found by its name is the one that was there.
+fn is_still(found: Option<&Object>, tenancy: &Tenancy) -> bool {
+    found.is_some_and(|it| it.metadata().uid.as_ref() == Some(&tenancy.uid))
+}
+
+/// Whether a tenant is among objects, and not another of its name.
+pub fn has(objects: &BTreeMap<Identity, Object>, tenancy: &Tenancy) -> bool {
+    is_still(objects.get(&tenant(&tenancy.name)), tenancy)
 }
 
 /// All objects of a store, at its newest revision.
@@ -504,7 +542,7 @@ fn check(
 
 /// Has a tenant's objects keep what the operator has said of them, and tells what is not the
 /// tenant's to say.
-fn kept(objects: &mut [Object], present: &BTreeMap<Identity, Object>) -> Vec<Fault> {
+fn kept(objects: &mut [Object], present: &Objects) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (index, object) in objects.iter_mut().enumerate() {
         let identity = object.identity();

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! event: put            data: the object
-//! event: delete         data: its kind, tenant and name, and the revision
+//! event: delete         data: its kind, tenant and name, and the revision; it is gone, or its labels are
 //! event: bookmark       id: the revision up to which everything was told
 //! event: reset          that history is gone: list, and watch from there
 //! ```
@@ -20,13 +20,15 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use hyper::body::{Body, Frame};
-use store::{Change, Changes, Cursor, Revision, StoreError};
+use logical::objects::Selector;
+use store::{Change, Changes, Cursor, Entry, Revision, Store, StoreError};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::access::Principal;
 use crate::catalog::{self, Catalog, OpenError, Tenancy};
 use crate::door::Door;
+use crate::labels;
 use crate::place;
 use crate::shares::Share;
 
@@ -42,20 +44,57 @@ const STEP: usize = 64;
 /// Events, as the body of an answer.
 pub struct Events(mpsc::Receiver<Bytes>);
 
+/// Which objects are watched.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// What their keys begin with.
+    pub prefix: String,
+    /// Their labels.
+    pub selector: Option<Selector>,
+}
+
+impl Watched {
+    /// Some changes of them. One whose labels are others now is gone for who watches.
+    fn changes(&self, store: &Store, cursor: Cursor) -> Result<Changes, StoreError> {
+        let mut all = store.changes(cursor, &self.prefix, STEP)?;
+        let Some(selector) = &self.selector else { return Ok(all) };
+        let selects = |entry: &Entry| labels::selects(Some(selector), &entry.value);
+        let mut kept = Vec::new();
+        for mut change in all.changes {
+            if !change.entry.as_ref().is_some_and(selects) {
+                let before = Revision(change.revision.0 - 1);
+                let was_meant = match store.get(&change.key, Some(before)) {
+                    Ok(entry) => entry.as_ref().is_some_and(selects),
+                    // Nobody knows any more: who watches may have seen it.
+                    Err(StoreError::Compacted { .. }) => true,
+                    Err(error) => return Err(error),
+                };
+                if !was_meant {
+                    continue;
+                }
+                change.entry = None;
+            }
+            kept.push(change);
+        }
+        all.changes = kept;
+        Ok(all)
+    }
+}
+
 impl Events {
-    /// The changes of keys with this prefix after a revision, for as long as who watches is let in.
+    /// What changes of these objects after a revision, for as long as who watches is let in.
     pub fn new(
         catalog: Arc<Catalog>,
         door: Arc<Door>,
         who: Principal,
-        prefix: String,
+        watched: Watched,
         from: Revision,
         share: Share,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(1);
         tokio::spawn(async move {
             tokio::select! {
-                () = tell(catalog, prefix, who.confined_to(), from, sender) => {}
+                () = tell(catalog, watched, who.confined_to(), from, sender) => {}
                 () = door.until_gone(&who) => {}
             }
             drop(share);
@@ -79,7 +118,7 @@ impl Body for Events {
 /// Tells a watcher of changes until it hangs up, is too slow, or has to begin anew.
 async fn tell(
     catalog: Arc<Catalog>,
-    prefix: String,
+    watched: Watched,
     tenant: Option<Tenancy>,
     from: Revision,
     sender: mpsc::Sender<Bytes>,
@@ -92,9 +131,9 @@ async fn tell(
     let mut text = bookmark(from);
     let is_before = tenant.as_ref().is_some_and(|it| from.0 + 1 < it.since.0);
     loop {
-        let (of, prefix, whose) = (Arc::clone(&catalog), prefix.clone(), tenant.clone());
+        let (of, watched, whose) = (Arc::clone(&catalog), watched.clone(), tenant.clone());
         let read = move || -> Result<Option<Changes>, OpenError> {
-            let changes = of.store().changes(cursor, &prefix, STEP)?;
+            let changes = watched.changes(of.store(), cursor)?;
             // Asked behind the changes: what was read is not of another tenant of that name.
             let is_gone = match &whose {
                 Some(it) => of.tenancy(&it.name)?.as_ref() != Some(it),

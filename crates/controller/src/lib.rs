@@ -18,13 +18,20 @@
 
 mod access;
 mod audit;
+mod cascade;
 mod catalog;
+mod concerns;
+mod conditions;
 mod door;
 mod events;
+mod explain;
 mod housekeeping;
 mod identity;
+mod labels;
 mod metrics;
+mod nearby;
 mod networks;
+mod objects;
 mod outcome;
 mod patch;
 mod place;
@@ -35,11 +42,14 @@ mod shares;
 mod telling;
 pub mod tokens;
 mod view;
+mod whereabouts;
 
 pub use access::Role;
 pub use audit::{Audit, Peer};
 pub use catalog::{Catalog, OpenError};
+pub use conditions::Progress;
 pub use door::Door;
+pub use explain::{Explained, ObjectHost};
 pub use metrics::Metrics;
 pub use routes::{document, router};
 pub use serve::{ServeError, Settings, serve};

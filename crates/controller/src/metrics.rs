@@ -17,23 +17,38 @@ use southbound::Publisher;
 
 use crate::catalog::Catalog;
 
+/// How much there is.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Objects.
+    pub objects: usize,
+    /// Domains, and rows of all of them.
+    pub domains: usize,
+    pub rows: usize,
+    /// Tuples that the rules hold.
+    pub tuples: usize,
+}
+
 /// What is counted.
 #[derive(Debug, Default)]
 pub struct Metrics {
     objects: AtomicU64,
     domains: AtomicU64,
     rows: AtomicU64,
+    tuples: AtomicU64,
     computed: AtomicU64,
     nanoseconds: AtomicU64,
 }
 
 impl Metrics {
-    /// A revision, or several together, was computed in so long. There are so many objects, domains
-    /// and rows now.
-    pub fn computed(&self, (objects, domains, rows): (usize, usize, usize), took: Duration) {
-        for (place, many) in
-            [(&self.objects, objects), (&self.domains, domains), (&self.rows, rows)]
-        {
+    /// A revision, or several together, was computed in so long. There is so much now.
+    pub fn computed(&self, size: Size, took: Duration) {
+        for (place, many) in [
+            (&self.objects, size.objects),
+            (&self.domains, size.domains),
+            (&self.rows, size.rows),
+            (&self.tuples, size.tuples),
+        ] {
             place.store(many as u64, Ordering::Relaxed);
         }
         self.computed.fetch_add(1, Ordering::Relaxed);
@@ -52,9 +67,10 @@ pub struct Measured {
 impl Measured {
     fn page(&self) -> Result<String, Error> {
         let mut registry = Registry::with_prefix("zovn_controller");
-        let Metrics { objects, domains, rows, computed, nanoseconds } = &*self.metrics;
-        let [objects, domains, rows, computed, nanoseconds] =
-            [objects, domains, rows, computed, nanoseconds].map(|it| it.load(Ordering::Relaxed));
+        let Metrics { objects, domains, rows, tuples, computed, nanoseconds } = &*self.metrics;
+        let [objects, domains, rows, tuples, computed, nanoseconds] =
+            [objects, domains, rows, tuples, computed, nanoseconds]
+                .map(|it| it.load(Ordering::Relaxed));
         let (agents, wakes) = self.publisher.woken();
         let (stored, told) = (self.catalog.store().revision().0, self.publisher.revision().0);
         let gauges = [
@@ -63,6 +79,7 @@ impl Measured {
             ("objects", "Objects that are declared", objects),
             ("domains", "Domains: what is connected by switches and routers", domains),
             ("rows", "Rows of all domains", rows),
+            ("tuples", "Tuples that the rules hold", tuples),
             ("agents", "Agents that are connected", agents as u64),
             (
                 "lagging_agents",

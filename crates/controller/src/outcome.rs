@@ -12,6 +12,15 @@ pub struct Applied {
     pub objects: Vec<AppliedObject>,
 }
 
+/// What a write has done, now or before.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// It.
+    pub applied: Applied,
+    /// Whether a request with the same key has done it before, and this one nothing.
+    pub is_repeated: bool,
+}
+
 /// What became of one object.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AppliedObject {

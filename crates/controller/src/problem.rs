@@ -10,6 +10,7 @@ use store::{CommitError, StoreError};
 use utoipa::ToSchema;
 
 use crate::catalog::{OpenError, Refused};
+use crate::patch::PatchError;
 
 /// An answer: JSON, and a newline for whoever reads it on a terminal.
 pub struct Json<T>(pub T);
@@ -142,6 +143,20 @@ impl IntoResponse for Refusal {
     }
 }
 
+impl From<PatchError> for Refusal {
+    fn from(error: PatchError) -> Self {
+        let status = match error {
+            PatchError::Unreadable(..) => StatusCode::BAD_REQUEST,
+            PatchError::Untrue(..) => StatusCode::PRECONDITION_FAILED,
+            PatchError::TooMany(_)
+            | PatchError::TooDeep(_)
+            | PatchError::Unsupported(_)
+            | PatchError::Nowhere(..) => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
 impl From<Refused> for Refusal {
     fn from(refused: Refused) -> Self {
         match refused {
@@ -169,6 +184,11 @@ impl From<Refused> for Refusal {
             Refused::Needed(faults) => {
                 let detail = "others need it: `errors` has who, and by which field";
                 Self::faults(StatusCode::CONFLICT, detail, faults)
+            }
+            Refused::TooFar => {
+                let detail =
+                    "what needs it is needed in turn by too much for one request: delete in parts";
+                Self::new(StatusCode::CONFLICT, detail)
             }
             Refused::InTheWay => {
                 let detail =

@@ -4,33 +4,43 @@
 //! sentence says what to do. The OpenAPI document is made from these functions, and kept in
 //! docs/controller.openapi.json.
 
+mod app;
 mod asked;
 mod document;
+mod progress;
+mod shown;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Extension, Request, State};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use logical::objects::{Identity, Object};
+use logical::objects::{Condition, Identity, Object, Selector};
 use serde::Serialize;
-use store::{Entry, Revision};
+use store::{Entry, Key, Revision};
 use utoipa::ToSchema;
 
-use self::asked::{Applying, Conditions, Listing, On, query, text};
+use self::app::App;
+use self::asked::{Applying, Conditions, Listing, On, Removing, query, text, waiter};
 pub use self::document::document;
+use self::shown::{declared, defect, shown, subject_of, tag, told};
+use self::waiting::Waiter;
 use crate::access::Principal;
 use crate::audit::{Audit, Peer, Record};
-use crate::catalog::{self, Catalog, Guard, Refused, Write};
+use crate::catalog::{Catalog, Guard, Refused, Write};
+use crate::conditions::Progress;
 use crate::door::Door;
-use crate::events::Events;
-use crate::outcome::Applied;
-use crate::patch;
+use crate::events::{Events, Watched};
+use crate::explain::{Explained, explain};
+use crate::labels;
+use crate::outcome::{Applied, AppliedChange};
+use crate::patch::Patch;
 use crate::place;
 use crate::problem::{Json, Problem, Refusal};
 use crate::shares::{Share, Shares};
@@ -40,6 +50,9 @@ const OBJECT_LIMIT_BYTES: usize = 8 << 20;
 
 /// The longest body with many.
 const APPLY_LIMIT_BYTES: usize = 32 << 20;
+
+/// The longest body with a question.
+const QUESTION_LIMIT_BYTES: usize = 1 << 20;
 
 /// The most objects in one.
 const APPLY_LIMIT: usize = 20_000;
@@ -56,30 +69,48 @@ const WATCHERS: usize = 1_000;
 /// How many of one tenant.
 const WATCHERS_EACH: usize = 200;
 
+/// How many may wait until hosts execute something.
+const WAITERS: usize = 256;
+
+/// How many of one tenant.
+const WAITERS_EACH: usize = 32;
+
+/// How many packets are explained at once.
+const TRACERS: usize = 3;
+
+/// How many of one tenant.
+const TRACERS_EACH: usize = 1;
+
 /// The methods by which objects are written.
 const WRITING: [Method; 4] = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+
+/// How many objects are looked at for a page of those with some labels.
+const LOOKED_AT: usize = 10_000;
+
+/// How many of them the store is asked for at once, at least.
+const LOOKED_AT_ONCE: usize = 256;
 
 /// How many objects there are in a page if nobody says it.
 const PAGE: usize = 100;
 
-/// What handlers have.
-#[derive(Clone)]
-struct App {
+/// The API of these objects, for those that the door admits. What they write is recorded.
+pub fn router(
     catalog: Arc<Catalog>,
+    progress: Arc<Progress>,
     door: Arc<Door>,
     audit: Arc<Audit>,
-    writers: Arc<Shares>,
-    watchers: Arc<Shares>,
-}
-
-/// The API of these objects, for those that the door admits. What they write is recorded.
-pub fn router(catalog: Arc<Catalog>, door: Arc<Door>, audit: Arc<Audit>) -> Router {
+) -> Router {
     let app = App {
         catalog,
+        progress,
         door,
         audit,
         writers: Arc::new(Shares::new(WRITERS, WRITERS_EACH)),
         watchers: Arc::new(Shares::new(WATCHERS, WATCHERS_EACH)),
+        patching: Arc::default(),
+        waiters: Arc::new(Shares::new(WAITERS, WAITERS_EACH)),
+        tracers: Arc::new(Shares::new(TRACERS, TRACERS_EACH)),
+        topologies: Arc::default(),
     };
     let object = || get(read).put(write).patch(merge).delete(remove);
     // What these two say is of nobody.
@@ -88,8 +119,10 @@ pub fn router(catalog: Arc<Catalog>, door: Arc<Door>, audit: Arc<Audit>) -> Rout
         .route(document::OPENAPI, get(openapi))
         .method_not_allowed_fallback(not_so);
     Router::new()
-        .route(document::APPLY, post(apply).layer(DefaultBodyLimit::max(APPLY_LIMIT_BYTES)))
+        .route(document::APPLY, post(apply))
+        .route(document::TRACE, post(trace))
         .route(document::WHOAMI, get(whoami))
+        .route(document::REVISION, get(progress::revision))
         .route(document::LIST, get(list))
         .route(document::OBJECT, object())
         .route(&document::of_operator(document::LIST), get(list))
@@ -98,7 +131,6 @@ pub fn router(catalog: Arc<Catalog>, door: Arc<Door>, audit: Arc<Audit>) -> Rout
         .method_not_allowed_fallback(not_so)
         .layer(from_fn_with_state(app.clone(), ask))
         .merge(public)
-        .layer(DefaultBodyLimit::max(OBJECT_LIMIT_BYTES))
         .with_state(app)
 }
 
@@ -149,10 +181,10 @@ fn commit(
     let written = app.catalog.write(write, SystemTime::now(), || app.door.admits(who));
     let written = written.map_err(Refusal::from);
     match &written {
-        Ok(applied) => record.applied(applied),
+        Ok(done) => record.done(done),
         Err(refusal) => record.refused(refusal.status()),
     }
-    written
+    written.map(|it| it.applied)
 }
 
 /// Who asks. Of a tenant's name there may have been others before.
@@ -181,12 +213,6 @@ pub struct ObjectList {
     more: Option<String>,
 }
 
-type Tag = [(HeaderName, String); 1];
-
-fn tag(revision: Revision) -> Tag {
-    [(header::ETAG, format!("\"r{revision}\""))]
-}
-
 /// The objects of a kind: a page of them, or as they change.
 ///
 /// A watch answers with server-sent events: `put` with an object, `delete` with the kind, name and
@@ -199,6 +225,7 @@ fn tag(revision: Revision) -> Tag {
     ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "The most; 100 if it is not said."),
     ("continue" = Option<String>, Query, description = "`continue` of the page before."),
     ("watch" = Option<bool>, Query, description = "Tell what changes, until the client hangs up."),
+    ("labelSelector" = Option<String>, Query, description = "Only those with these labels: `app=shop,tier!=db,has`. A page may have fewer than `limit` then and yet go on."),
     ("from" = Option<u64>, Query, description = "What changes after this revision; the newest if it is not said."),
     ("Last-Event-ID" = Option<String>, Header, description = "The same, as browsers say it; it counts."),
 ), responses(
@@ -233,7 +260,8 @@ async fn list(
             let problem = "as many watch already as may: try again";
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, problem)
         })?;
-        let events = Events::new(app.catalog, app.door, who, prefix, from, share);
+        let watched = Watched { prefix, selector: listing.selector()? };
+        let events = Events::new(app.catalog, app.door, who, watched, from, share);
         let head =
             [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
         return Ok((head, Body::new(events)).into_response());
@@ -246,35 +274,85 @@ async fn list(
         return Err(Refusal::new(StatusCode::GONE, "the tenant is younger: begin anew"));
     }
     let after = after.map(|name| place::key(&on.shelf.identity(name)));
-    let page =
-        blocking(move || app.catalog.store().list(&prefix, after.as_ref(), limit, at)).await??;
-    let last = page.entries.last().and_then(|entry| place::identity(&entry.key));
-    let more = last.filter(|_| page.has_more).map(|it| format!("{}.{}", page.revision, it.name));
-    let items = page.entries.into_iter().map(|it| raw(it, &who)).collect::<Result<_, _>>()?;
-    let list = ObjectList { revision: page.revision.0, items, more };
-    Ok((tag(page.revision), Json(list)).into_response())
+    let selector = listing.selector()?;
+    let list = move || page(&app, &who, &prefix, selector.as_ref(), after, limit, at);
+    let list = blocking(list).await??;
+    Ok((tag(Revision(list.revision)), Json(list)).into_response())
 }
 
-/// One object.
+/// At most so many of the objects with a prefix and these labels, behind one of them.
+fn page(
+    app: &App,
+    who: &Principal,
+    prefix: &str,
+    selector: Option<&Selector>,
+    mut after: Option<Key>,
+    limit: usize,
+    mut at: Option<Revision>,
+) -> Result<ObjectList, Refusal> {
+    let mut conditions = app.progress.conditions(who.knows_hosts());
+    // Few may have these labels.
+    let step = if selector.is_some() { limit.max(LOOKED_AT_ONCE) } else { limit };
+    let (mut items, mut looked_at) = (Vec::new(), 0);
+    let (revision, has_more) = loop {
+        let page = app.catalog.store().list(prefix, after.as_ref(), step, at)?;
+        let mut rest = page.entries.iter();
+        while items.len() < limit
+            && let Some(entry) = rest.next()
+        {
+            looked_at += 1;
+            if labels::selects(selector, &entry.value) {
+                items.push(shown(entry, who, &mut conditions)?);
+            }
+            after = Some(entry.key.clone());
+        }
+        let has_more = page.has_more || !rest.as_slice().is_empty();
+        if !has_more || items.len() == limit || looked_at >= LOOKED_AT {
+            break (page.revision, has_more);
+        }
+        at = Some(page.revision);
+    };
+    let last = after.filter(|_| has_more).and_then(|key| place::identity(&key));
+    let more = last.map(|it| format!("{revision}.{}", it.name));
+    Ok(ObjectList { revision: revision.0, items, more })
+}
+
+/// One object, and what is so of it: `status` is computed when it is read.
 #[utoipa::path(get, path = document::OBJECT, params(
     ("tenant" = String, Path, description = "Whose it is."),
     ("kind" = String, Path, description = "What it is."),
     ("name" = String, Path, description = "Its name."),
+    ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
+    ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
 ), responses(
-    (status = 200, body = logical::Object, description = "The object; its ETag is the revision that wrote it."),
+    (status = 200, body = logical::Object, description = "The object; its ETag is the revision that wrote it. If it was waited for in vain, its condition is not `True`."),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "The query is not understood."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such object."),
+    (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many write or wait, or too many of this tenant."),
     (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails."),
 ))]
 async fn read(
     State(app): State<App>,
     Extension(who): Extension<Principal>,
     on: On,
+    request: Request,
 ) -> Result<Response, Refusal> {
     let identity = on.identity()?;
     who.reads(&identity)?;
-    let entry = found(&app, &identity).await?.ok_or(Refused::Unknown(identity))?;
-    told(StatusCode::OK, entry, &who)
+    let waiter = waiter(&app, &who, request.uri())?;
+    let unknown = || Refused::Unknown(identity.clone());
+    let mut entry = found(&app, &identity).await?.ok_or_else(unknown)?;
+    if let Some(waiter) = waiter {
+        let subject = subject_of(&entry)?;
+        let realized = || app.progress.conditions(who.knows_hosts()).realized(&subject);
+        waiter.wait(&app, &who, realized).await;
+        if !app.door.admits(&who) {
+            return Err(Refused::Gone.into());
+        }
+        entry = found(&app, &identity).await?.ok_or_else(unknown)?;
+    }
+    told(&app, StatusCode::OK, &entry, &who)
 }
 
 /// Has an object be as it is declared here. What the controller writes of it is not read.
@@ -284,6 +362,8 @@ async fn read(
     ("name" = String, Path, description = "Its name."),
     ("If-Match" = Option<String>, Header, description = "The ETag of what is replaced: `\"r812\"`; `*` for whatever is there."),
     ("If-None-Match" = Option<String>, Header, description = "`*`: only if there is none."),
+    ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
+    ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
 ), request_body(content = logical::Object, description = "The object as JSON or YAML."), responses(
     (status = 200, body = logical::Object, description = "It was there, and is so now."),
     (status = 201, body = logical::Object, description = "It is new."),
@@ -296,6 +376,7 @@ async fn read(
     (status = 413, body = Problem, content_type = "application/problem+json", description = "The body is longer than 8 MiB."),
     (status = 422, body = Problem, content_type = "application/problem+json", description = "It cannot stand: `errors` has all that is wrong."),
     (status = 428, body = Problem, content_type = "application/problem+json", description = "It is there, and `If-Match` is missing."),
+    (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many write or wait, or too many of this tenant."),
     (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails."),
 ))]
 async fn write(
@@ -309,27 +390,39 @@ async fn write(
     record.is_of(&identity);
     who.changes(&identity)?;
     let guard = Conditions::read(request.headers())?.guard(Guard::New);
+    let waiter = waiter(&app, &who, request.uri())?;
     let share = place_of(&app, &who).await?;
-    let text = text(request).await?;
-    put(&app, &who, record, share, (identity, vec![guard]), text).await
+    let text = text(request, OBJECT_LIMIT_BYTES).await?;
+    let entry = put(&app, &who, record, share, (identity, vec![guard]), text).await?;
+    entry.told(&app, &who, waiter).await
 }
 
-/// Changes some fields of an object, by a merge patch (RFC 7396): what is null is taken out.
+/// Changes some fields of an object, by a merge patch (RFC 7396), where what is null is taken out,
+/// or a JSON patch (RFC 6902).
+///
+/// A JSON patch has at most 1,000 operations, of which none moves or copies. Patches of one object
+/// that come at once are done one after another.
 #[utoipa::path(patch, path = document::OBJECT, params(
     ("tenant" = String, Path, description = "Whose it is."),
     ("kind" = String, Path, description = "What it is."),
     ("name" = String, Path, description = "Its name."),
     ("If-Match" = Option<String>, Header, description = "Only if its ETag is this one: `\"r812\"`."),
-), request_body(content = serde_json::Value, content_type = "application/merge-patch+json", description = "The fields."), responses(
+    ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
+    ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
+), request_body(description = "The fields, or the operations.", content(
+    (serde_json::Value = "application/merge-patch+json"),
+    (serde_json::Value = "application/json-patch+json"),
+)), responses(
     (status = 200, body = logical::Object, description = "It is so now."),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The body or a condition is not understood."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 403, body = Problem, content_type = "application/problem+json", description = "Who asks may only read."),
     (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such object."),
     (status = 409, body = Problem, content_type = "application/problem+json", description = "Others, whom a tenant does not know, are in its way."),
-    (status = 412, body = Problem, content_type = "application/problem+json", description = "It is not as the condition says; `current` is what it is."),
+    (status = 412, body = Problem, content_type = "application/problem+json", description = "It is not as the condition, or a `test` of the patch, says."),
     (status = 413, body = Problem, content_type = "application/problem+json", description = "The body is longer than 8 MiB."),
-    (status = 422, body = Problem, content_type = "application/problem+json", description = "It cannot stand so: `errors` has all that is wrong."),
+    (status = 422, body = Problem, content_type = "application/problem+json", description = "It cannot stand so: `errors` has all that is wrong. Or an operation has no place in it."),
+    (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many write or wait, or too many of this tenant."),
     (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails."),
 ))]
 async fn merge(
@@ -343,33 +436,49 @@ async fn merge(
     record.is_of(&identity);
     who.changes(&identity)?;
     let asked = Conditions::read(request.headers())?.guard(Guard::Known);
+    let waiter = waiter(&app, &who, request.uri())?;
     let share = place_of(&app, &who).await?;
-    let patch = text(request).await?;
-    let patch: serde_json::Value = serde_json::from_str(&patch)
-        .map_err(|error| Refusal::bad(format!("the body is no merge patch: {error}")))?;
+    let media_type = request.headers().get(header::CONTENT_TYPE);
+    let media_type = media_type.and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned();
+    let body = text(request, OBJECT_LIMIT_BYTES).await?;
+    let patch = blocking(move || Patch::read(&media_type, &body)).await??;
+    // So patches of one object do not find it changed between here and the commit.
+    let turn = app.patching.of(&identity).lock().await;
     let unknown = || Refused::Unknown(identity.clone());
     let entry = found(&app, &identity).await?.ok_or_else(unknown)?;
-    // A change that came in between is seen at the commit: by then the patch is of an older object.
+    // What else changed it in between is seen at the commit: the patch is of an older object then.
     let read = Guard::At(vec![entry.modified.0]);
-    let mut object = serde_json::from_str(raw(entry, &who)?.get()).map_err(defect)?;
-    patch::merge(&mut object, patch);
-    put(&app, &who, record, share, (identity, vec![asked, read]), object.to_string()).await
+    let reader = who.clone();
+    let object = blocking(move || {
+        let mut object = serde_json::from_str(declared(&entry, &reader)?.get()).map_err(defect)?;
+        patch.apply(&mut object)?;
+        Ok::<_, Refusal>(object.to_string())
+    });
+    let object = object.await??;
+    let entry = put(&app, &who, record, share, (identity, vec![asked, read]), object).await?;
+    drop(turn);
+    entry.told(&app, &who, waiter).await
 }
 
-/// Removes an object that no other needs.
+/// Removes an object that no other needs, or with all that needs it.
 #[utoipa::path(delete, path = document::OBJECT, params(
     ("tenant" = String, Path, description = "Whose it is."),
     ("kind" = String, Path, description = "What it is."),
     ("name" = String, Path, description = "Its name."),
     ("If-Match" = Option<String>, Header, description = "Only if its ETag is this one: `\"r812\"`."),
+    ("cascade" = Option<bool>, Query, description = "Remove with it all of its owner that needs it. Of a Tenant, that is all that it has."),
+    ("dry_run" = Option<bool>, Query, description = "Remove nothing: only say what would go."),
+    ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over. A host that has nothing to do with its domains any more is not waited for."),
+    ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
 ), responses(
-    (status = 200, body = Applied, description = "It is gone."),
+    (status = 200, body = Answered, description = "It is gone, and what went with it."),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "A condition is not understood."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 403, body = Problem, content_type = "application/problem+json", description = "Who asks may only read."),
     (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such object."),
-    (status = 409, body = Problem, content_type = "application/problem+json", description = "Others need it: `errors` has who, and by which field."),
+    (status = 409, body = Problem, content_type = "application/problem+json", description = "Others need it: `errors` has who, and by which field. Or too much would go with it at once."),
     (status = 412, body = Problem, content_type = "application/problem+json", description = "It is not as the condition says; `current` is what it is."),
+    (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many write or wait, or too many of this tenant."),
     (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails."),
 ))]
 async fn remove(
@@ -384,11 +493,15 @@ async fn remove(
     who.changes(&identity)?;
     let asked = Conditions::read(request.headers())?.guard(Guard::Known);
     let guards = vec![(identity.clone(), Guard::Known), (identity.clone(), asked)];
+    let removing: Removing = query(request.uri())?;
+    let waiter = removing.waiting().begin(&app, &who)?;
     let share = place_of(&app, &who).await?;
-    let tenant = who.confined_to();
-    let write = Write { deletes: vec![identity], guards, tenant, ..Write::default() };
-    let applied = blocking(move || commit(&app, &who, &record, share, write)).await??;
-    Ok((tag(Revision(applied.revision)), Json(applied)).into_response())
+    let [cascade, is_dry] = [removing.cascade, removing.dry_run].map(|it| it.unwrap_or(false));
+    let (deletes, tenant) = (vec![identity], who.confined_to());
+    let write = Write { deletes, cascade, guards, is_dry, tenant, ..Write::default() };
+    let (of, writer) = (app.clone(), who.clone());
+    let applied = blocking(move || commit(&of, &writer, &record, share, write)).await??;
+    answered(&app, &who, waiter, applied).await
 }
 
 /// Has all objects of the body be as they are declared there, at once or not at all.
@@ -398,9 +511,11 @@ async fn remove(
 #[utoipa::path(post, path = document::APPLY, params(
     ("dry_run" = Option<bool>, Query, description = "Change nothing: only say what would change."),
     ("prune" = Option<String>, Query, description = "A label, as `app=shop`: objects that have it, and are not in the body, are removed."),
+    ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
+    ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
     ("Idempotency-Key" = Option<String>, Header, description = "1 to 128 printable characters: for 24 hours, the same request with it is answered as the first was, and changes nothing. 10,000 of a token are remembered, in 16 MiB."),
 ), request_body(content = Vec<logical::Object>, description = "Objects as JSON or YAML; at most 20,000."), responses(
-    (status = 200, body = Applied, description = "Applied, and what that has changed."),
+    (status = 200, body = Answered, description = "Applied, and what that has changed."),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The body is no text, or empty; or a parameter is not understood."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 403, body = Problem, content_type = "application/problem+json", description = "Who asks may only read."),
@@ -409,7 +524,7 @@ async fn remove(
     (status = 412, body = Problem, content_type = "application/problem+json", description = "An object is not of the revision that is said of it; `current` is what it is."),
     (status = 413, body = Problem, content_type = "application/problem+json", description = "The body is longer than 32 MiB, or has more than 20,000 objects."),
     (status = 422, body = Problem, content_type = "application/problem+json", description = "The objects cannot stand: `errors` has all that is wrong. Or the key was of another request."),
-    (status = 429, body = Problem, content_type = "application/problem+json", description = "No more keys of who asks can be remembered."),
+    (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many write or wait, or no more keys of who asks can be remembered."),
     (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails. Whether it was applied is not known: ask again with the same key."),
 ))]
 async fn apply(
@@ -422,12 +537,14 @@ async fn apply(
     who.may_apply()?;
     let applying: Applying = query(request.uri())?;
     let prune = applying.prune()?;
+    let waiter = applying.waiting().begin(&app, &who)?;
     let mut once = asked::once(&request, &who)?;
     let share = place_of(&app, &who).await?;
-    let text = text(request).await?;
+    let text = text(request, APPLY_LIMIT_BYTES).await?;
     if let Some(once) = &mut once {
         once.cover(text.as_bytes());
     }
+    let (of, writer) = (app.clone(), who.clone());
     let applied = blocking(move || {
         let source = logical::read(&text);
         if source.is_empty {
@@ -438,25 +555,61 @@ async fn apply(
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, problem));
         }
         let all: Vec<_> = source.objects.iter().map(Object::identity).collect();
-        let unseen = || all.iter().filter(|it| !who.sees(it));
+        let unseen = || all.iter().filter(|it| !writer.sees(it));
         if unseen().next().is_some() {
             return Err(Refusal::others(unseen()));
         }
-        if !all.iter().all(|it| who.writes(it)) {
-            return Err(who.forbidden());
+        if !all.iter().all(|it| writer.writes(it)) {
+            return Err(writer.forbidden());
         }
         let revision =
             |it: &Object| it.metadata().revision.map(|at| (it.identity(), Guard::At(vec![at])));
         let guards = source.objects.iter().filter_map(revision).collect();
         let once = once.map(asked::Once::done);
         let is_dry = applying.dry_run.unwrap_or(false);
-        let (tenant, deletes) = (who.confined_to(), Vec::new());
-        let write = Write { source, deletes, guards, is_dry, prune, once, tenant };
-        commit(&app, &who, &record, share, write)
+        let (tenant, deletes) = (writer.confined_to(), Vec::new());
+        let cascade = false;
+        let write = Write { source, deletes, cascade, guards, is_dry, prune, once, tenant };
+        commit(&of, &writer, &record, share, write)
     })
     .await??;
     tracing::info!(revision = applied.revision, objects = applied.objects.len(), "applied");
-    Ok((tag(Revision(applied.revision)), Json(applied)).into_response())
+    answered(&app, &who, waiter, applied).await
+}
+
+/// Says what becomes of a packet by the objects as they are now, and why.
+///
+/// The packet is the first of a connection. All objects decide; a tenant is told of its own ports,
+/// of steps and ends at its own objects, and that a packet is sent on to others'.
+#[utoipa::path(post, path = document::TRACE, request_body(content = reach::Question, description = "Who sends what to whom."), responses(
+    (status = 200, body = Explained, description = "What becomes of it."),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "The body is no question."),
+    (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
+    (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such port."),
+    (status = 413, body = Problem, content_type = "application/problem+json", description = "The body is longer than 1 MiB."),
+    (status = 422, body = Problem, content_type = "application/problem+json", description = "The machine sends no such packet."),
+    (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many ask at once, or another question of this tenant is being answered."),
+    (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails."),
+))]
+async fn trace(
+    State(app): State<App>,
+    Extension(who): Extension<Principal>,
+    Extension(record): Extension<Arc<Record>>,
+    request: Request,
+) -> Result<Json<Explained>, Refusal> {
+    // Nothing is written.
+    record.leave_out();
+    let share = app.tracers.take(who.share()).ok_or_else(|| {
+        let problem = "as many packets are explained already as may be at once: try again";
+        Refusal::new(StatusCode::TOO_MANY_REQUESTS, problem)
+    })?;
+    let question = serde_json::from_str(&text(request, QUESTION_LIMIT_BYTES).await?)
+        .map_err(|error| Refusal::bad(format!("the body is no question of a packet: {error}")))?;
+    let explained = blocking(move || {
+        let _share = share;
+        explain(&app.catalog, &app.topologies, &who, question)
+    });
+    Ok(Json(explained.await??))
 }
 
 /// Who asks.
@@ -494,6 +647,58 @@ async fn not_so() -> Refusal {
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, problem)
 }
 
+/// What a write has done, and whether hosts execute it, if that was waited for.
+#[derive(Serialize, ToSchema)]
+pub struct Answered {
+    #[serde(flatten)]
+    applied: Applied,
+    /// Whether hosts execute it. Absent: nobody has waited for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    realized: Option<Condition>,
+}
+
+/// Says what a write has done, once it is waited for.
+async fn answered(
+    app: &App,
+    who: &Principal,
+    waiter: Option<Waiter>,
+    applied: Applied,
+) -> Result<Response, Refusal> {
+    let realized = match waiter {
+        Some(waiter) => Some(waiter.wait_for(app, who, &applied).await),
+        None => None,
+    };
+    Ok((tag(Revision(applied.revision)), Json(Answered { applied, realized })).into_response())
+}
+
+/// One object that was written.
+struct One {
+    applied: Applied,
+    entry: Entry,
+}
+
+impl One {
+    /// The object as it was written, once it is waited for.
+    async fn told(
+        self,
+        app: &App,
+        who: &Principal,
+        waiter: Option<Waiter>,
+    ) -> Result<Response, Refusal> {
+        let Self { applied, entry } = self;
+        if let Some(waiter) = waiter {
+            waiter.wait_for(app, who, &applied).await;
+            if !app.door.admits(who) {
+                let problem = "your token has expired or was revoked: what you wrote is done";
+                return Err(Refusal::unauthenticated(problem));
+            }
+        }
+        let is_new = applied.objects.iter().any(|it| it.change == AppliedChange::Created);
+        let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+        told(app, status, &entry, who)
+    }
+}
+
 /// Writes the one object of a text, if all of this holds.
 async fn put(
     app: &App,
@@ -502,9 +707,9 @@ async fn put(
     share: Share,
     (identity, guards): (Identity, Vec<Guard>),
     text: String,
-) -> Result<Response, Refusal> {
-    let (of, writer, wanted) = (app.clone(), who.clone(), identity.clone());
-    let applied = blocking(move || {
+) -> Result<One, Refusal> {
+    let (of, writer, wanted) = (app.clone(), who.clone(), identity);
+    let one = blocking(move || {
         let source = logical::read(&text);
         let count = source.objects.len();
         if source.is_empty || count > 1 || (count == 0 && source.faults.is_empty()) {
@@ -519,43 +724,18 @@ async fn put(
         let guards = guards.into_iter().map(|guard| (wanted.clone(), guard)).collect();
         let tenant = writer.confined_to();
         let write = Write { source, guards, tenant, ..Write::default() };
-        commit(&of, &writer, &record, share, write)
-    })
-    .await??;
-    let is_new =
-        applied.objects.iter().any(|it| it.change == crate::outcome::AppliedChange::Created);
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    let at = Some(Revision(applied.revision));
-    let (catalog, key) = (Arc::clone(&app.catalog), place::key(&identity));
-    let entry = blocking(move || catalog.store().get(&key, at)).await??;
-    told(status, entry.ok_or(Refused::Unknown(identity))?, who)
+        let applied = commit(&of, &writer, &record, share, write)?;
+        // Now: that revision may be forgotten by the time that hosts execute it.
+        let at = Some(Revision(applied.revision));
+        let entry = of.catalog.store().get(&place::key(&wanted), at)?;
+        Ok(One { applied, entry: entry.ok_or(Refused::Unknown(wanted))? })
+    });
+    one.await?
 }
 
 async fn found(app: &App, identity: &Identity) -> Result<Option<Entry>, Refusal> {
     let (catalog, key) = (Arc::clone(&app.catalog), place::key(identity));
     Ok(blocking(move || catalog.store().get(&key, None)).await??)
-}
-
-/// An object, as they may see it, with its ETag.
-fn told(status: StatusCode, entry: Entry, who: &Principal) -> Result<Response, Refusal> {
-    let tag = tag(entry.modified);
-    Ok((status, tag, Json(raw(entry, who)?)).into_response())
-}
-
-/// An object as it is kept, or of it what a tenant may see.
-fn raw(entry: Entry, who: &Principal) -> Result<Box<serde_json::value::RawValue>, Refusal> {
-    if who.tenant().is_some() {
-        let object = catalog::shown(&entry.key, &entry.value).map_err(defect)?;
-        return serde_json::value::to_raw_value(&object).map_err(defect);
-    }
-    let text = String::from_utf8(entry.value).map_err(defect)?;
-    serde_json::value::RawValue::from_string(text).map_err(defect)
-}
-
-/// What is kept is not what was written.
-fn defect(error: impl std::fmt::Display) -> Refusal {
-    let problem = format!("the store has what is no object ({error}): look at the log");
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, problem)
 }
 
 /// Does what waits for a disk, or computes, on a thread where that is allowed.

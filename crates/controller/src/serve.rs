@@ -12,8 +12,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Extension;
 use connections::Bounds;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use southbound::Admit;
-use store::{Embedded, HomeError, Store, StoreError};
+use store::{Embedded, FolderError, Store, StoreError};
 use tls::{Own, Protocol, Server, TlsError};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -67,7 +68,7 @@ pub struct Settings {
 pub enum ServeError {
     /// The store cannot be had.
     #[error(transparent)]
-    Home(#[from] HomeError),
+    Home(#[from] FolderError),
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -154,22 +155,27 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     let audit = Arc::new(Audit::open(&settings.data).map_err(ServeError::Audit)?);
     let metrics = Arc::new(Metrics::default());
     let mut telling = Telling::new(Arc::clone(&catalog), Arc::clone(&metrics), identity::number())?;
+    raise_files();
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Runtime)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Runtime)?;
         let (requests, listen) = bound("requests", settings.listen).await?;
         let (followers, agents) = bound("agents", settings.agents).await?;
-        let scrapes = match settings.metrics {
-            Some(address) => Some(bound("who reads metrics", address).await?.0),
-            None => None,
+        let (scrapes, metrics_at) = match settings.metrics {
+            Some(address) => {
+                let (scrapes, address) = bound("who reads metrics", address).await?;
+                (Some(scrapes), Some(address.to_string()))
+            }
+            None => (None, None),
         };
         telling.begin()?;
         let publisher = Arc::clone(telling.publisher());
         let measured =
             Measured { catalog: Arc::clone(&catalog), publisher: Arc::clone(&publisher), metrics };
         let revision = catalog.store().revision();
-        tracing::info!(%listen, %agents, store = catalog.store().uid(), %revision, "serving");
+        let store = catalog.store().uid();
+        tracing::info!(%listen, %agents, metrics = metrics_at, store, %revision, "serving");
         if !is_asked {
             let is_encrypted = agents_tls.is_some();
             tracing::warn!(
@@ -178,7 +184,8 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
                 "agents are not asked who they are: have only hosts reach this address"
             );
         }
-        let router = router(Arc::clone(&catalog), Arc::clone(&door), audit);
+        let progress = Arc::clone(telling.progress());
+        let router = router(Arc::clone(&catalog), progress, Arc::clone(&door), audit);
         let answered = answer(requests, tls.clone(), router);
         let told = southbound::serve(followers, agents_tls.clone(), publisher, nodes);
         tokio::select! {
@@ -198,6 +205,16 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
     drop(runtime);
     tracing::info!(revision = %catalog.store().revision(), "stopped");
     Ok(())
+}
+
+/// Has this process open as many files as it may: each agent and each watch takes one.
+fn raise_files() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!(%error, ?current, "cannot raise the limit on open files");
+    }
 }
 
 /// Listens, and says where: port 0 is any that is free.

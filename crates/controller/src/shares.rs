@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Places, of which each has a share only.
 #[derive(Debug)]
 pub struct Shares {
+    places: usize,
     all: Arc<Semaphore>,
     /// Those that who has a share may take: the rest is for who has none.
     shared: Arc<Semaphore>,
@@ -40,7 +41,13 @@ impl Shares {
     /// So many places, of which each may have `each`, and together all but so many.
     pub fn new(all: usize, each: usize) -> Self {
         let shared = Arc::new(Semaphore::new(all - each));
-        Self { all: Arc::new(Semaphore::new(all)), shared, each, own: Mutex::default() }
+        let (places, all) = (all, Arc::new(Semaphore::new(all)));
+        Self { places, all, shared, each, own: Mutex::default() }
+    }
+
+    /// How many places are taken.
+    pub fn taken(&self) -> usize {
+        self.places - self.all.available_permits()
     }
 
     /// Waits for a place, first behind others of one's own; not if too many of these wait. `None`
@@ -103,7 +110,9 @@ mod tests {
         assert!(shares.take(of("b")).is_none(), "some are left to who has no share");
         taken.extend((0..2).map(|_| shares.take(None).unwrap()));
         assert!(shares.take(None).is_none() && shares.take(of("c")).is_none());
+        assert_eq!(shares.taken(), 5);
         taken.clear();
+        assert_eq!(shares.taken(), 0);
         assert!(shares.take(of("a")).is_some());
         assert_eq!(shares.own.lock().unwrap().len(), 1, "who has none is forgotten");
     }

@@ -18,8 +18,9 @@ use southbound::Publisher;
 use store::{Cursor, Revision, StoreError};
 
 use crate::catalog::{self, Catalog, OpenError};
+use crate::conditions::Progress;
 use crate::metrics::Metrics;
-use crate::networks::Networks;
+use crate::networks::{Computed, Networks};
 use crate::place;
 
 /// How many changes are read at once.
@@ -31,6 +32,7 @@ pub struct Telling {
     networks: Networks,
     cursor: Cursor,
     publisher: Arc<Publisher>,
+    progress: Arc<Progress>,
     metrics: Arc<Metrics>,
 }
 
@@ -50,8 +52,14 @@ impl Telling {
         let name = name.map_err(|_| StoreError::Damaged("its uid is no number"))?;
         let whose = (StoreName(name), Fence(store.fence()));
         let publisher = Arc::new(Publisher::new(whose, Generation(0), [], []));
+        let progress = Arc::new(Progress::new(Arc::clone(&publisher)));
         let cursor = Cursor::behind(Revision(0));
-        Ok(Self { catalog, networks: Networks::new(seed), cursor, publisher, metrics })
+        Ok(Self { catalog, networks: Networks::new(seed), cursor, publisher, progress, metrics })
+    }
+
+    /// How far hosts are with it.
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
     }
 
     /// What agents are told.
@@ -123,8 +131,10 @@ impl Telling {
             return;
         }
         let (begun, many) = (Instant::now(), edits.len());
-        let change = self.networks.commit(revision, edits);
+        let Computed { change, concerns } = self.networks.commit(revision, edits);
         let domains = change.domains.len();
+        // Whoever sees the revision published is to see what it has to do with.
+        self.progress.advance(revision, concerns, change.domains.keys().cloned().collect());
         self.publisher.publish(Generation(revision.0), change);
         let took = begun.elapsed();
         self.metrics.computed(self.networks.size(), took);

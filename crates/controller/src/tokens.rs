@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::access::{Principal, Role};
+use crate::audit::record_token;
 use crate::identity::{hex, random, since_1970};
 
 /// The file, in the controller's folder.
@@ -77,6 +78,9 @@ pub enum TokenError {
     /// There is no such token.
     #[error("there is no token `{0}`")]
     Unknown(Name),
+    /// It was done, and cannot be recorded.
+    #[error("cannot record what was done to token `{0}`: make room on the disk, and revoke it")]
+    Unrecorded(Name, #[source] io::Error),
 }
 
 /// The tokens of a folder.
@@ -110,6 +114,7 @@ pub fn create(
     let now = since_1970(now);
     let expires = now.saturating_add(lasts).as_secs();
     let created_ms = now.as_millis() as u64;
+    let grants = role.clone();
     let token = Token { role, secret_sha256: sha256(&secret), created_ms, expires };
     change(folder, |table| match table.contains_key(name) {
         true => Err(TokenError::Known(name.clone())),
@@ -118,6 +123,7 @@ pub fn create(
             Ok(())
         }
     })?;
+    record(folder, "create", name, &grants)?;
     Ok(format!("{MARK}_{name}_{secret}"))
 }
 
@@ -127,24 +133,30 @@ pub fn create(
 ///
 /// [`TokenError`]
 pub fn revoke(folder: &Path, name: &Name) -> Result<(), TokenError> {
-    change(folder, |table| {
-        table.remove(name).map(drop).ok_or_else(|| TokenError::Unknown(name.clone()))
-    })
+    let token = change(folder, |table| {
+        table.remove(name).ok_or_else(|| TokenError::Unknown(name.clone()))
+    })?;
+    record(folder, "revoke", name, &token.role)
+}
+
+fn record(folder: &Path, action: &str, name: &Name, grants: &Role) -> Result<(), TokenError> {
+    let recorded = record_token(folder, action, name, grants);
+    recorded.map_err(|error| TokenError::Unrecorded(name.clone(), error))
 }
 
 /// Changes the file: whole, or not at all, and one after another. The controller's user can read
 /// it, whoever changes it.
-fn change(
+fn change<T>(
     folder: &Path,
-    change: impl FnOnce(&mut Table) -> Result<(), TokenError>,
-) -> Result<(), TokenError> {
+    change: impl FnOnce(&mut Table) -> Result<T, TokenError>,
+) -> Result<T, TokenError> {
     let path = folder.join(FILE);
     let error = |error| TokenError::Write(path.clone(), error);
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(error)?;
+    store::make_private(folder).map_err(error)?;
     let lock = File::open(folder).map_err(error)?;
     lock.lock().map_err(error)?;
     let mut table = list(folder)?;
-    change(&mut table)?;
+    let changed = change(&mut table)?;
     // Files of this kind are their owner's alone: root makes one for the folder's.
     let mut file = NamedTempFile::new_in(folder).map_err(error)?;
     let owner = lock.metadata().map_err(error)?.uid();
@@ -152,7 +164,8 @@ fn change(
     serde_json::to_writer_pretty(&mut file, &table).map_err(|it| error(it.into()))?;
     file.flush().and_then(|()| file.as_file().sync_all()).map_err(error)?;
     file.persist(&path).map_err(|it| error(it.error))?;
-    lock.sync_all().map_err(error)
+    lock.sync_all().map_err(error)?;
+    Ok(changed)
 }
 
 fn sha256(secret: &str) -> String {
@@ -295,6 +308,23 @@ mod tests {
         tokens.reload().unwrap();
         assert_eq!(tokens.admit(&text, now), None);
         assert!(tokens.admit(&other, now).is_some());
+    }
+
+    #[test]
+    fn who_makes_and_revokes_tokens_is_recorded() {
+        let folder = tempfile::tempdir().unwrap();
+        let role = Role::TenantAdmin { tenant: name("shop") };
+        let text = create(folder.path(), &name("a"), role, HOUR, SystemTime::now()).unwrap();
+        revoke(folder.path(), &name("a")).unwrap();
+        let lines = fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
+        assert!(!lines.contains(text.rsplit('_').next().unwrap()));
+        let lines = lines.lines().map(serde_json::from_str::<serde_json::Value>);
+        let told: Vec<_> = lines
+            .map(|line| line.unwrap())
+            .map(|it| (it["action"].clone(), it["object"].clone(), it["grants"]["tenant"].clone()))
+            .collect();
+        let of = |action: &str| (action.into(), "Token/a".into(), "shop".into());
+        assert_eq!(told, [of("create"), of("revoke")]);
     }
 
     #[test]

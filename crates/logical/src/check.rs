@@ -6,7 +6,9 @@ mod operator;
 mod policy;
 mod router;
 
+use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::string::String;
 
 use crate::objects::{Object, Owner, Tier};
 use crate::report::Report;
@@ -26,6 +28,7 @@ pub fn check(object: &Object, report: &mut Report<'_>) {
     if metadata.display_name.as_ref().is_some_and(|name| name.chars().count() > 255) {
         report.say("/metadata/displayName", "this is too long: write at most 255 characters");
     }
+    labels(&metadata.labels, report);
     match object {
         Object::Tenant(it) => operator::tenant(&it.spec, report),
         Object::LogicalSwitch(it) => network::switch(&it.spec, report),
@@ -57,5 +60,27 @@ pub fn check(object: &Object, report: &mut Report<'_>) {
         Object::ProviderNetwork(it) => operator::provider(&it.spec, report),
         Object::Gateway(it) => operator::gateway(&it.spec, report),
         Object::Binding(it) => operator::binding(&it.spec, report),
+    }
+}
+
+/// Labels can be written in selectors, which have signs between them.
+fn labels(labels: &BTreeMap<String, String>, report: &mut Report<'_>) {
+    let is_word = |word: &str, signs: &[u8]| {
+        let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || signs.contains(&byte);
+        let ends = [word.bytes().next(), word.bytes().next_back()];
+        word.bytes().all(is_inner) && ends.iter().flatten().all(u8::is_ascii_alphanumeric)
+    };
+    for (label, value) in labels {
+        // A prefix that is a domain's name says whose label it is.
+        let (prefix, name) = label.split_once('/').unwrap_or(("x", label));
+        let is_prefix = (1..=253).contains(&prefix.len()) && is_word(prefix, b"-.");
+        let is_name = (1..=63).contains(&name.len()) && is_word(name, b"-_.");
+        let is_value = value.len() <= 63 && is_word(value, b"-_.");
+        if !(is_prefix && is_name && is_value) {
+            let message = format!(
+                "`{label}: {value}` is no label: write letters and digits, with `-`, `_` and `.` between them, at most 63"
+            );
+            report.say("/metadata/labels", message);
+        }
     }
 }

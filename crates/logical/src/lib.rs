@@ -23,6 +23,7 @@ mod check;
 mod fault;
 pub mod objects;
 mod read;
+mod references;
 mod report;
 mod resolve;
 #[cfg(any(test, feature = "schema"))]
@@ -32,6 +33,7 @@ pub mod topology;
 pub use fault::Fault;
 pub use objects::{Kind, Object};
 pub use read::{Source, load, read};
+pub use references::references;
 pub use resolve::{allowed, resolve, zone};
 #[cfg(any(test, feature = "schema"))]
 pub use schema::schema;

@@ -16,6 +16,7 @@ mod policy;
 mod range;
 mod router;
 mod services;
+mod status;
 mod words;
 
 pub use envelope::{Declared, Identity, Kind, Metadata, NoIdentity, Object, Owner};
@@ -42,6 +43,8 @@ pub use services::{
     Affinity, Attachment, Backend, ClasslessRoute, Dhcp4, Dhcp6, Dhcp6Mode, DhcpProfile, DnsZone,
     HealthCheck, LoadBalancer, RawOption,
 };
+use status::Unread;
+pub use status::{Condition, ConditionType, Status, Truth};
 pub use words::{Ethertype, MacChoice, Name, PortRange, Protocol, Reference};
 
 /// What an absent switch of an object is where it is on.

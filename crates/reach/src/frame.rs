@@ -92,4 +92,4 @@ impl Packet {
 }
 
 /// SCTP's number.
-const SCTP: u8 = 132;
+pub const SCTP: u8 = 132;

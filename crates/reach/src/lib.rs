@@ -14,9 +14,12 @@
 //! packets before.
 //!
 //! Where the hash of a packet chooses among several, the class is followed to each of them.
+//! Of one packet, which somebody asks about by a [`Question`], [`explain`] tells each step with the
+//! object and the rule that decided it, and which object to change if it is refused.
+//!
 //! Networks whose translations have Ethernet addresses of their own are refused ([`Unable`]).
 
-#![no_std]
+#![cfg_attr(not(feature = "openapi"), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
@@ -27,6 +30,7 @@ mod atoms;
 mod bits;
 mod changes;
 mod ends;
+mod explain;
 mod field;
 mod flow;
 mod frame;
@@ -35,7 +39,9 @@ mod hop;
 mod maker;
 mod matrix;
 mod proof;
+mod question;
 mod region;
+mod remedy;
 mod routes;
 mod security;
 mod sentence;
@@ -49,8 +55,11 @@ mod walk;
 pub use addresses::Family;
 pub use area::{Area, Services};
 pub use changes::{Change, Reached, in_words};
+pub use explain::{Explanation, explain, named};
 pub use frame::{Content, Packet};
 pub use hop::next_hop;
 pub use matrix::{Entry, Matrix, Outcome, Path, Ports, Row, Unable, Whose, matrix, name};
 pub use proof::{Counterexample, Looked, Proof};
+pub use question::{Question, SOURCE_PORT};
+pub use remedy::Remedy;
 pub use sentence::{NoSentence, Sentence, port};

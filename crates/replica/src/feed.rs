@@ -53,8 +53,8 @@ pub struct Feed {
 struct Followed {
     known: Option<Known>,
     underway: Option<Arc<Update>>,
-    /// A generation that it has refused.
-    refused: Option<Generation>,
+    /// A generation that it has refused, and why.
+    refused: Option<(Generation, Reason)>,
 }
 
 impl Feed {
@@ -88,6 +88,12 @@ impl Feed {
         }
     }
 
+    /// The agent is gone: what is underway does not reach it. What it had answered for, it has.
+    pub fn abandon(&mut self) {
+        (self.unanswered, self.sending) = (0, None);
+        self.domains.values_mut().for_each(|it| it.underway = None);
+    }
+
     /// Whether the agent follows a domain.
     pub fn follows(&self, domain: &str) -> bool {
         self.domains.contains_key(domain) && !self.dropped.contains(domain)
@@ -105,9 +111,10 @@ impl Feed {
         self.domains.get(domain)?.known
     }
 
-    /// The generation of a domain that the agent has refused last, if it has taken none since.
-    pub fn refused(&self, domain: &str) -> Option<Generation> {
-        self.domains.get(domain)?.refused
+    /// The generation of a domain that the agent has refused last, and why, if it has taken none
+    /// since.
+    pub fn refused(&self, domain: &str) -> Option<&(Generation, Reason)> {
+        self.domains.get(domain)?.refused.as_ref()
     }
 
     /// What is to be sent next, as the domains are at this revision of the store; `None` until the
@@ -154,7 +161,8 @@ impl Feed {
         while let Some(domain) = self.behind.first().cloned() {
             let followed = self.domains.get_mut(&domain).expect("it is followed");
             let update = domains.get_mut(&domain).and_then(|it| it.since(followed.known));
-            let is_refused = |update: &Arc<Update>| followed.refused == Some(update.to);
+            let refused = followed.refused.as_ref().map(|(generation, _)| *generation);
+            let is_refused = |update: &Arc<Update>| refused == Some(update.to);
             let Some(update) = update.filter(|it| !is_refused(it)) else {
                 self.behind.remove(&domain);
                 continue;
@@ -196,7 +204,7 @@ impl Feed {
             Reply::Nack(.., Reason::Base | Reason::Digest) if update.from != Generation(0) => {
                 followed.known = None;
             }
-            Reply::Nack(..) => followed.refused = Some(update.to),
+            Reply::Nack(.., reason) => followed.refused = Some((update.to, reason.clone())),
         }
         self.behind.insert(domain.clone());
         Ok(())

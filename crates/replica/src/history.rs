@@ -65,6 +65,14 @@ impl History {
         self.generation
     }
 
+    /// The generation that comes after one: who executes that one lacks nothing of any revision
+    /// before this. `None`: that one is the newest, or the step from it is not remembered.
+    pub fn after(&self, generation: Generation) -> Option<Generation> {
+        let at = self.steps.binary_search_by_key(&generation, |step| step.from.generation).ok()?;
+        let next = self.steps.get(at + 1).map(|step| step.from.generation);
+        Some(next.unwrap_or(self.generation))
+    }
+
     /// Its rows.
     pub fn rows(&self) -> &Map {
         &self.rows

@@ -33,6 +33,41 @@ const ACCEPTED: Duration = Duration::from_secs(5);
 const ASKED: Duration = Duration::from_secs(10);
 const ANSWERED: Duration = Duration::from_secs(20);
 
+/// How long an agent waits before it connects again: at first, and at last.
+const SHORTEST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// How long an agent waits before it connects again: longer each time, until a session has lasted.
+/// Which part of it chance says, so that hosts that have lost one controller do not come back to it
+/// at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Backoff(Duration);
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self(SHORTEST)
+    }
+}
+
+impl Backoff {
+    /// A session, or the attempt at one, has ended after so long. Whether it has lasted.
+    pub fn ended(&mut self, after: Duration) -> bool {
+        let has_lasted = after > LONGEST;
+        if has_lasted {
+            self.0 = SHORTEST;
+        }
+        has_lasted
+    }
+
+    /// How long to wait now. `chance`: a random number.
+    pub fn next(&mut self, chance: u64) -> Duration {
+        let part = (chance % 1000) as f64 / 1000.0;
+        let wait = self.0.mul_f64(0.5 + part / 2.0);
+        self.0 = (self.0 * 2).min(LONGEST);
+        wait
+    }
+}
+
 /// What an agent proves who it is by, and who it trusts.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Proof {
@@ -258,4 +293,18 @@ async fn take(
         Some(from_controller::Message::Drop(_)) | None => {}
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_waits_longer_each_time_until_a_session_has_lasted() {
+        let mut backoff = Backoff::default();
+        let waits: Vec<_> = (0..8).map(|_| backoff.next(999)).collect();
+        assert!(waits.is_sorted() && waits[0] < SHORTEST && waits[7] > LONGEST / 2, "{waits:?}");
+        assert!(!backoff.ended(Duration::from_secs(1)) && backoff.next(0) == LONGEST / 2);
+        assert!(backoff.ended(LONGEST * 2) && backoff.next(0) == SHORTEST / 2);
+    }
 }

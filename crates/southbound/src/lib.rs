@@ -19,10 +19,10 @@ mod publisher;
 mod server;
 
 pub use agent::{
-    ConnectError, Connection, Execute, FollowError, Node, Ports, Proof, connect, follow,
+    Backoff, ConnectError, Connection, Execute, FollowError, Node, Ports, Proof, connect, follow,
 };
 pub use convert::Malformed;
-pub use publisher::{Change, Ended, Lagging, Place, Publisher};
+pub use publisher::{Change, Ended, Executing, Place, Publisher};
 pub use server::{Admit, Credentials, Everybody, serve};
 pub use tonic::transport::Error as ServeError;
 

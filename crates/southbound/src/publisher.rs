@@ -1,12 +1,18 @@
 //! What a controller has for its agents, and the session of each.
+//!
+//! A session that has ended is kept, as one that does not answer, until its node is back: what its
+//! host executes is known, and that it lacks what came later.
+
+mod executing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::Generation;
 use replica::{Delta, Feed, Fence, Histories, History, Known, Map, Name, Reply, Store};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
+pub use self::executing::Executing;
 use crate::convert::{self, Malformed};
 use crate::proto::{self, from_agent, from_controller};
 use crate::{VERSIONS, proto::FromController};
@@ -22,6 +28,9 @@ const LONGEST_NAME: usize = 127;
 
 /// How many bytes of past steps of a domain are remembered.
 const REMEMBERED: usize = 1 << 20;
+
+/// How many sessions that have ended are kept.
+const MOST_ABSENT: usize = 1 << 14;
 
 /// Where a logical port is.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -39,17 +48,13 @@ pub struct Change {
     pub domains: BTreeMap<Name, Delta>,
     /// Ports that are elsewhere, or gone, by name as tenant/name.
     pub ports: BTreeMap<Name, Option<Place>>,
-}
-
-/// An agent that does not execute the newest generation of a domain.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Lagging {
-    /// Its node.
-    pub node: Name,
-    /// What it executes.
-    pub executes: Option<Generation>,
-    /// What it has refused since.
-    pub refused: Option<Generation>,
+    /// The nodes that follow a domain whether they have a port of it or not, of domains whose
+    /// nodes are others: routers keep their flows there.
+    pub homes: BTreeMap<Name, BTreeSet<Name>>,
+    /// Nodes that are no more: once their agents are not connected, they are not waited for.
+    pub gone: BTreeSet<Name>,
+    /// Nodes that are declared, or are again.
+    pub come: BTreeSet<Name>,
 }
 
 /// Why a session ends.
@@ -79,47 +84,63 @@ pub enum Ended {
 struct Session {
     number: u64,
     incarnation: u64,
+    is_connected: bool,
     feed: Feed,
     /// The ports that it says it has, and the domains of those that it may have.
     ports: BTreeSet<Name>,
     follows: BTreeSet<Name>,
+    /// The domains that the session before it followed, until it has said its ports.
+    followed: BTreeSet<Name>,
     /// Ports that it is to be told are not its.
     unknown: Vec<Name>,
+    /// Whether it has said which ports it has: before, nothing can be said to be complete.
+    has_said: bool,
     wake: Arc<Notify>,
 }
 
-/// The nodes that something concerns.
+/// The nodes that something concerns, or whatever else a name leads to.
 #[derive(Debug, Default)]
 struct Index(BTreeMap<Name, BTreeSet<Name>>);
 
 impl Index {
-    fn nodes(&self, of: &str) -> impl Iterator<Item = &Name> {
-        self.0.get(of).into_iter().flatten()
+    fn of(&self, name: &str) -> impl Iterator<Item = &Name> {
+        self.0.get(name).into_iter().flatten()
     }
 
-    fn insert(&mut self, of: &Name, node: &Name) {
-        self.0.entry(of.clone()).or_default().insert(node.clone());
+    fn insert(&mut self, of: &Name, one: &Name) {
+        self.0.entry(of.clone()).or_default().insert(one.clone());
     }
 
-    fn remove(&mut self, of: &Name, node: &Name) {
-        if let Some(nodes) = self.0.get_mut(of) {
-            nodes.remove(node);
-            if nodes.is_empty() {
+    fn remove(&mut self, of: &Name, one: &Name) {
+        if let Some(all) = self.0.get_mut(of) {
+            all.remove(one);
+            if all.is_empty() {
                 self.0.remove(of);
             }
         }
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
     revision: Generation,
     domains: Histories,
     ports: BTreeMap<Name, Place>,
     sessions: BTreeMap<Name, Session>,
+    /// Those of them that have ended, by their numbers.
+    absent: BTreeMap<u64, Name>,
+    /// The nodes that follow a domain whatever ports they have; and the other way round.
+    homes: BTreeMap<Name, BTreeSet<Name>>,
+    at_home: Index,
+    /// How many ports of a domain are bound to each node.
+    bound: BTreeMap<Name, BTreeMap<Name, usize>>,
     /// The nodes that follow a domain, and those that say they have a port.
     followers: Index,
     claims: Index,
+    /// The nodes that followed a domain before they came back, and have not said their ports since.
+    returning: Index,
+    /// Nodes that are no more.
+    gone: BTreeSet<Name>,
     /// Sessions that there have been.
     begun: u64,
     /// How often a session was woken.
@@ -132,6 +153,8 @@ pub struct Publisher {
     store: Store,
     fence: Fence,
     inner: Mutex<Inner>,
+    /// Told when hosts may be further than they were.
+    moved: watch::Sender<()>,
 }
 
 /// One session, by which its agent is served.
@@ -153,11 +176,9 @@ impl Publisher {
     ) -> Self {
         let history = |(name, rows)| (name, History::new(revision, rows, REMEMBERED));
         let domains = domains.into_iter().map(history).collect();
-        let ports = ports.into_iter().collect();
-        let (sessions, followers, claims) = Default::default();
-        let (begun, wakes) = (0, 0);
-        let inner = Inner { revision, domains, ports, sessions, followers, claims, begun, wakes };
-        Self { store, fence, inner: Mutex::new(inner) }
+        let mut inner = Inner { revision, domains, ..Inner::default() };
+        ports.into_iter().for_each(|(port, place)| inner.locate(port, Some(place)));
+        Self { store, fence, inner: Mutex::new(inner), moved: watch::Sender::new(()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -170,16 +191,18 @@ impl Publisher {
     ///
     /// If the revision is not behind the last.
     pub fn publish(&self, revision: Generation, change: Change) {
+        self.advance(revision, change);
+        self.moved.send_replace(());
+    }
+
+    fn advance(&self, revision: Generation, change: Change) {
         let inner = &mut *self.lock();
         assert!(revision > inner.revision, "{revision} is not behind {}", inner.revision);
         inner.revision = revision;
         let mut moved = BTreeSet::new();
         for (port, place) in change.ports {
-            moved.extend(inner.claims.nodes(&port).cloned());
-            match place {
-                Some(place) => inner.ports.insert(port, place),
-                None => inner.ports.remove(&port),
-            };
+            moved.extend(inner.claims.of(&port).cloned());
+            inner.locate(port, place);
         }
         for (domain, delta) in change.domains {
             let is_new = match inner.domains.get_mut(&domain) {
@@ -197,20 +220,17 @@ impl Publisher {
                 inner.changed(&domain);
             }
         }
+        for (domain, nodes) in change.homes {
+            moved.extend(inner.house(domain, nodes));
+        }
         moved.iter().for_each(|node| inner.settle(node));
-    }
-
-    /// The newest generation of a domain, and the agents that do not execute it.
-    pub fn lagging(&self, domain: &str) -> Option<(Generation, Vec<Lagging>)> {
-        let inner = self.lock();
-        let newest = inner.domains.get(domain)?.generation();
-        let lagging = inner.followers.nodes(domain).filter_map(|node| {
-            let feed = &inner.sessions.get(node)?.feed;
-            let executes = feed.known(domain).map(|it| it.generation);
-            let refused = feed.refused(domain);
-            (executes != Some(newest)).then(|| Lagging { node: node.clone(), executes, refused })
-        });
-        Some((newest, lagging.collect()))
+        let is_absent = |node: &&Name| inner.sessions.get(*node).is_some_and(|it| !it.is_connected);
+        let gone: Vec<_> = change.gone.iter().filter(is_absent).collect();
+        gone.into_iter().for_each(|node| drop(inner.forget(node)));
+        for node in &change.come {
+            inner.gone.remove(node);
+        }
+        inner.gone.extend(change.gone);
     }
 
     /// The revision that was published last.
@@ -227,13 +247,13 @@ impl Publisher {
                 session.feed.known(domain).map(|it| it.generation) != newest
             })
         };
-        sessions.values().filter(lags).count()
+        sessions.values().filter(|it| it.is_connected).filter(lags).count()
     }
 
-    /// How many agents there are, and how often one was woken.
+    /// How many agents are connected, and how often one was woken.
     pub fn woken(&self) -> (usize, u64) {
         let inner = self.lock();
-        (inner.sessions.len(), inner.wakes)
+        (inner.sessions.len() - inner.absent.len(), inner.wakes)
     }
 
     /// An agent says hello: it is the node that it says.
@@ -258,16 +278,30 @@ impl Publisher {
         let feed = Feed::new(hello.window_bytes.min(MOST_WINDOW) as usize, cached);
         let node: Name = hello.node.as_str().into();
         let inner = &mut *self.lock();
-        if inner.sessions.get(&node).is_some_and(|it| it.incarnation > hello.incarnation) {
+        let is_later = |it: &Session| it.is_connected && it.incarnation > hello.incarnation;
+        if inner.sessions.get(&node).is_some_and(is_later) {
             return Err(Ended::Replaced(hello.node.clone()));
         }
         inner.begun += 1;
-        inner.forget(&node);
+        let followed = inner.forget(&node);
+        followed.iter().for_each(|domain| inner.returning.insert(domain, &node));
         let wake = Arc::new(Notify::new());
         let handle = Handle { node: node.clone(), number: inner.begun, wake: wake.clone() };
         let (number, incarnation) = (inner.begun, hello.incarnation);
         let (ports, follows, unknown) = Default::default();
-        let session = Session { number, incarnation, feed, ports, follows, unknown, wake };
+        let (is_connected, has_said) = (true, false);
+        let session = Session {
+            number,
+            incarnation,
+            is_connected,
+            feed,
+            ports,
+            follows,
+            followed,
+            unknown,
+            has_said,
+            wake,
+        };
         inner.sessions.insert(node, session);
         let welcome = proto::Welcome {
             version,
@@ -279,6 +313,12 @@ impl Publisher {
 
     /// A message of an agent.
     pub(crate) fn receive(&self, handle: &Handle, message: proto::FromAgent) -> Result<(), Ended> {
+        self.take(handle, message)?;
+        self.moved.send_replace(());
+        Ok(())
+    }
+
+    fn take(&self, handle: &Handle, message: proto::FromAgent) -> Result<(), Ended> {
         let inner = &mut *self.lock();
         let session = inner.session(handle)?;
         match message.message {
@@ -316,15 +356,26 @@ impl Publisher {
             let ports = session.unknown.drain(..).map(|port| port.to_string()).collect();
             return Ok(Some(message(from_controller::Message::Unknown(proto::Unknown { ports }))));
         }
-        Ok(session.feed.next(domains, revision).map(|it| message((&it).into())))
+        let marked = if session.has_said { revision } else { Generation(0) };
+        Ok(session.feed.next(domains, marked).map(|it| message((&it).into())))
     }
 
     /// A session has ended.
     pub(crate) fn close(&self, handle: &Handle) {
         let inner = &mut *self.lock();
-        if inner.session(handle).is_ok() {
+        let Ok(session) = inner.session(handle) else { return };
+        session.is_connected = false;
+        session.feed.abandon();
+        inner.absent.insert(handle.number, handle.node.clone());
+        if inner.gone.contains(&handle.node) {
             inner.forget(&handle.node);
         }
+        if inner.absent.len() > MOST_ABSENT
+            && let Some((_, oldest)) = inner.absent.pop_first()
+        {
+            inner.forget(&oldest);
+        }
+        self.moved.send_replace(());
     }
 }
 
@@ -333,28 +384,54 @@ fn message(message: from_controller::Message) -> FromController {
 }
 
 impl Inner {
-    /// A session, if no later one of its node has begun.
+    /// A session, if it has not ended and no later one of its node has begun.
     fn session(&mut self, handle: &Handle) -> Result<&mut Session, Ended> {
         let session = self.sessions.get_mut(&handle.node);
-        let own = session.filter(|it| it.number == handle.number);
+        let own = session.filter(|it| it.number == handle.number && it.is_connected);
         own.ok_or_else(|| Ended::Replaced(handle.node.to_string()))
     }
 
-    /// Ends a node's session, which is told so.
-    fn forget(&mut self, node: &Name) {
-        let Some(session) = self.sessions.remove(node) else { return };
+    /// Ends a node's session, which is told so. Returns the domains that it followed, or that it
+    /// may follow again once it has said its ports.
+    fn forget(&mut self, node: &Name) -> BTreeSet<Name> {
+        let Some(session) = self.sessions.remove(node) else { return BTreeSet::new() };
+        self.absent.remove(&session.number);
         session.wake.notify_one();
         session.follows.iter().for_each(|domain| self.followers.remove(domain, node));
+        session.followed.iter().for_each(|domain| self.returning.remove(domain, node));
         session.ports.iter().for_each(|port| self.claims.remove(port, node));
+        &session.follows | &session.followed
     }
 
     /// A domain has a new generation.
     fn changed(&mut self, domain: &Name) {
-        for node in self.followers.nodes(domain) {
+        for node in self.followers.of(domain) {
             let session = self.sessions.get_mut(node).expect("a node that follows has a session");
             session.feed.changed(domain);
             session.wake.notify_one();
-            self.wakes += 1;
+            self.wakes += u64::from(session.is_connected);
+        }
+    }
+
+    /// A port is elsewhere, or gone.
+    fn locate(&mut self, port: Name, place: Option<Place>) {
+        let bound = |place: &Place| Some((place.domain.clone(), place.node.clone()?));
+        if let Some((domain, node)) = self.ports.get(&port).and_then(bound)
+            && let Some(nodes) = self.bound.get_mut(&domain)
+            && let Some(count) = nodes.get_mut(&node)
+        {
+            *count -= 1;
+            nodes.retain(|_, count| *count > 0);
+            if nodes.is_empty() {
+                self.bound.remove(&domain);
+            }
+        }
+        if let Some((domain, node)) = place.as_ref().and_then(bound) {
+            *self.bound.entry(domain).or_default().entry(node).or_default() += 1;
+        }
+        match place {
+            Some(place) => drop(self.ports.insert(port, place)),
+            None => drop(self.ports.remove(&port)),
         }
     }
 
@@ -380,9 +457,13 @@ impl Inner {
             attached.into_iter().filter(|it| self.domain(it, node).is_none()).collect();
         self.session(handle)?.unknown.extend(of_others);
         self.settle(node);
+        let session = self.session(handle)?;
+        session.has_said = true;
         if said.complete {
-            self.session(handle)?.feed.follow_no_other();
+            session.feed.follow_no_other();
         }
+        let followed = std::mem::take(&mut session.followed);
+        followed.iter().for_each(|domain| self.returning.remove(domain, node));
         Ok(())
     }
 
@@ -393,12 +474,23 @@ impl Inner {
         is_its.then_some(&place.domain)
     }
 
-    /// Has a node follow the domains of its ports, and no others.
+    /// These nodes follow a domain whatever ports they have. Returns those that did or do.
+    fn house(&mut self, domain: Name, nodes: BTreeSet<Name>) -> BTreeSet<Name> {
+        let before = self.homes.remove(&domain).unwrap_or_default();
+        before.iter().for_each(|node| self.at_home.remove(node, &domain));
+        nodes.iter().for_each(|node| self.at_home.insert(node, &domain));
+        let all = before.union(&nodes).cloned().collect();
+        if !nodes.is_empty() {
+            self.homes.insert(domain, nodes);
+        }
+        all
+    }
+
+    /// Has a node follow the domains of its ports, and those that it follows without any.
     fn settle(&mut self, node: &Name) {
         let Some(session) = self.sessions.get(node) else { return };
-        let ports = session.ports.iter();
-        let wanted: BTreeSet<Name> =
-            ports.filter_map(|port| self.domain(port, node)).cloned().collect();
+        let of_ports = session.ports.iter().filter_map(|port| self.domain(port, node));
+        let wanted: BTreeSet<Name> = of_ports.chain(self.at_home.of(node)).cloned().collect();
         let session = self.sessions.get_mut(node).expect("it was there just now");
         for domain in session.follows.difference(&wanted) {
             session.feed.unfollow(domain);
@@ -411,7 +503,7 @@ impl Inner {
         if wanted != session.follows {
             session.follows = wanted;
             session.wake.notify_one();
-            self.wakes += 1;
+            self.wakes += u64::from(session.is_connected);
         }
     }
 }
@@ -458,12 +550,6 @@ mod tests {
             let ports = ["a", "b"].map(|name| (format!("t/{name}").into(), place(name)));
             let first = Generation(1);
             let publisher = Publisher::new((Store(1), Fence(1)), first, domains, ports);
-            let hello = |node: &str| proto::Hello {
-                node: node.into(),
-                newest_version: 1,
-                window_bytes: 1000,
-                ..proto::Hello::default()
-            };
             let (good, _) = publisher.open(&hello("good")).unwrap();
             let (bad, _) = publisher.open(&hello("bad")).unwrap();
             for revision in 2..4 + rng.below(6) {
@@ -479,12 +565,84 @@ mod tests {
                 let change = Change { domains, ..Change::default() };
                 publisher.publish(Generation(revision), change);
             }
-            let attached = vec!["t/a".to_owned()];
-            let ports = proto::Ports { attached, ..proto::Ports::default() };
-            let message = proto::FromAgent { message: Some(from_agent::Message::Ports(ports)) };
-            publisher.receive(&good, message).unwrap();
+            publisher.receive(&good, has(&["t/a"])).unwrap();
             assert!(publisher.next(&good).unwrap().is_some(), "the other is served");
         }
         assert!((1..300).contains(&ended), "{ended} of 300 ended");
+    }
+
+    fn hello(node: &str) -> proto::Hello {
+        proto::Hello {
+            node: node.into(),
+            newest_version: 1,
+            window_bytes: 1000,
+            ..proto::Hello::default()
+        }
+    }
+
+    /// An agent has these ports.
+    fn has(ports: &[&str]) -> proto::FromAgent {
+        let attached = ports.iter().map(|it| (*it).to_owned()).collect();
+        let ports = proto::Ports { attached, ..proto::Ports::default() };
+        proto::FromAgent { message: Some(from_agent::Message::Ports(ports)) }
+    }
+
+    /// A domain with a port that is bound to node `one`, and a port that any node may have.
+    fn publisher() -> Publisher {
+        let rows = Map::from_iter([(Arc::from([1u8]), Arc::from([1u8]))]);
+        let place = |node: Option<&str>| Place { domain: "a".into(), node: node.map(Name::from) };
+        let ports = [("t/bound".into(), place(Some("one"))), ("t/any".into(), place(None))];
+        Publisher::new((Store(1), Fence(1)), Generation(1), [("a".into(), rows)], ports)
+    }
+
+    /// The hosts that are waited for, and whether they are connected.
+    fn hosts(publisher: &Publisher) -> Vec<(String, bool)> {
+        let (_, hosts) = publisher.executing(None);
+        hosts.into_iter().map(|it| (it.node.to_string(), it.is_connected)).collect()
+    }
+
+    #[test]
+    fn a_host_that_comes_back_counts_until_it_has_said_its_ports() {
+        let publisher = publisher();
+        let open = || ["one", "two"].map(|node| publisher.open(&hello(node)).unwrap().0);
+        let both = |is_connected| ["one", "two"].map(|node| (node.to_owned(), is_connected));
+        let [one, two] = open();
+        assert_eq!(hosts(&publisher), [("one".to_owned(), true)], "its port is bound");
+        publisher.receive(&one, has(&["t/bound"])).unwrap();
+        publisher.receive(&two, has(&["t/any"])).unwrap();
+        assert_eq!(hosts(&publisher), both(true));
+        // Also if it goes again before it has said them.
+        for _ in 0..2 {
+            let agents = open();
+            assert_eq!(hosts(&publisher), both(true));
+            agents.iter().for_each(|it| publisher.close(it));
+            assert_eq!(hosts(&publisher), both(false));
+        }
+        for agent in open() {
+            publisher.receive(&agent, has(&[])).unwrap();
+        }
+        assert!(hosts(&publisher).is_empty(), "none has a port there any more");
+    }
+
+    #[test]
+    fn a_node_that_is_gone_is_not_waited_for_once_its_agent_is_gone_too() {
+        let publisher = publisher();
+        let open = || {
+            let (agent, _) = publisher.open(&hello("two")).unwrap();
+            publisher.receive(&agent, has(&["t/any"])).unwrap();
+            agent
+        };
+        let bound = || ("one".to_owned(), false);
+        let two = |is_connected| ("two".to_owned(), is_connected);
+        let node = || BTreeSet::from([Name::from("two")]);
+        let agent = open();
+        publisher.publish(Generation(2), Change { gone: node(), ..Change::default() });
+        assert_eq!(hosts(&publisher), [bound(), two(true)]);
+        publisher.close(&agent);
+        assert_eq!(hosts(&publisher), [bound()]);
+        let agent = open();
+        publisher.publish(Generation(3), Change { come: node(), ..Change::default() });
+        publisher.close(&agent);
+        assert_eq!(hosts(&publisher), [bound(), two(false)]);
     }
 }

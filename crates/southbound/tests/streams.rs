@@ -9,8 +9,8 @@ use std::time::Duration;
 use model::Generation;
 use replica::{Changed, Delta, Fence, Follower, Limits, Map, Name, Store};
 use southbound::{
-    Admit, Change, ConnectError, Connection, Credentials, Everybody, Execute, FollowError, Node,
-    Place, Ports, Proof, Publisher, connect, follow,
+    Admit, Change, ConnectError, Connection, Credentials, Everybody, Execute, Executing,
+    FollowError, Node, Place, Ports, Proof, Publisher, connect, follow,
 };
 use tls::sign::Authority;
 use tls::{Protocol, is_for};
@@ -151,6 +151,18 @@ fn generation(agent: &Agent, domain: &str) -> Option<Generation> {
     agent.host.0.lock().unwrap().domains.get(domain).map(|it| it.0)
 }
 
+/// How far the hosts of a domain are.
+fn hosts(publisher: &Publisher, domain: &str) -> Vec<Executing> {
+    publisher.executing(Some(&BTreeSet::from([domain.into()]))).1
+}
+
+/// The revision up to which everything of a domain is executed by those who are connected.
+fn until_of(publisher: &Publisher, domain: &str) -> Generation {
+    let hosts = hosts(publisher, domain);
+    let connected = hosts.iter().filter(|it| it.is_connected);
+    connected.map(|it| it.until).min().unwrap_or_default()
+}
+
 #[tokio::test]
 async fn an_agent_has_the_domains_of_its_ports_and_is_woken_for_no_others() {
     let (publisher, connection) = serve(publisher()).await;
@@ -163,7 +175,7 @@ async fn an_agent_has_the_domains_of_its_ports_and_is_woken_for_no_others() {
     assert_eq!(one.host.0.lock().unwrap().domains["a"].1, 3000, "three chunks");
     let (agents, woken) = publisher.woken();
     publisher.publish(Generation(11), change("b", edit(0, Some(b"other"))));
-    until(|| publisher.lagging("b") == Some((Generation(11), Vec::new()))).await;
+    until(|| until_of(&publisher, "b") == Generation(11)).await;
     until(|| two.host.0.lock().unwrap().marked == Generation(11)).await;
     assert_eq!((agents, publisher.woken().1 - woken), (2, 1));
     assert_eq!(generation(&one, "a"), Some(Generation(10)));
@@ -181,31 +193,76 @@ async fn an_agent_has_the_domains_of_its_ports_and_is_woken_for_no_others() {
 }
 
 #[tokio::test]
+async fn a_domains_home_has_it_without_a_port_for_as_long_as_it_is_its_home() {
+    let (publisher, connection) = serve(publisher()).await;
+    let homes = |nodes: &[&str]| {
+        let nodes = nodes.iter().copied().map(Name::from).collect();
+        Change { homes: BTreeMap::from([("b".into(), nodes)]), ..Change::default() }
+    };
+    publisher.publish(Generation(11), homes(&["one", "two"]));
+    let one = agent(&connection, "one", 1, &[], Follower::new(LIMITS));
+    let two = agent(&connection, "two", 1, &["t/b2"], Follower::new(LIMITS));
+    until(|| generation(&one, "b").is_some() && generation(&two, "b").is_some()).await;
+    publisher.publish(Generation(12), change("b", edit(0, Some(b"other"))));
+    until(|| generation(&one, "b") == Some(Generation(12))).await;
+    publisher.publish(Generation(13), homes(&["three"]));
+    until(|| generation(&one, "b").is_none()).await;
+    assert_eq!(generation(&two, "b"), Some(Generation(12)), "it has a port there");
+}
+
+#[tokio::test]
 async fn what_an_agent_refuses_is_told_and_another_has_it() {
     let (publisher, connection) = serve(publisher()).await;
     let one = agent(&connection, "one", 1, &["t/b1"], Follower::new(LIMITS));
-    until(|| {
-        publisher.lagging("b") == Some((Generation(10), Vec::new()))
-            && generation(&one, "b").is_some()
-    })
-    .await;
+    until(|| until_of(&publisher, "b") == Generation(10) && generation(&one, "b").is_some()).await;
     publisher.publish(Generation(11), change("b", edit(0, Some(b"bad"))));
-    until(|| publisher.lagging("b").unwrap().1.iter().any(|it| it.refused.is_some())).await;
-    let (newest, lagging) = publisher.lagging("b").unwrap();
-    assert_eq!((newest, lagging[0].executes), (Generation(11), Some(Generation(10))));
+    let refused = || hosts(&publisher, "b").remove(0).refused;
+    until(|| refused().is_some_and(|it| it.to_string() == "a row is bad")).await;
+    assert_eq!(until_of(&publisher, "b"), Generation(10));
     publisher.publish(Generation(12), change("b", edit(0, Some(b"good"))));
-    until(|| publisher.lagging("b") == Some((Generation(12), Vec::new()))).await;
+    until(|| until_of(&publisher, "b") == Generation(12)).await;
+}
+
+#[tokio::test]
+async fn how_far_hosts_are_is_known_also_of_those_that_are_not_connected() {
+    let (publisher, connection) = serve(publisher()).await;
+    let of = |domain: &str| -> Vec<_> {
+        let host = |it: Executing| (it.node.to_string(), it.until.0, it.is_connected);
+        hosts(&publisher, domain).into_iter().map(host).collect()
+    };
+    // A port is bound to it, so it has to do with the domain.
+    assert_eq!(of("b"), [("two".into(), 0, false)]);
+    let one = agent(&connection, "one", 1, &["t/b1"], Follower::new(LIMITS));
+    let two = agent(&connection, "two", 1, &["t/b2"], Follower::new(LIMITS));
+    until(|| of("b") == [("one".into(), 10, true), ("two".into(), 10, true)]).await;
+    assert_eq!(publisher.holders("t/b2"), Some(vec!["two".into()]));
+    assert_eq!(publisher.holders("t/none"), None);
+    // What does not change a domain is executed there at once.
+    publisher.publish(Generation(11), change("a", edit(0, Some(b"other"))));
+    assert_eq!(of("b"), [("one".into(), 11, true), ("two".into(), 11, true)]);
+    for task in [one.task, two.task] {
+        task.abort();
+    }
+    until(|| publisher.woken().0 == 0).await;
+    assert_eq!(publisher.holders("t/b2"), Some(Vec::new()));
+    publisher.publish(Generation(12), change("a", edit(1, Some(b"other"))));
+    publisher.publish(Generation(13), change("b", edit(0, Some(b"other"))));
+    publisher.publish(Generation(14), change("b", edit(1, Some(b"other"))));
+    // They have all that was before the first change that they have not heard of.
+    assert_eq!(of("b"), [("one".into(), 12, false), ("two".into(), 12, false)]);
+    let gone = BTreeSet::from(["one".into(), "two".into()]);
+    publisher.publish(Generation(15), Change { gone, ..Change::default() });
+    assert_eq!(of("b"), [("two".into(), 0, false)], "its port is still bound");
+    let again = agent(&connection, "two", 1, &["t/b2"], Follower::new(LIMITS));
+    until(|| of("b") == [("two".into(), 15, true)]).await;
+    again.task.abort();
 }
 
 #[tokio::test]
 async fn who_comes_back_is_sent_what_has_changed_since() {
     let (publisher, connection) = serve(publisher()).await;
     let one = agent(&connection, "one", 1, &["t/a1"], Follower::new(LIMITS));
-    until(|| {
-        publisher.lagging("a") == Some((Generation(10), Vec::new()))
-            && generation(&one, "a").is_some()
-    })
-    .await;
+    until(|| until_of(&publisher, "a") == Generation(10) && generation(&one, "a").is_some()).await;
     // A later start of the same node takes its place.
     let other = agent(&connection, "one", 2, &[], Follower::new(LIMITS));
     let (ended, follower) = one.task.await.unwrap();

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::ops::Range;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use redb::{
     Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend,
     TableDefinition,
 };
 
+use crate::folder::make_private;
 use crate::home::{Batch, Home, HomeError, Limits, Pair, View, Written};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("store");
@@ -33,20 +33,32 @@ impl fmt::Debug for Embedded {
     }
 }
 
+/// Why the home in a folder cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// Another process has it.
+    #[error("another process has the store in {}: end it, or name another folder", .0.display())]
+    InUse(PathBuf),
+    /// The file cannot be made, or is not ours.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+}
+
 impl Embedded {
     /// The home in this folder, which is made if it is not there, for this user alone.
     ///
     /// # Errors
     ///
-    /// [`HomeError`]: the file cannot be made, is not ours, or another process has it.
-    pub fn open(folder: &Path) -> Result<Self, HomeError> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    /// [`FolderError`]
+    pub fn open(folder: &Path) -> Result<Self, FolderError> {
+        let in_use = || FolderError::InUse(folder.into());
+        make_private(folder).map_err(failed)?;
         let (file, unfinished) = (folder.join("store.redb"), folder.join("store.redb.new"));
         if !file.exists() {
             // redb does not open a file whose making was interrupted. So it is made aside.
             match builder().create(&unfinished) {
                 Ok(_) => {}
-                Err(error @ DatabaseError::DatabaseAlreadyOpen) => return Err(failed(error)),
+                Err(DatabaseError::DatabaseAlreadyOpen) => return Err(in_use()),
                 Err(_) => {
                     fs::remove_file(&unfinished).map_err(failed)?;
                     builder().create(&unfinished).map_err(failed)?;
@@ -56,7 +68,11 @@ impl Embedded {
             // A name is durable only once its folder is.
             File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
         }
-        Self::new(builder().open(file).map_err(failed)?)
+        match builder().open(file) {
+            Ok(database) => Ok(Self::new(database)?),
+            Err(DatabaseError::DatabaseAlreadyOpen) => Err(in_use()),
+            Err(error) => Err(failed(error).into()),
+        }
     }
 
     /// The home on a device of the caller's.
@@ -171,6 +187,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let _home = Embedded::open(folder.path()).unwrap();
         let refused = Embedded::open(folder.path()).unwrap_err().to_string();
-        assert!(refused.contains("already open"), "{refused}");
+        assert!(refused.contains("another process has the store in "), "{refused}");
     }
 }

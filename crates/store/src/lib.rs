@@ -24,13 +24,15 @@
 #![forbid(unsafe_code)]
 
 mod embedded;
+mod folder;
 mod home;
 mod key;
 mod layout;
 mod store;
 mod transaction;
 
-pub use embedded::Embedded;
+pub use embedded::{Embedded, FolderError};
+pub use folder::make_private;
 pub use home::{Batch, Home, HomeError, Limits, Pair, View, Written};
 pub use key::{Key, Revision};
 pub use store::{Change, Changes, CommitError, Cursor, Entry, Page, Store, StoreError};

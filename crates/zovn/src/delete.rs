@@ -10,6 +10,8 @@ Examples:
   zovn delete network blue                   the agent keeps the others
   zovn delete network blue --dry-run         only say whether it can be removed
   zovn delete object LogicalPort/shop/web-1  the controller of `zovn context use` keeps the others
+  zovn delete object LogicalSwitch/shop/web --cascade --dry-run
+                                             what would go with it, as it needs it
 
 `zovn detach` takes a port away.";
 
@@ -24,13 +26,13 @@ pub struct Args {
 #[derive(Subcommand)]
 enum What {
     Network(networks::DeleteArgs),
-    Object(objects::DeleteArgs),
+    Object(objects::delete::Args),
 }
 
 /// Removes what is named.
 pub fn run(args: Args) -> Outcome {
     match args.what {
         What::Network(args) => networks::delete(args),
-        What::Object(args) => objects::delete(&args),
+        What::Object(args) => objects::delete::run(&args),
     }
 }

@@ -24,7 +24,8 @@ Examples:
   zovn get neighbours                        where routers have found whom nobody declares
   zovn get refusals                          what was refused last, and by which rule
   zovn get objects logical-ports             what the controller of `zovn context use` keeps
-  zovn get objects LogicalPort/shop/web-1 --context prod";
+  zovn get objects LogicalPort/shop/web-1 --context prod
+  zovn get objects --tenant shop --yaml >shop.yaml          as a file that `zovn apply -f` takes";
 
 /// Show what an agent has been told, or a controller keeps.
 #[derive(clap::Args)]
@@ -58,7 +59,7 @@ enum What {
     /// many packets wait for it.
     Neighbours(AnswerArgs),
     /// The objects of a kind that a controller keeps, or one of them.
-    Objects(objects::GetArgs),
+    Objects(objects::get::Args),
 }
 
 /// Which rules.
@@ -84,7 +85,7 @@ struct ConnectionsArgs {
 /// Shows what an agent has.
 pub fn run(args: Args) -> Outcome {
     match args.what {
-        What::Objects(args) => return objects::get(&args),
+        What::Objects(args) => return objects::get::run(&args),
         What::Ports(answer) => {
             let ports = answer.client()?.ports()?;
             answer.show(&ports, || ports::table(&ports))?;

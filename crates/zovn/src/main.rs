@@ -21,6 +21,7 @@ mod delete;
 mod demo;
 mod ending;
 mod endpoint;
+mod explain;
 mod fabric;
 mod get;
 mod lab;
@@ -33,6 +34,7 @@ mod networks;
 mod nlog;
 mod number;
 mod objects;
+mod pings;
 mod plan;
 mod ports;
 mod progress;
@@ -72,11 +74,15 @@ enum Command {
     Apply(networks::ApplyArgs),
     Delete(delete::Args),
     Get(get::Args),
-    Watch(objects::WatchArgs),
-    Whoami(objects::WhoamiArgs),
+    Describe(objects::describe::Args),
+    Diff(objects::diff::Args),
+    Wait(objects::wait::Args),
+    Watch(objects::watch::Args),
+    Whoami(objects::whoami::Args),
     Context(context::Args),
     Capture(capture::Args),
     Trace(trace::Args),
+    Explain(Box<explain::Args>),
     Controller(controller::Args),
     Guest(guest::Args),
     Lab(lab::Args),
@@ -106,11 +112,15 @@ fn main() -> ExitCode {
         Command::Apply(args) => networks::apply(args),
         Command::Delete(args) => delete::run(args),
         Command::Get(args) => get::run(args),
-        Command::Watch(args) => objects::watch(&args),
-        Command::Whoami(args) => objects::whoami(&args),
+        Command::Describe(args) => objects::describe::run(&args),
+        Command::Diff(args) => objects::diff::run(&args),
+        Command::Wait(args) => objects::wait::run(&args),
+        Command::Watch(args) => objects::watch::run(&args),
+        Command::Whoami(args) => objects::whoami::run(&args),
         Command::Context(args) => context::run(args),
         Command::Capture(args) => capture::run(args),
         Command::Trace(args) => trace::run(args),
+        Command::Explain(args) => explain::run(&args),
         Command::Controller(args) => controller::run(args),
         Command::Guest(args) => guest::run(&args),
         Command::Lab(args) => lab::run(args),
@@ -132,6 +142,7 @@ fn main() -> ExitCode {
 /// Whether what was asked for cannot be: a file says it, as flags might.
 fn is_usage(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(LabError::Toml { .. } | LabError::Spec { .. }))
+        || error.is::<objects::WrongFiles>()
         || zovn_agent::is_usage(error)
 }
 

@@ -13,6 +13,8 @@ use units::{Class, Mac};
 use crate::client::AnswerArgs;
 use crate::context::ContextArgs;
 use crate::ending::Outcome;
+use crate::objects::Apply;
+use crate::objects::wait::{Timeout, timeout};
 use crate::table::{headed, text};
 use crate::{logical, objects};
 
@@ -21,6 +23,8 @@ Examples:
   zovn apply -f shop.yaml                    logical networks: switches, routers, policies
   zovn apply -f shop.yaml --dry-run --diff   only say what would change, field by field
   zovn apply -f shop.yaml --context prod     have a controller keep them, beside what it has
+  zovn apply -f shop.yaml --prune=app=shop   and remove its others with this label
+  zovn apply -f shop.yaml --wait             and wait until hosts execute it
   zovn apply networks.toml                   virtual networks, at the agent's usual place
   zovn apply networks.toml --dry-run         only say what would change, and whether it can
   zovn apply networks.toml --prune           remove networks that the file does not have, members and all
@@ -53,20 +57,28 @@ pub struct ApplyArgs {
     #[arg(required_unless_present = "files", conflicts_with_all = ["files", "context"])]
     file: Option<PathBuf>,
     /// A file of logical networks (YAML or JSON), or several; `-` is the standard input.
-    #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1.., conflicts_with_all = ["network", "prune"])]
+    #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1.., conflicts_with = "network")]
     files: Vec<PathBuf>,
-    /// Say of each object of logical networks which of its fields change.
+    /// Say of each object of logical networks which of its fields change; at a controller, before
+    /// they do.
     #[arg(long, requires = "files")]
     diff: bool,
     /// Add or replace only this network.
     #[arg(long, value_name = "NAME", conflicts_with = "prune")]
     network: Option<String>,
-    /// Remove networks with members that the file does not have.
-    #[arg(long)]
-    prune: bool,
+    /// Remove networks with members that the file does not have; at a controller, objects that
+    /// have this label and are in no file.
+    #[arg(long, value_name = "LABEL=VALUE", num_args = 0..=1, require_equals = true)]
+    prune: Option<Option<objects::Prune>>,
     /// Change nothing: say what would change, and whether the agent would take it.
     #[arg(long)]
     dry_run: bool,
+    /// At a controller: wait until hosts execute it.
+    #[arg(long, requires = "files")]
+    wait: bool,
+    /// How long `--wait` waits, at most 5min.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
+    timeout: Timeout,
     /// Only if what the agent has is of this generation.
     #[arg(long, value_name = "GENERATION")]
     if_match: Option<u64>,
@@ -126,10 +138,17 @@ enum ApplyError {
     #[error("`--socket` means an agent, and `--context` a controller: leave out one of them")]
     Both,
     /// A controller is meant, and asked for what agents do.
-    #[error(
-        "controllers know no `--diff` and no `--if-match`: leave them out, or name an agent by `--socket`"
-    )]
+    #[error("controllers know no `--if-match`: leave it out, or name an agent by `--socket`")]
     OfAgents,
+    /// An agent is meant, which has executed what it has applied.
+    #[error("an agent applies at once, so leave out `--wait`")]
+    Waiting,
+    /// Nobody knows which of a controller's objects are to be removed.
+    #[error("say which objects the controller is to remove: `--prune=app=shop`")]
+    NoLabel,
+    /// A label is said of what has none.
+    #[error("{0}: labels are of a controller's objects")]
+    Labelled(&'static str),
     /// The file would remove what is in use.
     #[error(
         "{} would remove {}: add them to the file, or say `--prune` to remove them", file.display(), list(removed)
@@ -147,21 +166,50 @@ fn list(networks: &[NetworkSpec]) -> String {
 
 /// Sends a file's networks, or one of them.
 pub fn apply(args: ApplyArgs) -> Outcome {
-    let ApplyArgs { file, files, diff, network: one, prune, dry_run, if_match, answer, context } =
-        args;
+    let ApplyArgs {
+        file,
+        files,
+        diff,
+        network: one,
+        prune,
+        dry_run,
+        wait,
+        timeout,
+        if_match,
+        answer,
+        context,
+    } = args;
     let Some(file) = file else {
         if answer.names_agent() && context.is_said() {
             return Err(ApplyError::Both.into());
         }
         // An agent that is named is meant.
         if let Some(asking) = if answer.names_agent() { None } else { context.find()? } {
-            if diff || if_match.is_some() {
+            if if_match.is_some() {
                 return Err(ApplyError::OfAgents.into());
             }
-            return objects::apply(&asking, &files, dry_run, answer.json());
+            let prune = match prune {
+                Some(None) => return Err(ApplyError::NoLabel.into()),
+                prune => prune.flatten(),
+            };
+            let json = answer.json();
+            let wait = wait.then_some(timeout);
+            let apply = Apply { files, prune, diff, dry_run, wait, json };
+            return objects::apply::run(&asking, &apply);
+        }
+        if wait {
+            return Err(ApplyError::Waiting.into());
+        }
+        if prune.is_some() {
+            let problem =
+                "the files take the place of all that the agent has, so leave out `--prune`";
+            return Err(ApplyError::Labelled(problem).into());
         }
         return logical::apply(&logical::Apply { files, dry_run, diff, if_match, answer });
     };
+    if matches!(prune, Some(Some(_))) {
+        return Err(ApplyError::Labelled("write `--prune` alone for a file of networks").into());
+    }
     let mut networks = agent::load_networks(&file)?;
     let client = answer.client()?;
     let status = client.networks()?;
@@ -181,7 +229,7 @@ pub fn apply(args: ApplyArgs) -> Outcome {
             _ => None,
         })
         .collect();
-    if !prune && !removed.is_empty() {
+    if prune.is_none() && !removed.is_empty() {
         return Err(ApplyError::Removes { file, removed }.into());
     }
     let generation = if_match.map_or(status.generation, Generation);

@@ -125,11 +125,13 @@ fn of_logical(client: &Client, args: &Args, name: &LogicalPortName) -> Outcome {
         let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
         format!("this zovn does not understand the agent's objects: {}", faults.join("; "))
     })?;
-    let from = reach::port(&topology, &name.to_string())?;
-    let make = |more| asks.frame(&topology, from, to, *udp, more);
-    let shortest = make(0)?;
-    let more = size.map_or(0, |size| (size as usize).saturating_sub(shortest.len()));
-    let spec = PacketTraceSpec { port: PortName(port.clone()), frame: FrameBytes(make(more)?) };
+    let mut question = asks.question(&name.to_string(), to, *udp);
+    let (_, mut frame) = question.frame(&topology)?;
+    if let Some(more) = size.and_then(|size| (size as usize).checked_sub(frame.len())) {
+        question.size = u16::try_from(more).unwrap_or(u16::MAX);
+        (_, frame) = question.frame(&topology)?;
+    }
+    let spec = PacketTraceSpec { port: PortName(port.clone()), frame: FrameBytes(frame) };
     let trace = client.trace_packet(&spec)?;
     answer.show(&trace, || told(&trace))?;
     Ok(exit(&trace))

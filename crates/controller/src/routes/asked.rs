@@ -1,26 +1,35 @@
 //! What a request asks for: its path, its query, its conditions, its body.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::extract::{FromRequestParts, Query, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
-use logical::objects::{Identity, Name};
+use hyper::body::Body;
+use logical::objects::{Identity, Name, Selector};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use store::Revision;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
+use units::Span;
 
+use super::app::App;
+use super::waiting::{Waiter, Waiting};
 use crate::access::Principal;
 use crate::catalog::{self, Guard};
 use crate::identity::hex;
+use crate::labels;
 use crate::place::Shelf;
 use crate::problem::Refusal;
 
-/// How long a body may take to come.
+/// How long a body may take to come, whatever its length; and how long for what has come of it. Who
+/// sends one has a place among those who write.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+const BODY_GRACE: Duration = Duration::from_secs(5);
+const BODY_BYTES_PER_SECOND: f64 = 256.0 * 1024.0;
 
 /// The most objects in a page.
 const MOST: usize = 1_000;
@@ -64,6 +73,11 @@ pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refusal> {
     query.map(|Query(query)| query).map_err(|error| Refusal::bad(error.body_text()))
 }
 
+/// A place among those who wait, if a query asks for it and for nothing else.
+pub fn waiter(app: &App, who: &Principal, uri: &Uri) -> Result<Option<Waiter>, Refusal> {
+    query::<Waiting>(uri)?.begin(app, who)
+}
+
 /// Which objects of a shelf are asked for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +86,8 @@ pub struct Listing {
     r#continue: Option<String>,
     pub watch: Option<bool>,
     from: Option<u64>,
+    #[serde(rename = "labelSelector")]
+    label_selector: Option<String>,
 }
 
 impl Listing {
@@ -84,11 +100,23 @@ impl Listing {
 
     /// The revision of the first page, and the last name of the page before.
     pub fn page(&self) -> Result<(Option<Revision>, Option<Name>), Refusal> {
+        if self.from.is_some() {
+            return Err(Refusal::bad("`from` is of a watch: say `watch=true`, too"));
+        }
         let Some(told) = &self.r#continue else { return Ok((None, None)) };
         let page = told.split_once('.').and_then(|(revision, name)| {
             Some((Some(Revision(revision.parse().ok()?)), Some(name.parse().ok()?)))
         });
         page.ok_or_else(|| Refusal::bad("`continue` is not what a page says"))
+    }
+
+    /// The labels of those that are asked for.
+    pub fn selector(&self) -> Result<Option<Selector>, Refusal> {
+        let selector = self.label_selector.as_deref().map(|text| {
+            let wrong = "`labelSelector` is labels: `app=shop,tier!=db,has`";
+            labels::selector(text).ok_or_else(|| Refusal::bad(wrong))
+        });
+        selector.transpose()
     }
 
     /// The revision after which changes are asked for.
@@ -100,15 +128,41 @@ impl Listing {
     }
 }
 
+/// How an object is removed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Removing {
+    pub cascade: Option<bool>,
+    pub dry_run: Option<bool>,
+    #[serde(rename = "waitFor")]
+    wait_for: Option<String>,
+    timeout: Option<Span>,
+}
+
+impl Removing {
+    /// What is to be waited for. A dry run leads to nothing.
+    pub fn waiting(&self) -> Waiting {
+        Waiting::unless(self.dry_run, self.wait_for.as_ref(), self.timeout)
+    }
+}
+
 /// How objects are applied.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Applying {
     pub dry_run: Option<bool>,
     prune: Option<String>,
+    #[serde(rename = "waitFor")]
+    wait_for: Option<String>,
+    timeout: Option<Span>,
 }
 
 impl Applying {
+    /// What is to be waited for. A dry run leads to nothing.
+    pub fn waiting(&self) -> Waiting {
+        Waiting::unless(self.dry_run, self.wait_for.as_ref(), self.timeout)
+    }
+
     /// The label by which is pruned, and its value.
     pub fn prune(&self) -> Result<Option<(String, String)>, Refusal> {
         let Some(prune) = &self.prune else { return Ok(None) };
@@ -188,17 +242,32 @@ impl Once {
     }
 }
 
-/// Reads a body that is text.
-pub async fn text(request: Request) -> Result<String, Refusal> {
-    let read = timeout(BODY_TIMEOUT, Bytes::from_request(request, &())).await;
-    let read = read.map_err(|_| {
-        let problem = format!("the body has not come within {} s", BODY_TIMEOUT.as_secs());
-        Refusal::new(StatusCode::REQUEST_TIMEOUT, problem)
-    })?;
-    let read = read.map_err(|error| {
-        let problem = format!("the body cannot be read: {}", error.body_text());
-        Refusal::new(error.status(), problem)
-    })?;
+/// Reads a body that is text, of at most so many bytes.
+pub async fn text(request: Request, longest: usize) -> Result<String, Refusal> {
+    let begun = Instant::now();
+    let too_long = || {
+        let problem = format!("the body is longer than {} MiB", longest >> 20);
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
+    };
+    let (mut body, mut read) = (request.into_body(), Vec::new());
+    if body.size_hint().lower() > longest as u64 {
+        return Err(too_long());
+    }
+    loop {
+        let slowest = BODY_GRACE.as_secs_f64() + read.len() as f64 / BODY_BYTES_PER_SECOND;
+        let end = begun + BODY_TIMEOUT.min(Duration::from_secs_f64(slowest));
+        let frame = timeout_at(end, poll_fn(|context| Pin::new(&mut body).poll_frame(context)));
+        let frame = frame.await.map_err(|_| {
+            let problem = "the body comes too slowly: send it faster, or in parts";
+            Refusal::new(StatusCode::REQUEST_TIMEOUT, problem)
+        })?;
+        let Some(frame) = frame else { break };
+        let frame = frame.map_err(|error| Refusal::bad(format!("the body breaks off: {error}")))?;
+        read.extend(frame.into_data().unwrap_or_default());
+        if read.len() > longest {
+            return Err(too_long());
+        }
+    }
     let no_text = |_| Refusal::bad("the body is no text: write UTF-8");
-    String::from_utf8(read.into()).map_err(no_text)
+    String::from_utf8(read).map_err(no_text)
 }

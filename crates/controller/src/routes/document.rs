@@ -9,7 +9,9 @@ use utoipa::openapi::path::{Operation, Parameter};
 use utoipa::openapi::{ObjectBuilder, PathItem, RefOr, Schema, Type};
 
 pub const APPLY: &str = "/v1/apply";
+pub const TRACE: &str = "/v1/trace";
 pub const WHOAMI: &str = "/v1/whoami";
+pub const REVISION: &str = "/v1/revisions/{revision}";
 pub const READY: &str = "/v1/ready";
 pub const OPENAPI: &str = "/v1/openapi.json";
 pub const LIST: &str = "/v1/tenants/{tenant}/{kind}";
@@ -37,6 +39,8 @@ pub fn document() -> utoipa::openapi::OpenApi {
             super::merge,
             super::remove,
             super::apply,
+            super::progress::revision,
+            super::trace,
             super::whoami,
             super::ready,
             super::openapi

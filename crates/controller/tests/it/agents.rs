@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use controller::{Catalog, Metrics, Telling};
 use image::{Domain, Site, Told};
 use logical::objects::Identity;
 use model::Generation;
@@ -22,10 +21,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::client::{Served, open};
 
-const SHOP: &str = include_str!("../../../../examples/shop.yaml");
+pub const SHOP: &str = include_str!("../../../../examples/shop.yaml");
 
 /// Where its machines are.
-const PLACES: &str = "
+pub const PLACES: &str = "
 ---
 - {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}
 - {kind: TransportNode, metadata: {name: h2}, spec: {vteps: [192.0.2.2]}}
@@ -34,20 +33,20 @@ const PLACES: &str = "
 ";
 
 /// A controller that tells agents, as long as this lives.
-struct Controller {
-    served: Served,
+pub struct Controller {
+    pub served: Served,
     publisher: Arc<Publisher>,
     agents: SocketAddr,
     thread: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Controller {
-    fn on(folder: &Path) -> Self {
-        let served = Served::on(open(folder));
-        let catalog: Arc<Catalog> = Arc::clone(&served.catalog);
-        let mut telling = Telling::new(catalog, Arc::new(Metrics::default()), 7).unwrap();
-        telling.begin().unwrap();
-        let publisher = Arc::clone(telling.publisher());
+    pub fn on(folder: &Path) -> Self {
+        Self::serving(Served::on(open(folder)))
+    }
+
+    pub fn serving(served: Served) -> Self {
+        let publisher = Arc::clone(&served.publisher);
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = channel();
         let published = Arc::clone(&publisher);
@@ -58,7 +57,6 @@ impl Controller {
                 tell.send(listener.local_addr().unwrap()).unwrap();
                 tokio::select! {
                     _ = stopped => {}
-                    error = telling.go_on() => panic!("{error}"),
                     ended = southbound::serve(listener, None, published, Arc::new(Everybody)) => panic!("{ended:?}"),
                 }
             });
@@ -67,7 +65,7 @@ impl Controller {
     }
 
     /// Waits until every agent executes all that was written.
-    fn settle(&self) -> Generation {
+    pub fn settle(&self) -> Generation {
         let revision = Generation(self.served.catalog.store().revision().0);
         let begun = Instant::now();
         while self.publisher.revision() < revision || self.publisher.behind() > 0 {
@@ -99,19 +97,24 @@ impl Drop for Controller {
 
 /// What an agent was told, for the test to see.
 #[derive(Default)]
-struct Seen {
+pub struct Seen {
     domains: BTreeMap<Name, (Domain, BTreeMap<Identity, Site>)>,
     /// How many rows of each generation.
     told: Vec<usize>,
     unknown: Vec<String>,
+    /// Whether it takes nothing.
+    pub is_full: bool,
 }
 
 #[derive(Clone, Default)]
-struct Host(Arc<Mutex<Seen>>);
+pub struct Host(pub Arc<Mutex<Seen>>);
 
 impl Execute for Host {
     async fn execute(&mut self, changed: &Changed<'_>) -> Result<(), String> {
         let seen = &mut *self.0.lock().unwrap();
+        if seen.is_full {
+            return Err("no room".into());
+        }
         let (domain, sites) = seen.domains.entry(changed.domain().clone()).or_default();
         for (key, row) in changed.delta().iter() {
             match Told::decode(key, row.as_deref()).map_err(|error| error.to_string())? {
@@ -138,7 +141,7 @@ impl Execute for Host {
 }
 
 /// An agent that has these ports. It gives its copies when the controller ends.
-fn agent(
+pub fn agent(
     controller: &Controller,
     node: &str,
     ports: &[&str],
@@ -162,7 +165,7 @@ fn agent(
     (host, given)
 }
 
-fn copies() -> Follower {
+pub fn copies() -> Follower {
     Follower::new(Limits { domains: 64, update_bytes: 1 << 24 })
 }
 

@@ -5,12 +5,13 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::Extension;
 use connections::Bounds;
-use controller::{Audit, Catalog, Door, Peer, router};
+use controller::{Audit, Catalog, Door, Metrics, Peer, Telling, router};
 use serde_json::Value;
+use southbound::Publisher;
 use store::{Embedded, Store};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -18,6 +19,7 @@ use tokio::sync::oneshot;
 /// A controller, as long as this lives.
 pub struct Served {
     pub catalog: Arc<Catalog>,
+    pub publisher: Arc<Publisher>,
     address: SocketAddr,
     audits: TempDir,
     _stop: oneshot::Sender<()>,
@@ -89,7 +91,11 @@ impl Served {
         let catalog = Arc::new(catalog);
         let audits = tempfile::tempdir().unwrap();
         let audit = Arc::new(Audit::open(audits.path()).unwrap());
-        let router = router(Arc::clone(&catalog), door, audit);
+        let metrics = Arc::new(Metrics::default());
+        let mut telling = Telling::new(Arc::clone(&catalog), metrics, 7).unwrap();
+        telling.begin().unwrap();
+        let (progress, publisher) = (telling.progress().clone(), telling.publisher().clone());
+        let router = router(Arc::clone(&catalog), progress, door, audit);
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -105,16 +111,36 @@ impl Served {
                 let bounds = Bounds { connections: 64, reserved: 0, head, life: None };
                 tokio::select! {
                     _ = stopped => {}
+                    error = telling.go_on() => panic!("{error}"),
                     never = connections::serve_each(accept, bounds) => match never {},
                 }
             });
         });
-        Self { catalog, address: told.recv().unwrap(), audits, _stop: stop, _folder: None }
+        let address = told.recv().unwrap();
+        Self { catalog, publisher, address, audits, _stop: stop, _folder: None }
+    }
+
+    /// Waits until what was written is computed.
+    pub fn settle(&self) {
+        let begun = Instant::now();
+        while self.publisher.revision().0 < self.catalog.store().revision().0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it is not computed");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// What was recorded of writes.
     pub fn recorded(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.audits.path().join("audit.jsonl")).unwrap();
+        self.lines("audit.jsonl")
+    }
+
+    /// What was recorded of writes that were refused.
+    pub fn recorded_refusals(&self) -> Vec<Value> {
+        self.lines("audit-refused.jsonl")
+    }
+
+    fn lines(&self, name: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.audits.path().join(name)).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 

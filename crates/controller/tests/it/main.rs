@@ -2,7 +2,9 @@
 
 mod agents;
 mod client;
+mod conditions;
 mod objects;
 mod tenants;
 mod together;
+mod traces;
 mod watches;

@@ -78,6 +78,39 @@ fn a_patch_changes_what_it_names() {
 }
 
 #[test]
+fn json_patches_of_one_object_that_come_at_once_are_all_done() {
+    const JSON_PATCH: (&str, &str) = ("content-type", "application/json-patch+json");
+    let served = served();
+    let set = "/v1/tenants/shop/address-sets/known";
+    let empty = r#"{"kind":"AddressSet","metadata":{"name":"known","tenant":"shop"},"spec":{"addresses":["10.0.0.1"]}}"#;
+    served.put(set, &[], empty).is(201);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let served = &served;
+            scope.spawn(move || {
+                for member in 0..4 {
+                    let patch = format!(
+                        r#"[{{"op":"add","path":"/spec/addresses/-","value":"10.0.{thread}.1{member}"}}]"#
+                    );
+                    served.ask("PATCH", set, &[JSON_PATCH], &patch).is(200);
+                }
+            });
+        }
+    });
+    let all = served.get(set).is(200);
+    assert_eq!(all.body["spec"]["addresses"].as_array().unwrap().len(), 33);
+    for (patch, status) in [
+        (r#"[{"op":"test","path":"/spec/addresses/0","value":"10.0.0.2"}]"#, 412),
+        (r#"[{"op":"remove","path":"/spec/addresses/99"}]"#, 422),
+        (r#"[{"op":"add","path":"/spec/addresses/-","value":"nowhere"}]"#, 422),
+        (r#"{"spec":{}}"#, 400),
+    ] {
+        served.ask("PATCH", set, &[JSON_PATCH], patch).is(status);
+    }
+    assert_eq!(served.get(set).is(200).body, all.body);
+}
+
+#[test]
 fn all_that_is_wrong_is_told_at_once_and_nothing_is_changed() {
     let served = served();
     let wrong = WEB_1.replace("10.0.0.1", "10.9.0.1").replace("\"web\"", "\"wib\"");

@@ -12,24 +12,25 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::{Answer, Served, Watch, open};
+use crate::traces::SHARED;
 
 const DAY: Duration = Duration::from_hours(24);
 
 /// A controller that asks for tokens.
-struct Guarded {
+pub struct Guarded {
     served: Served,
     door: Arc<Door>,
     folder: TempDir,
 }
 
 /// Somebody with a token.
-struct As<'a> {
+pub struct As<'a> {
     guarded: &'a Guarded,
     bearer: String,
 }
 
 impl Guarded {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let door = Arc::new(Door::Tokens(Tokens::open(folder.path()).unwrap()));
         let served = Served::behind(open(folder.path()), Arc::clone(&door));
@@ -41,25 +42,25 @@ impl Guarded {
         tokens.reload().unwrap();
     }
 
-    fn token(&self, name: &str, role: Role) -> As<'_> {
+    pub fn token(&self, name: &str, role: Role) -> As<'_> {
         let (folder, name) = (self.folder.path(), name.parse().unwrap());
         let token = tokens::create(folder, &name, role, DAY, SystemTime::now()).unwrap();
         self.reload();
         As { guarded: self, bearer: format!("Bearer {token}") }
     }
 
-    fn admin(&self) -> As<'_> {
+    pub fn admin(&self) -> As<'_> {
         self.token("admin", Role::Admin)
     }
 
     /// Who writes a tenant's objects.
-    fn tenant(&self, tenant: &str) -> As<'_> {
+    pub fn tenant(&self, tenant: &str) -> As<'_> {
         self.token(tenant, Role::TenantAdmin { tenant: tenant.parse().unwrap() })
     }
 }
 
 impl As<'_> {
-    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let headers = [&[("authorization", self.bearer.as_str())], headers].concat();
         self.guarded.served.ask(method, path, &headers, body)
     }
@@ -68,7 +69,7 @@ impl As<'_> {
         self.ask("GET", path, &[], "")
     }
 
-    fn apply(&self, query: &str, body: &str) -> Answer {
+    pub fn apply(&self, query: &str, body: &str) -> Answer {
         self.ask("POST", &format!("/v1/apply{query}"), &[], body)
     }
 
@@ -92,6 +93,9 @@ const BOTH: &str = "
 - {kind: LogicalSwitch, metadata: {name: secret, tenant: b, labels: {set: x}}, spec: {}}
 - {kind: LogicalPort, metadata: {name: p, tenant: a}, spec: {switch: s, vif: {}, mac: '02:00:00:00:00:01', node: [h1]}}
 ";
+
+/// Where the first tenant's port is.
+const BINDING: &str = "- {kind: Binding, metadata: {name: p}, spec: {port: a/p, node: h1}}";
 
 const OWN: &str = "/v1/tenants/a/logical-switches";
 const OTHERS: &str = "/v1/tenants/b/logical-switches";
@@ -379,6 +383,25 @@ fn a_write_whose_token_is_revoked_meanwhile_is_not_done() {
 }
 
 #[test]
+fn who_is_let_in_no_more_while_it_waits_is_told_nothing_of_what_it_wrote() {
+    let guarded = Guarded::new();
+    guarded.admin().apply("", &(BOTH.trim_end().to_owned() + "\n" + BINDING)).is(200);
+    let a = guarded.tenant("a");
+    let port = "/v1/tenants/a/logical-ports/p?waitFor=Realized&timeout=60s";
+    let patch = r#"{"spec":{"enabled":false}}"#;
+    let headers = [("authorization", a.bearer.as_str())];
+    let mut stream = guarded.served.head("PATCH", port, &headers, patch.len());
+    stream.write_all(patch.as_bytes()).unwrap();
+    let begun = std::time::Instant::now();
+    while guarded.served.catalog.store().revision().0 < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+    tokens::revoke(guarded.folder.path(), &"a".parse().unwrap()).unwrap();
+    guarded.reload();
+    Answer::read(stream).is(401);
+}
+
+#[test]
 fn one_tenants_slow_writes_keep_no_other_waiting() {
     let guarded = Guarded::new();
     guarded.admin().apply("", BOTH).is(200);
@@ -439,19 +462,19 @@ fn what_is_written_is_recorded_with_who_wrote_it_and_without_secrets() {
     a.ask("PUT", &format!("{OTHERS}/secret"), &[], "{}").is(404);
     a.apply("?zovn_a_hush=1", "[]").is(400);
     let lines = guarded.served.recorded();
-    let words: Vec<_> = lines
-        .iter()
-        .map(|it| {
+    let refusals = guarded.served.recorded_refusals();
+    let words = |lines: &[Value]| -> Vec<_> {
+        let words = |it: &Value| {
             let word = |field: &str| it[field].as_str().unwrap_or("-").to_owned();
             let [who, action, object] = ["who", "action", "object"].map(word);
             format!("{who} {action} {object} {} {} {}", it["status"], it["revision"], it["changed"])
-        })
-        .collect();
+        };
+        lines.iter().map(words).collect()
+    };
+    assert_eq!(words(&lines), ["admin POST - 200 1 6", "a PATCH LogicalSwitch/a/s 200 2 1"]);
     assert_eq!(
-        words,
+        words(&refusals),
         [
-            "admin POST - 200 1 6",
-            "a PATCH LogicalSwitch/a/s 200 2 1",
             "a DELETE LogicalSwitch/a/s 409 null null",
             "viewer DELETE LogicalSwitch/a/s 403 null null",
             "a PUT LogicalSwitch/b/secret 404 null null",
@@ -462,7 +485,7 @@ fn what_is_written_is_recorded_with_who_wrote_it_and_without_secrets() {
     assert_eq!((&lines[1]["changes"], &lines[1]["tenant"]), (&updated, &"a".into()));
     let from = lines[0]["from"].as_str().unwrap();
     assert!(from.starts_with("127.0.0.1:"), "{from}");
-    let text = serde_json::to_string(&lines).unwrap();
+    let text = serde_json::to_string(&(lines, refusals)).unwrap();
     let secret = a.bearer.rsplit('_').next().unwrap();
     assert!(!text.contains(secret) && !text.contains("hush"), "{text}");
 }
@@ -499,7 +522,8 @@ fn request(who: &As<'_>, (how, whose, it): (u8, u8, (u8, u8, u8, bool))) -> Answ
     let path = format!("{shelf}/n{}", it.1);
     let object = object(tenant, it);
     let one = object.trim_start_matches("- ");
-    match how {
+    who.guarded.served.settle();
+    let mut answer = match how {
         0 => who.get(&path),
         1 => who.get(&shelf),
         2 => who.get(&format!("{shelf}?limit=1")),
@@ -512,7 +536,12 @@ fn request(who: &As<'_>, (how, whose, it): (u8, u8, (u8, u8, u8, bool))) -> Answ
         9 => who.ask("POST", "/v1/apply", &[("idempotency-key", "k")], &object),
         10 => who.get(&format!("/v1/tenants/{tenant}")),
         _ => who.apply("", &object.replace("switch: n", "switch: b/n")),
+    };
+    // Whether what was just written is computed already is chance.
+    if let Some(conditions) = answer.body.pointer_mut("/status/conditions").filter(|_| how > 2) {
+        conditions.take();
     }
+    answer
 }
 
 /// What is random of an answer's objects is not looked at.
@@ -577,5 +606,80 @@ proptest! {
             });
             prop_assert_eq!(left, right, "{:?}", one);
         }
+    }
+}
+
+#[test]
+fn a_tenant_is_told_how_many_hosts_are_behind_and_not_which() {
+    let guarded = Guarded::new();
+    let admin = guarded.admin();
+    let other = "- {kind: TransportNode, metadata: {name: h2}, spec: {vteps: [192.0.2.2]}}";
+    admin.apply("", &[BOTH.trim_end(), BINDING, other].join("\n")).is(200);
+    let port = "/v1/tenants/a/logical-ports/p?waitFor=Realized&timeout=0ms";
+    let tenant = guarded.tenant("a");
+    let begun = std::time::Instant::now();
+    let realized = |who: &As<'_>, path: &str| loop {
+        let answer = who.get(path).is(200).body;
+        let conditions = answer.get("conditions").unwrap_or(&answer["status"]["conditions"]);
+        let found = conditions.as_array().unwrap().iter().find(|it| it["type"] == "Realized");
+        let found = found.unwrap().clone();
+        if found["reason"] != "Computing" {
+            break (found, answer.to_string());
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    };
+    for path in [port, "/v1/revisions/1"] {
+        let (of_operator, _) = realized(&admin, path);
+        assert!(of_operator["message"].as_str().unwrap().ends_with("not connected: h1"));
+        let (of_tenant, whole) = realized(&tenant, path);
+        assert!(of_tenant["message"].as_str().unwrap().ends_with("and 1 are not connected"));
+        assert!(!whole.contains("h1"), "{whole}");
+    }
+    // Another's hosts are not counted.
+    let (of_other, _) = realized(&guarded.tenant("b"), "/v1/revisions/1");
+    assert_eq!(of_other["reason"], "NoHosts");
+    // Nor is a host told which others there are.
+    let node = guarded.token("n", Role::Node { node: "h2".parse().unwrap() });
+    let (of_node, whole) = realized(&node, "/v1/transport-nodes/h2");
+    assert!(of_node["message"].as_str().unwrap().ends_with("and 1 are not connected"));
+    assert!(!whole.contains("h1"), "{whole}");
+    node.get("/v1/revisions/1").is(404);
+}
+
+#[test]
+fn hosts_of_a_switch_that_another_shares_are_waited_for() {
+    let guarded = Guarded::new();
+    let host = "
+- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}
+- {kind: Binding, metadata: {name: x}, spec: {port: a/x, node: h1}}
+";
+    guarded.admin().apply("", &(SHARED.trim_end().to_owned() + host)).is(200);
+    guarded.served.settle();
+    let revision = guarded.tenant("a").get("/v1/revisions/1").is(200).body;
+    assert_eq!(revision["conditions"][1]["reason"], "Unreachable", "{revision}");
+}
+
+#[test]
+fn a_tenant_that_waits_as_often_as_it_can_leaves_places_to_others() {
+    let guarded = Guarded::new();
+    let admin = guarded.admin();
+    admin.apply("", &(BOTH.trim_end().to_owned() + "\n" + BINDING)).is(200);
+    let tenant = guarded.tenant("a");
+    let port = "/v1/tenants/a/logical-ports/p?waitFor=Realized&timeout=60s";
+    let waiting: Vec<_> = (0..32).map(|_| tenant.watch(port)).collect();
+    // Requests that were sent are taken up a moment later.
+    let begun = std::time::Instant::now();
+    let short = port.replace("60s", "1ms");
+    while tenant.get(&short).status != 429 {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+    admin.get(&short).is(200);
+    let switch = "{kind: LogicalSwitch, metadata: {name: t, tenant: a}, spec: {}}";
+    tenant.apply("?waitFor=Realized", switch).is(429);
+    tenant.get("/v1/tenants/a/logical-switches/t").is(404);
+    // Who hangs up waits no more.
+    drop(waiting);
+    while tenant.get(&short).status == 429 {
+        assert!(begun.elapsed() < Duration::from_secs(30));
     }
 }

@@ -100,6 +100,8 @@ fn a_request_with_a_key_is_done_once() {
     served.ask("DELETE", "/v1/tenants/t/logical-switches/a", &[], "").is(200);
     let again = served.ask("POST", "/v1/apply", &key, &set).is(200);
     assert_eq!(again.body, first.body);
+    let recorded = served.recorded().pop().unwrap();
+    assert_eq!((&recorded["repeated"], &recorded["changed"]), (&true.into(), &0.into()));
     served.get("/v1/tenants/t/logical-switches/a").is(404);
     served.ask("POST", "/v1/apply", &key, &switches(&["b"])).is(422);
     served.ask("POST", "/v1/apply?dry_run=false", &key, &set).is(422);
@@ -139,4 +141,39 @@ fn pages_are_of_the_first_ones_revision() {
     for query in ["limit=0", "limit=1001", "continue=x", "continue=9.a", "colour=1"] {
         served.get(&format!("{path}?{query}")).is(400);
     }
+}
+
+#[test]
+fn what_goes_takes_along_what_needs_it_and_nothing_of_others() {
+    let served = Served::new();
+    let objects = "
+- {kind: Tenant, metadata: {name: a}, spec: {sharedWith: [b]}}
+- {kind: Tenant, metadata: {name: b}, spec: {}}
+- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}
+- {kind: LogicalSwitch, metadata: {name: s, tenant: a}, spec: {}}
+- {kind: LogicalPort, metadata: {name: p, tenant: a}, spec: {switch: s, vif: {}}}
+- {kind: PortGroup, metadata: {name: g, tenant: a}, spec: {ports: [p]}}
+- {kind: LogicalSwitch, metadata: {name: other, tenant: a}, spec: {}}
+- {kind: Binding, metadata: {name: p}, spec: {port: a/p, node: h1}}
+";
+    served.apply("", objects).is(200);
+    let remove = |path: &str| served.ask("DELETE", path, &[], "");
+    let switch = "/v1/tenants/a/logical-switches/s";
+    remove(switch).is(409);
+    // What the operator has said of the port is not the tenant's: it is in the way.
+    let refused = remove(&format!("{switch}?cascade=true")).is(409);
+    assert_eq!(refused.errors(), ["Binding/p /spec/port"]);
+    remove("/v1/bindings/p").is(200);
+    let gone = ["LogicalSwitch/a/s", "LogicalPort/a/p", "PortGroup/a/g"];
+    let gone = gone.map(|it| format!("{it} deleted"));
+    let dry = remove(&format!("{switch}?cascade=true&dry_run=true")).is(200);
+    assert_eq!(changes(&dry), gone);
+    served.get(switch).is(200);
+    assert_eq!(changes(&remove(&format!("{switch}?cascade=true")).is(200)), gone);
+    served.get("/v1/tenants/a/port-groups/g").is(404);
+    served.get("/v1/tenants/a/logical-switches/other").is(200);
+    // A tenant goes with all that it has.
+    let all = remove("/v1/tenants/a?cascade=true").is(200);
+    assert_eq!(changes(&all), ["Tenant/a deleted", "LogicalSwitch/a/other deleted"]);
+    served.get("/v1/tenants/b").is(200);
 }

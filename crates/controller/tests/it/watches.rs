@@ -76,3 +76,47 @@ fn who_does_not_read_keeps_nobody_waiting() {
     }
     drop(asleep);
 }
+
+#[test]
+fn who_asks_for_labels_is_told_of_no_others() {
+    let served = served();
+    let labelled = |name: &str, labels: &str| {
+        switch(name).replace("\"tenant\"", &format!("\"labels\":{{{labels}}},\"tenant\""))
+    };
+    let watching = format!("{SWITCHES}?watch=true&labelSelector=app=shop,tier!=db");
+    let mut watch = served.watch(&watching, &[]);
+    assert_eq!(watch.next().unwrap(), "bookmark 1");
+    let all = [
+        labelled("a", r#""app":"shop""#),
+        labelled("b", r#""app":"shop","tier":"db""#),
+        labelled("c", r#""app":"other""#),
+        labelled("d", r#""app":"shop","tier":"web""#),
+    ];
+    served.apply("", &format!("[{}]", all.join(","))).is(200);
+    assert_eq!(watch.several(3), ["put a 2", "put d 2", "bookmark 2"]);
+    // What has other labels is gone for who watches, and comes with them.
+    served.apply("", &labelled("a", r#""app":"other""#)).is(200);
+    assert_eq!(watch.several(2), ["delete a 3", "bookmark 3"]);
+    served.apply("", &labelled("c", r#""app":"shop""#)).is(200);
+    assert_eq!(watch.several(2), ["put c 4", "bookmark 4"]);
+    served.ask("DELETE", &format!("{SWITCHES}/b"), &[], "").is(200);
+    served.ask("DELETE", &format!("{SWITCHES}/d"), &[], "").is(200);
+    assert_eq!(watch.several(2), ["delete d 6", "bookmark 6"]);
+    let page = |query: &str| -> (Vec<String>, String) {
+        let list = served.get(&format!("{SWITCHES}?{query}")).is(200).body;
+        let names = list["items"].as_array().unwrap().iter();
+        let names = names.map(|it| it["metadata"]["name"].as_str().unwrap().to_owned());
+        (names.collect(), list["continue"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(page("labelSelector=app").0, ["a", "c"]);
+    let (names, next) = page("labelSelector=app=shop&limit=1");
+    assert_eq!((names, next.as_str()), (vec!["c".to_owned()], ""));
+    let (names, next) = page("labelSelector=app!=shop&limit=1");
+    assert_eq!((names, next.as_str()), (vec!["a".to_owned()], "6.a"));
+    assert_eq!(page(&format!("labelSelector=app!=shop&limit=1&continue={next}")).0, [""; 0]);
+    let (names, next) = page("labelSelector=app&limit=1");
+    assert_eq!((names, next.as_str()), (vec!["a".to_owned()], "6.a"));
+    let (names, next) = page(&format!("labelSelector=app&limit=1&continue={next}"));
+    assert_eq!((names, next.as_str()), (vec!["c".to_owned()], ""));
+    served.get(&format!("{SWITCHES}?labelSelector=a=b=c")).is(400);
+}

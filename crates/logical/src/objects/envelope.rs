@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::{
     AddressSet, Binding, DhcpProfile, DnsZone, ExternalPool, Gateway, LoadBalancer, LogicalPort,
     LogicalRouter, LogicalSwitch, Meter, Name, Nat, Policy, PortGroup, ProviderNetwork, QosProfile,
-    RouterPort, Service, Tenant, TransportNode,
+    Quota, RouterPort, Service, Tenant, TransportNode, Unread,
 };
 
 /// Who an object is, and what is kept about it.
@@ -66,6 +66,17 @@ pub struct Declared<T> {
     pub metadata: Metadata,
     /// What is declared of it.
     pub spec: T,
+    /// What the controller says of it. The controller writes it, when somebody reads the object.
+    #[serde(default, skip_serializing_if = "Unread::is_left_out")]
+    #[cfg_attr(any(test, feature = "schema"), schema(value_type = Option<super::Status>, read_only))]
+    status: Unread,
+}
+
+impl<T> Declared<T> {
+    /// An object of which this is declared.
+    pub fn new(metadata: Metadata, spec: T) -> Self {
+        Self { metadata, spec, status: Unread }
+    }
 }
 
 /// Who writes objects of a kind.
@@ -229,6 +240,22 @@ impl Object {
     pub fn identity(&self) -> Identity {
         let Metadata { name, tenant, .. } = self.metadata();
         Identity { kind: self.kind(), tenant: tenant.clone(), name: name.clone() }
+    }
+}
+
+impl Quota {
+    /// Of an object that the quota counts: how many it is, how many there may be, and by which
+    /// field.
+    pub fn counts(&self, object: &Object) -> Option<(usize, Option<u32>, &'static str)> {
+        Some(match object {
+            Object::LogicalPort(_) => (1, self.ports, "ports"),
+            Object::LogicalSwitch(_) => (1, self.switches, "switches"),
+            Object::LogicalRouter(_) => (1, self.routers, "routers"),
+            Object::Policy(it) => (it.spec.rules.len(), self.rules, "rules"),
+            Object::AddressSet(it) => (it.spec.addresses.len(), self.set_members, "setMembers"),
+            Object::Nat(_) => (1, self.nat_entries, "natEntries"),
+            _ => return None,
+        })
     }
 }
 

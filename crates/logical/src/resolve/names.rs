@@ -10,6 +10,9 @@ use crate::fault::Fault;
 use crate::objects::{Identity, Kind, Name, Object, Owner, Reference, Tenant};
 use crate::report::Report;
 
+/// The place of what is named and is not there: no list is so long.
+pub const NOWHERE: u32 = u32::MAX;
+
 /// Every object by its name.
 pub struct Names<'a> {
     objects: &'a [Object],
@@ -91,17 +94,7 @@ impl<'a> Names<'a> {
             let Some(tenant) = &identity.tenant else { continue };
             self.named(Kind::Tenant, tenant, "/metadata/tenant", &mut report);
             let Some(quota) = self.tenant(tenant).map(|it| it.quota) else { continue };
-            let (more, most, field) = match &self.objects[*place] {
-                Object::LogicalPort(_) => (1, quota.ports, "ports"),
-                Object::LogicalSwitch(_) => (1, quota.switches, "switches"),
-                Object::LogicalRouter(_) => (1, quota.routers, "routers"),
-                Object::Policy(it) => (it.spec.rules.len(), quota.rules, "rules"),
-                Object::AddressSet(it) => {
-                    (it.spec.addresses.len(), quota.set_members, "setMembers")
-                }
-                Object::Nat(_) => (1, quota.nat_entries, "natEntries"),
-                _ => continue,
-            };
+            let Some((more, most, field)) = quota.counts(&self.objects[*place]) else { continue };
             let count = counts.entry((tenant, identity.kind)).or_default();
             *count = count.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
             if let Some(most) = most.filter(|most| *count > *most) {

@@ -8,7 +8,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use units::{Mac, Prefix, hash};
 
-use super::names::Names;
+use super::names::{NOWHERE, Names};
 use crate::fault::Fault;
 use crate::objects::{
     AddressRange, Identity, Kind, LogicalPort, LogicalSwitch, MacChoice, Metadata, Object,
@@ -92,13 +92,13 @@ fn port(
     let tenant = id.tenant.as_ref();
     let mut find =
         |kind, reference: &Reference, path: &str| names.find(kind, tenant, reference, path, report);
-    let switch = find(Kind::LogicalSwitch, &it.switch, "/spec/switch").unwrap_or_default();
+    let switch = find(Kind::LogicalSwitch, &it.switch, "/spec/switch").unwrap_or(NOWHERE);
     let attachment = if let Some(router) = &it.router {
         let port = find(Kind::RouterPort, &router.router_port, "/spec/router/routerPort");
-        Attachment::Router(RouterPortIndex(port.unwrap_or_default()))
+        Attachment::Router(RouterPortIndex(port.unwrap_or(NOWHERE)))
     } else if let Some(child) = &it.child {
         let parent = find(Kind::LogicalPort, &child.parent, "/spec/child/parent");
-        Attachment::Child { parent: PortIndex(parent.unwrap_or_default()), vlan: child.vlan }
+        Attachment::Child { parent: PortIndex(parent.unwrap_or(NOWHERE)), vlan: child.vlan }
     } else if let Some(l2) = &it.l2gateway {
         names.named(Kind::Gateway, &l2.gateway, "/spec/l2gateway/gateway", report);
         Attachment::L2Gateway { gateway: l2.gateway.clone(), vlan: l2.vlan }
@@ -233,41 +233,35 @@ pub fn check_switches(topology: &Topology, names: &Names<'_>, faults: &mut Vec<F
         let Object::LogicalPort(it) = object else { continue };
         let name = identity.to_string();
         let mut report = Report { index: place, object: &name, faults };
+        if let Attachment::Child { parent, vlan } = port.attachment
+            && let Some(declared) = topology.ports.get(parent.0 as usize)
+        {
+            if let Some(other) = children.insert((parent, vlan), &port.id) {
+                let message =
+                    format!("VLAN {vlan} of its parent is {other}'s already: take another");
+                report.say("/spec/child/vlan", message);
+            }
+            if declared.attachment != Attachment::Vif {
+                report.say("/spec/child/parent", "only a `vif` has children: name one");
+            }
+        }
+        // Ports whose switches are not there share none.
+        let Some(switch) = topology.switches.get(port.switch.0 as usize) else { continue };
         if let MacChoice::Fixed(mac) = it.spec.mac {
             if let Some(owner) = macs.get(&(port.switch, mac)) {
                 report.say("/spec/mac", format!("{mac} is {owner}'s already: each has its own"));
             }
             macs.entry((port.switch, mac)).or_insert(&port.id);
         }
-        let subnets = topology.switches.get(port.switch.0 as usize).map(|it| &it.subnets);
         for (i, address) in port.addresses.iter().enumerate() {
             let path = format!("/spec/addresses/{i}");
             if let Some(owner) = addresses.get(&(port.switch, *address)) {
                 report.say(&path, format!("{address} is {owner}'s already: each has its own"));
             }
             addresses.entry((port.switch, *address)).or_insert(&port.id);
-            check_place(
-                *address,
-                subnets.map_or(&[], |it| it),
-                it.spec.allow_outside,
-                &path,
-                &mut report,
-            );
+            check_place(*address, &switch.subnets, it.spec.allow_outside, &path, &mut report);
         }
-        if let Attachment::Child { parent, vlan } = port.attachment {
-            if let Some(other) = children.insert((parent, vlan), &port.id) {
-                let message =
-                    format!("VLAN {vlan} of its parent is {other}'s already: take another");
-                report.say("/spec/child/vlan", message);
-            }
-            let parent = topology.ports.get(parent.0 as usize);
-            if parent.is_some_and(|it| it.attachment != Attachment::Vif) {
-                report.say("/spec/child/parent", "only a `vif` has children: name one");
-            }
-        }
-        let switch = topology.switches.get(port.switch.0 as usize);
-        if port.attachment == Attachment::Provider && switch.is_some_and(|it| it.provider.is_none())
-        {
+        if port.attachment == Attachment::Provider && switch.provider.is_none() {
             report.say("/spec/provider", "its switch has no `provider`: add one there");
         }
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::net::IpAddr;
 
-use super::names::Names;
+use super::names::{NOWHERE, Names};
 use super::policy::matches;
 use crate::fault::Fault;
 use crate::objects::{
@@ -64,7 +64,7 @@ fn port(
         names.named(Kind::TransportNode, &node.node, path, report).map(NodeIndex)
     };
     RouterPort {
-        router: RouterIndex(router.unwrap_or_default()),
+        router: RouterIndex(router.unwrap_or(NOWHERE)),
         mac: it.mac,
         addresses: it.addresses.clone(),
         link: Link::Nowhere,
@@ -102,6 +102,9 @@ fn link(topology: &mut Topology, names: &Names<'_>, faults: &mut Vec<Fault>) {
     let named = names.of(Kind::LogicalPort).zip(topology.ports());
     for ((identity, place, _), (index, port)) in named {
         let Attachment::Router(to) = port.attachment else { continue };
+        if to.0 == NOWHERE {
+            continue;
+        }
         let found = links.insert(to.0, (Link::Switch(index), identity.clone()));
         if let Some((_, other)) = found {
             let name = identity.to_string();
@@ -347,7 +350,7 @@ fn nat(
     let matched: Option<Match> =
         matched.map(|one| matches(one, "/spec/match", tenant, topology, names, report));
     Nat {
-        router: RouterIndex(router.unwrap_or_default()),
+        router: RouterIndex(router.unwrap_or(NOWHERE)),
         kind: it.kind,
         priority: it.priority,
         external: it.external,

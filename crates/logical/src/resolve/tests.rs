@@ -390,6 +390,48 @@ fn ports_are_bound_where_they_may_be() {
 }
 
 #[test]
+fn what_is_named_and_not_there_is_told_and_nothing_follows_from_it() {
+    let text = "
+- {kind: LogicalPort, metadata: {name: a, tenant: shop}, spec: {switch: x, vif: {}, addresses: [10.9.0.1]}}
+- {kind: LogicalPort, metadata: {name: b, tenant: shop}, spec: {switch: y, vif: {}, addresses: [10.9.0.1]}}
+- {kind: LogicalPort, metadata: {name: c, tenant: shop}, spec: {switch: web, router: {routerPort: x}}}
+- {kind: LogicalPort, metadata: {name: d, tenant: shop}, spec: {switch: web, router: {routerPort: y}}}
+- {kind: LogicalPort, metadata: {name: e, tenant: shop}, spec: {switch: web, child: {parent: x, vlan: 7}}}
+- {kind: LogicalPort, metadata: {name: f, tenant: shop}, spec: {switch: web, child: {parent: y, vlan: 7}}}
+- {kind: RouterPort, metadata: {name: g, tenant: shop}, spec: {router: x, mac: '02:00:00:00:00:01', addresses: [10.0.0.253/24]}}
+";
+    let faults = load(&with(text)).unwrap_err();
+    assert_eq!(faults.len(), 7, "{faults:#?}");
+    assert!(faults.iter().all(|it| it.message.starts_with("there is no ")), "{faults:#?}");
+}
+
+#[test]
+fn labels_are_words() {
+    let labelled = |labels: &str| {
+        let text =
+            "- {kind: PortGroup, metadata: {name: g, tenant: shop, labels: {LABELS}}, spec: {}}";
+        text.replace("LABELS", labels)
+    };
+    for labels in ["a: ''", "app.example/tier_1: v1.2-x", "A: Z"] {
+        resolved(&labelled(labels));
+    }
+    let long = alloc::format!("a: {}", "x".repeat(64));
+    for labels in ["a: 'x,y'", "'a=b': c", "'!a': b", "'': b", "/a: b", "a/b/c: d", "a: -x", &long]
+    {
+        refused(&labelled(labels), "/metadata/labels", "is no label");
+    }
+}
+
+#[test]
+fn a_status_is_not_read() {
+    let text = "- {kind: PortGroup, metadata: {name: g, tenant: shop}, spec: {}";
+    let [plain, told] = ["}", ", status: {conditions: [{type: 7}], more: x}}"]
+        .map(|end| read(&alloc::format!("{text}{end}")).objects);
+    assert_eq!(plain, told);
+    assert!(!serde_json::to_string(&told).unwrap().contains("status"));
+}
+
+#[test]
 fn nothing_that_is_read_makes_it_panic() {
     // Each field of the example in turn is left out, or is something else.
     let objects = read(SHOP).objects;

@@ -6,8 +6,7 @@ use std::str::FromStr;
 
 use logical::Topology;
 use logical::objects::{Ethertype, Protocol};
-use logical::topology::{Port, PortIndex};
-use reach::{Content, Counterexample, Packet, next_hop};
+use reach::{Content, Counterexample, Question, SOURCE_PORT, next_hop};
 use units::Mac;
 use wire::ip::protocol;
 
@@ -27,12 +26,19 @@ impl FromStr for Icmp {
     }
 }
 
-/// What is sent.
+/// Who sends what.
 #[derive(clap::Args)]
 pub struct Words {
     /// The port whose machine sends it, as `web-1` or `shop/web-1`.
     #[arg(long, value_name = "PORT")]
     from: String,
+    #[command(flatten)]
+    sent: Sent,
+}
+
+/// What is sent, and to whom.
+#[derive(clap::Args)]
+pub struct Sent {
     /// Whom it is for: an IP address, or a port, whose first address is meant.
     #[arg(long, value_name = "IP|PORT")]
     to: String,
@@ -79,15 +85,18 @@ pub struct Asks {
     to_mac: Option<Mac>,
 }
 
-/// The port that a packet comes from, if none is named.
-const SOURCE_PORT: u16 = 40000;
-
 impl Words {
-    /// The port, and the frame that its machine sends.
-    pub fn frame(&self, topology: &Topology) -> Result<(PortIndex, Vec<u8>), String> {
-        let from = reach::port(topology, &self.from)?;
-        let size = usize::from(self.size);
-        Ok((from, self.asks.frame(topology, from, &self.to, self.udp, size)?))
+    /// What is asked about the packet.
+    pub fn question(&self) -> Question {
+        self.sent.question(&self.from)
+    }
+}
+
+impl Sent {
+    /// What is asked about the packet of a port's machine.
+    pub fn question(&self, from: &str) -> Question {
+        let Self { to, udp, asks, size } = self;
+        Question { size: *size, ..asks.question(from, to, *udp) }
     }
 }
 
@@ -107,78 +116,27 @@ impl Asks {
             && to_mac.is_none()
     }
 
-    /// The frame that a port's machine sends to whom a word means, with so many bytes behind its
-    /// headers.
-    pub fn frame(
-        &self,
-        topology: &Topology,
-        from: PortIndex,
-        to: &str,
-        udp: Option<u16>,
-        size: usize,
-    ) -> Result<Vec<u8>, String> {
-        let packet = self.packet(topology, from, to, udp)?;
-        let frame = packet.frame_of(self.source_port(), size);
-        frame.ok_or_else(|| "it is too long, or its two addresses are of two families".into())
-    }
-
-    fn source_port(&self) -> u16 {
-        self.source_port.unwrap_or(SOURCE_PORT)
-    }
-
-    fn packet(
-        &self,
-        topology: &Topology,
-        from: PortIndex,
-        to: &str,
-        udp: Option<u16>,
-    ) -> Result<Packet, String> {
-        let port = &topology[from];
-        let from_mac = self.from_mac.unwrap_or(port.mac);
-        if let Some(Ethertype(kind)) = self.ethertype {
-            let own = || reach::port(topology, to).map(|it| topology[it].mac);
-            let to_mac = self.to_mac.map_or_else(own, Ok)?;
-            return Ok(Packet { from_mac, to_mac, content: Content::Other(kind) });
+    /// What is asked about a packet of a port's machine to whom a word means.
+    pub fn question(&self, from: &str, to: &str, udp: Option<u16>) -> Question {
+        let Self { tcp, sctp, icmp, protocol, ethertype, source_port, source, from_mac, to_mac } =
+            *self;
+        Question {
+            from: from.into(),
+            to: to.into(),
+            tcp,
+            udp,
+            sctp,
+            icmp_type: icmp.map(|Icmp(kind, _)| kind),
+            icmp_code: icmp.map(|Icmp(_, code)| code),
+            protocol: protocol.map(|it| it.0),
+            ethertype: ethertype.map(|it| it.0),
+            source_port,
+            source,
+            from_mac,
+            to_mac,
+            size: 0,
         }
-        let to = address(topology, to, port)?;
-        let own = || port.addresses.iter().find(|it| it.is_ipv4() == to.is_ipv4()).copied();
-        let source = self.source.or_else(own);
-        let source =
-            source.ok_or_else(|| format!("{} has no address of {to}'s family", port.id))?;
-        let switch = &topology[port.switch];
-        let hop = self.to_mac.or_else(|| next_hop(topology, switch, to));
-        let to_mac = hop.ok_or_else(|| {
-            format!("nobody on {} has {to}, so ARP and ND would not answer", switch.id)
-        })?;
-        let of_ports = [(protocol::TCP, self.tcp), (protocol::UDP, udp), (132, self.sctp)];
-        let of_ports = of_ports.into_iter().find_map(|(kind, port)| Some((kind, port?)));
-        let (protocol, numbers) = match (of_ports, self.protocol) {
-            (Some((kind, port)), _) => (kind, [self.source_port(), port]),
-            (None, Some(Protocol(kind))) => (kind, [0, 0]),
-            (None, None) => {
-                let (kind, echo) = match to.is_ipv4() {
-                    true => (protocol::ICMP, 8),
-                    false => (protocol::ICMPV6, 128),
-                };
-                let Icmp(number, code) = self.icmp.unwrap_or(Icmp(echo, 0));
-                (kind, [number.into(), code.into()])
-            }
-        };
-        let content = Content::Ip { from: source, to, protocol, numbers };
-        Ok(Packet { from_mac, to_mac, content })
     }
-}
-
-/// The address that a word is: itself, or the first of a port of that name.
-fn address(topology: &Topology, word: &str, like: &Port) -> Result<IpAddr, String> {
-    if let Ok(address) = word.parse() {
-        return Ok(address);
-    }
-    let port = &topology[reach::port(topology, word)?];
-    let is_of_family =
-        |it: &&IpAddr| like.addresses.iter().any(|own| own.is_ipv4() == it.is_ipv4());
-    let found = port.addresses.iter().find(is_of_family).or_else(|| port.addresses.first());
-    found.copied().ok_or_else(|| format!("{} has no address: write one", port.id))
 }
 
 /// The words that have [`Words`] make a packet.

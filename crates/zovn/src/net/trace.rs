@@ -3,10 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use interpreter::{Arrival, Decision, Refusal, State, Step, decide};
-use logical::Topology;
-use model::{PacketEnds, PacketOutcome, PacketRefused, PacketStep, PacketTrace};
-use units::Instant;
+use model::{PacketOutcome, PacketTrace};
 
 use super::files::{complain, load};
 use super::packet::Words;
@@ -31,29 +28,6 @@ pub struct Args {
     /// Tell it as JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// What was decided, as it is told.
-fn report(topology: &Topology, decision: Decision) -> PacketTrace {
-    let name = |copy: &interpreter::Copy| topology[copy.port].id.to_string();
-    let refused = |it: &Refusal| PacketRefused {
-        reason: it.reason.name().into(),
-        at: it.at.to_string(),
-        by: it.by.as_ref().map(ToString::to_string),
-    };
-    let ends = PacketEnds {
-        delivered: decision.delivered.iter().map(name).collect(),
-        sent: Vec::new(),
-        answered: decision.answers.iter().map(name).collect(),
-        refused: decision.refused.iter().map(refused).collect(),
-    };
-    let step = |it: Step| PacketStep {
-        at: it.at.to_string(),
-        stage: it.stage.into(),
-        what: it.what,
-        by: it.by,
-    };
-    PacketTrace::new(ends, decision.trace.into_iter().map(step).collect())
 }
 
 /// A line for each step, and the end.
@@ -83,11 +57,8 @@ pub fn run(args: &Args) -> Outcome {
             return Ok(ExitCode::from(USAGE));
         }
     };
-    let (from, frame) = args.packet.frame(&topology)?;
-    let node = topology[from].node;
-    let arrival = Arrival { port: from, node, frame: &frame };
-    let decision = decide(&topology, &State::default(), Instant::ZERO, arrival);
-    let report = report(&topology, decision);
-    show(&report, args.json, || told(&report))?;
-    Ok(exit(&report))
+    let (from, frame) = args.packet.question().frame(&topology)?;
+    let trace = reach::explain(&topology, from, &frame).trace;
+    show(&trace, args.json, || told(&trace))?;
+    Ok(exit(&trace))
 }

@@ -6,6 +6,7 @@ mod floors;
 mod manual;
 mod net;
 mod nlog;
+mod objects;
 mod plan;
 mod readme;
 mod sim;

@@ -153,7 +153,7 @@ impl Drop for Followed {
 
 #[test]
 fn what_is_declared_at_a_controller_holds_between_hosts() {
-    let followed = Followed::new();
+    let mut followed = Followed::new();
     followed.apply(&followed.text(5432));
     assert_eq!(followed.zovn(&["whoami"]), "me, admin\n");
     let port = |name: &str| format!("LogicalPort/shop/{name}");
@@ -176,11 +176,41 @@ fn what_is_declared_at_a_controller_holds_between_hosts() {
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains(&format!("{}:4: LogicalPort/shop/x/spec/switch", files[1])), "{said}");
     followed.shop.attach();
+    // Whether hosts execute it is told, and waited for.
+    let waited = followed.zovn(&["wait", &port("web-1"), "--timeout", "60s"]);
+    assert!(waited.contains("of 2 hosts that have to do with it, 2 execute it"), "{waited}");
+    let described = followed.zovn(&["describe", &port("web-1")]);
+    let bound = described.lines().find(|it| it.contains("Bound")).unwrap();
+    assert!(bound.contains("h0 has it") && described.contains("switch: web"), "{described}");
     assert!(followed.shop.pings(WEB, CONTAINERS[OTHER].address), "in one switch");
     followed.shop.talk(WEB, DB, 5432, 1 << 20);
     followed.until_only(5432, 5433);
-    followed.apply(&followed.text(5433));
+    let file = followed.authority.path("objects.yaml");
+    std::fs::write(&file, followed.text(5433)).unwrap();
+    let file = file.to_str().unwrap();
+    let applied = followed.zovn(&["apply", "-f", file, "--wait", "--timeout", "60s", "--json"]);
+    let applied: serde_json::Value = serde_json::from_str(&applied).unwrap();
+    assert_eq!(applied["realized"]["status"], "True", "{applied}");
+    // It is so already.
+    let listener = followed.shop.listen(DB, 5433);
+    followed.shop.connect(WEB, DB, 5433).unwrap();
+    drop(listener);
     followed.until_only(5433, 5432);
+    let revision = applied["revision"].to_string();
+    followed.zovn(&["wait", &revision, "--for", "realized"]);
+    // A host whose agent is gone is named, and what it had stays realized.
+    followed.shop.world.end(1, Signal::KILL);
+    followed.apply(&followed.text(5432));
+    let late = followed.run(&["wait", "Service/shop/postgres", "--timeout", "1s", "--json"]);
+    let condition: serde_json::Value = serde_json::from_slice(&late.stdout).unwrap();
+    assert_eq!(
+        (late.status.code(), &condition["condition"]["status"]),
+        (Some(1), &"Unknown".into())
+    );
+    assert!(condition["condition"]["message"].as_str().unwrap().ends_with("not connected: h1"));
+    followed.zovn(&["wait", &port("web-1")]);
+    followed.shop.world.start(1);
+    followed.zovn(&["wait", "Service/shop/postgres", "--timeout", "60s"]);
     followed.shop.world.assert_balanced();
 }
 

@@ -1,0 +1,312 @@
+//! What is so of objects: computed for whoever reads them, of what agents have answered.
+//!
+//! ```text
+//! object, revision ─concerns─▶ domains ─publisher─▶ how far their hosts are ─▶ conditions
+//! ```
+//!
+//! A revision is realized in a domain once each host that has to do with it executes everything up
+//! to that revision. A host that is not connected goes on with what it has: what it had before is
+//! realized, and of what came later nobody knows. Tenants are told how many hosts there are, not
+//! which.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use logical::objects::{Condition, ConditionType, Identity, Kind, Name, Status, Truth};
+use model::Generation;
+use southbound::{Executing, Publisher};
+use store::Revision;
+use tokio::sync::watch;
+
+use crate::concerns::{Concern, Concerns, Domains, among, union};
+use crate::outcome::{Applied, AppliedChange, AppliedObject};
+
+/// How many hosts a sentence names.
+const NAMED: usize = 10;
+
+/// How far hosts are with what is declared.
+#[derive(Debug)]
+pub struct Progress {
+    publisher: Arc<Publisher>,
+    concerns: RwLock<Concerns>,
+}
+
+/// An object, as far as conditions are of it.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// Which.
+    pub identity: Identity,
+    /// The revision that wrote it last.
+    pub revision: Revision,
+    /// How often its fields have changed.
+    pub generation: Option<u64>,
+    /// The port that a Binding is of.
+    pub port: Option<Identity>,
+}
+
+impl Subject {
+    /// What the domains are of that it has to do with.
+    fn place(&self) -> &Identity {
+        self.port.as_ref().unwrap_or(&self.identity)
+    }
+}
+
+/// What somebody waits for: that hosts execute a write.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Its revision.
+    pub revision: Revision,
+    /// Whether it has changed anything: then all that this has led to is waited for.
+    pub has_changed: bool,
+    /// What it has found as it was to be: that is waited for, too.
+    pub unchanged: Vec<Identity>,
+}
+
+impl From<&Applied> for Written {
+    fn from(applied: &Applied) -> Self {
+        let is_changed = |it: &&AppliedObject| it.change != AppliedChange::Unchanged;
+        let unchanged = applied.objects.iter().filter(|it| !is_changed(it));
+        Self {
+            revision: Revision(applied.revision),
+            has_changed: applied.objects.iter().any(|it| is_changed(&it)),
+            unchanged: unchanged.filter_map(|it| it.object.parse().ok()).collect(),
+        }
+    }
+}
+
+/// How far the hosts of some domains are, and the revision that agents are told of.
+type Far = (Generation, Vec<Executing>);
+
+impl Progress {
+    /// Of what is published here.
+    pub fn new(publisher: Arc<Publisher>) -> Self {
+        Self { publisher, concerns: RwLock::default() }
+    }
+
+    /// What agents are told.
+    pub fn publisher(&self) -> &Arc<Publisher> {
+        &self.publisher
+    }
+
+    /// Says when hosts may be further than they were.
+    pub fn subscribe(&self) -> watch::Receiver<()> {
+        self.publisher.subscribe()
+    }
+
+    /// A revision was computed, and is about to be published.
+    pub fn advance(&self, revision: Revision, concerns: Vec<Concern>, changed: Vec<replica::Name>) {
+        let mut known = self.concerns.write().unwrap_or_else(PoisonError::into_inner);
+        known.advance(revision, concerns, changed);
+    }
+
+    /// The conditions of objects, for who may know the names of hosts or for others.
+    pub fn conditions(&self, names_hosts: bool) -> Conditions<'_> {
+        Conditions { progress: self, names_hosts, known: HashMap::new() }
+    }
+
+    /// Whether what was written is realized, and the hosts that have to do with it.
+    pub fn realized(&self, written: &Written, tenant: Option<&Name>) -> (Condition, Far) {
+        let far = self.publisher.executing(self.domains(written, tenant).as_ref());
+        (realized(written.revision, &far, tenant.is_none()), far)
+    }
+
+    fn domains(&self, written: &Written, tenant: Option<&Name>) -> Domains {
+        let Written { revision, has_changed, unchanged } = written;
+        let concerns = self.concerns.read().unwrap_or_else(PoisonError::into_inner);
+        let changed = has_changed.then(|| concerns.changed(*revision));
+        let all = union(unchanged.iter().map(|it| concerns.of(it)).chain(changed));
+        match tenant {
+            Some(name) => {
+                let own = Identity { kind: Kind::Tenant, tenant: None, name: name.clone() };
+                among(all, concerns.of(&own))
+            }
+            None => all,
+        }
+    }
+}
+
+/// Conditions of several objects: what they have in common is asked for once.
+#[derive(Debug)]
+pub struct Conditions<'a> {
+    progress: &'a Progress,
+    names_hosts: bool,
+    known: HashMap<Domains, Far>,
+}
+
+impl Conditions<'_> {
+    /// What is so of an object.
+    pub fn of(&mut self, subject: &Subject) -> Status {
+        let names_hosts = self.names_hosts;
+        let accepted = (Truth::True, "Valid", "it is right beside all others".into());
+        let far = self.far(subject);
+        let mut conditions = vec![
+            condition(ConditionType::Accepted, accepted),
+            compiled(subject.revision, far.0),
+            realized(subject.revision, far, names_hosts),
+        ];
+        conditions.extend(bound(&subject.identity, &self.progress.publisher, names_hosts));
+        for it in &mut conditions {
+            it.observed_generation = subject.generation;
+        }
+        Status { conditions }
+    }
+
+    /// Whether hosts execute an object.
+    pub fn realized(&mut self, subject: &Subject) -> Condition {
+        let names_hosts = self.names_hosts;
+        realized(subject.revision, self.far(subject), names_hosts)
+    }
+
+    /// How far the hosts are that an object has to do with.
+    fn far(&mut self, subject: &Subject) -> &Far {
+        let Self { progress, known, .. } = self;
+        let domains = {
+            let concerns = progress.concerns.read().unwrap_or_else(PoisonError::into_inner);
+            concerns.of(subject.place())
+        };
+        let executing = |domains: &Domains| progress.publisher.executing(domains.as_ref());
+        known.entry(domains).or_insert_with_key(executing)
+    }
+}
+
+type Said = (Truth, &'static str, String);
+
+fn condition(kind: ConditionType, (status, reason, message): Said) -> Condition {
+    Condition { kind, status, reason: reason.into(), message, observed_generation: None }
+}
+
+/// Whether what hosts are to execute of a revision is computed.
+pub fn compiled(revision: Revision, told: Generation) -> Condition {
+    let said = match revision.0 <= told.0 {
+        true => (Truth::True, "Computed", format!("agents are told of revision {told}")),
+        false => (
+            Truth::False,
+            "Computing",
+            format!("revision {revision} is being computed: agents are told of revision {told}"),
+        ),
+    };
+    condition(ConditionType::Compiled, said)
+}
+
+/// Whether hosts execute a revision.
+fn realized(revision: Revision, (told, hosts): &Far, names_hosts: bool) -> Condition {
+    let lags: Vec<_> = hosts.iter().filter(|it| it.until.0 < revision.0).collect();
+    let (many, done) = (hosts.len(), hosts.len() - lags.len());
+    let executed = format!("of {many} hosts that have to do with it, {done} execute it");
+    let such = |which: &dyn Fn(&Executing) -> bool| -> Vec<&Executing> {
+        lags.iter().copied().filter(|it| which(it)).collect()
+    };
+    let refusing = such(&|it| it.refused.is_some());
+    let behind = such(&|it| it.is_connected);
+    let named = |these: &[&Executing], why: &dyn Fn(&Executing) -> String| {
+        let names: Vec<_> = these.iter().take(NAMED).map(|it| why(it)).collect();
+        let more = these.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(", and {more} others") } else { String::new() };
+        if names_hosts { format!(": {}{more}", names.join(", ")) } else { String::new() }
+    };
+    let said = if revision.0 > told.0 {
+        (Truth::False, "Computing", "what hosts are to execute is being computed".into())
+    } else if !refusing.is_empty() {
+        let why = |it: &Executing| {
+            let why = it.refused.as_ref().map_or_else(String::new, ToString::to_string);
+            format!("{} ({why})", it.node)
+        };
+        let (some, those) = (refusing.len(), named(&refusing, &why));
+        (Truth::False, "Refused", format!("{executed}, and {some} refuse it{those}"))
+    } else if !behind.is_empty() {
+        let (some, those) = (behind.len(), named(&behind, &|it| it.node.to_string()));
+        (Truth::False, "Pending", format!("{executed}, and {some} are about to{those}"))
+    } else if !lags.is_empty() {
+        let (some, those) = (lags.len(), named(&lags, &|it| it.node.to_string()));
+        (Truth::Unknown, "Unreachable", format!("{executed}, and {some} are not connected{those}"))
+    } else if many == 0 {
+        (Truth::True, "NoHosts", "no host has to do with it".into())
+    } else {
+        (Truth::True, "Executed", executed)
+    };
+    condition(ConditionType::Realized, said)
+}
+
+/// Whether a machine's port is at a host.
+fn bound(identity: &Identity, publisher: &Publisher, names_hosts: bool) -> Option<Condition> {
+    let tenant = identity.tenant.as_ref().filter(|_| identity.kind == Kind::LogicalPort)?;
+    let holders = publisher.holders(&format!("{tenant}/{}", identity.name))?;
+    let said = match holders.as_slice() {
+        [] => {
+            let message = format!(
+                "no connected host has it: `zovn attach … --logical {tenant}/{}`",
+                identity.name
+            );
+            (Truth::False, "Nowhere", message)
+        }
+        _ if !names_hosts => (Truth::True, "Attached", "a host has it".into()),
+        nodes => (Truth::True, "Attached", format!("{} has it", nodes.join(" and "))),
+    };
+    Some(condition(ConditionType::Bound, said))
+}
+
+#[cfg(test)]
+mod tests {
+    use replica::Reason;
+
+    use super::*;
+
+    fn host(node: &str, until: u64, is_connected: bool, refused: Option<Reason>) -> Executing {
+        Executing { node: node.into(), until: Generation(until), is_connected, refused }
+    }
+
+    /// What is told of revision 7 where agents are told of revision 9: reason and message.
+    fn told(hosts: Vec<Executing>, names_hosts: bool) -> (Truth, String, String) {
+        let it = realized(Revision(7), &(Generation(9), hosts), names_hosts);
+        (it.status, it.reason, it.message)
+    }
+
+    #[test]
+    fn hosts_are_named_to_those_who_may_know_them() {
+        let full = Reason::Refused("a quota is used up".into());
+        let done = || host("h1", 7, false, None);
+        let behind = || host("h2", 6, true, None);
+        let away = || host("h3", 0, false, None);
+        let refusing = || host("h4", 6, true, Some(full.clone()));
+        for (hosts, status, reason, message, names) in [
+            (vec![], Truth::True, "NoHosts", "no host has to do with it", ""),
+            (
+                vec![done()],
+                Truth::True,
+                "Executed",
+                "of 1 hosts that have to do with it, 1 execute it",
+                "",
+            ),
+            (
+                vec![done(), behind(), away()],
+                Truth::False,
+                "Pending",
+                "of 3 hosts that have to do with it, 1 execute it, and 1 are about to",
+                ": h2",
+            ),
+            (
+                vec![done(), away()],
+                Truth::Unknown,
+                "Unreachable",
+                "of 2 hosts that have to do with it, 1 execute it, and 1 are not connected",
+                ": h3",
+            ),
+            (
+                vec![behind(), refusing()],
+                Truth::False,
+                "Refused",
+                "of 2 hosts that have to do with it, 0 execute it, and 1 refuse it",
+                ": h4 (a quota is used up)",
+            ),
+        ] {
+            let of_tenant = (status, reason.into(), message.into());
+            assert_eq!(told(hosts.clone(), false), of_tenant);
+            let of_operator = (status, reason.into(), format!("{message}{names}"));
+            assert_eq!(told(hosts, true), of_operator);
+        }
+        let many: Vec<_> = (0..12).map(|it| host(&format!("n{it}"), 0, true, None)).collect();
+        assert!(told(many, true).2.ends_with("n9, and 2 others"));
+        let early = realized(Revision(10), &(Generation(9), Vec::new()), true);
+        assert_eq!((early.status, early.reason.as_str()), (Truth::False, "Computing"));
+    }
+}

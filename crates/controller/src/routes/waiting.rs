@@ -1,0 +1,129 @@
+//! Waiting until hosts execute something, for so long and for so many.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use logical::objects::{Condition, Truth};
+use serde::Deserialize;
+use tokio::time::{Instant, sleep, timeout_at};
+use units::Span;
+
+use super::app::App;
+use crate::access::Principal;
+use crate::conditions::Written;
+use crate::outcome::Applied;
+use crate::problem::Refusal;
+use crate::shares::Share;
+
+/// How long is waited if nothing is said, and at most.
+const USUAL: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// How often it is looked at again, at most.
+const PACE: Duration = Duration::from_millis(5);
+
+/// Of so many moments, all who wait spend one looking: who publishes waits meanwhile.
+const REST: u32 = 2;
+
+/// What a query says of waiting.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Waiting {
+    #[serde(rename = "waitFor")]
+    pub wait_for: Option<String>,
+    pub timeout: Option<Span>,
+}
+
+/// Somebody who waits: a place among those who do.
+pub struct Waiter {
+    longest: Duration,
+    _share: Share,
+}
+
+impl Waiting {
+    /// What a query says, if it is not of a dry run.
+    pub fn unless(dry_run: Option<bool>, wait_for: Option<&String>, timeout: Option<Span>) -> Self {
+        let is_done = !dry_run.unwrap_or(false);
+        Self {
+            wait_for: wait_for.filter(|_| is_done).cloned(),
+            timeout: timeout.filter(|_| is_done),
+        }
+    }
+
+    /// A place among those who wait, if that is asked for.
+    pub fn begin(&self, app: &App, who: &Principal) -> Result<Option<Waiter>, Refusal> {
+        let longest = self.timeout.map(|it| Duration::from_nanos(it.as_nanos()));
+        match (self.wait_for.as_deref(), longest) {
+            (None, None) => return Ok(None),
+            (Some("Realized"), longest) if longest.is_none_or(|it| it <= LONGEST) => {}
+            (Some("Realized"), _) => {
+                let problem = format!("`timeout` is longer than {} s", LONGEST.as_secs());
+                return Err(Refusal::bad(problem));
+            }
+            (Some(_), _) => return Err(Refusal::bad("`waitFor` can only be `Realized`")),
+            (None, Some(_)) => {
+                return Err(Refusal::bad("say what is waited for: `waitFor=Realized`"));
+            }
+        }
+        let share = app.waiters.take(who.share()).ok_or_else(|| {
+            let problem = "as many wait already as may: ask without `waitFor`, or try again";
+            Refusal::new(StatusCode::TOO_MANY_REQUESTS, problem)
+        })?;
+        Ok(Some(Waiter { longest: longest.unwrap_or(USUAL), _share: share }))
+    }
+}
+
+impl Waiter {
+    /// Waits until hosts execute a write: whether they do.
+    pub async fn wait_for(self, app: &App, who: &Principal, applied: &Applied) -> Condition {
+        let written = Written::from(applied);
+        self.wait(app, who, || app.progress.realized(&written, who.tenant()).0).await
+    }
+
+    /// Waits until something is so, it has lasted too long, or who waits is let in no more. What
+    /// it was at last.
+    pub async fn wait(
+        self,
+        app: &App,
+        who: &Principal,
+        condition: impl Fn() -> Condition,
+    ) -> Condition {
+        tokio::select! {
+            last = until(app, Instant::now() + self.longest, &condition) => last,
+            () = app.door.until_gone(who) => condition(),
+        }
+    }
+}
+
+async fn until(app: &App, end: Instant, condition: impl Fn() -> Condition) -> Condition {
+    let mut moved = app.progress.subscribe();
+    loop {
+        let begun = Instant::now();
+        let now = condition();
+        if now.status == Truth::True || begun >= end {
+            return now;
+        }
+        let rest = rest(begun.elapsed(), app.waiters.taken());
+        sleep(rest.min(end.saturating_duration_since(begun))).await;
+        let _ = timeout_at(end, moved.changed()).await;
+    }
+}
+
+/// How long who has looked for so long rests, while so many wait.
+fn rest(looking: Duration, waiters: usize) -> Duration {
+    let waiters = u32::try_from(waiters).unwrap_or(u32::MAX);
+    PACE.max(looking.saturating_mul(REST.saturating_mul(waiters)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_wait_the_longer_each_rests() {
+        let millis = Duration::from_millis;
+        assert_eq!(rest(Duration::from_micros(10), 1), PACE);
+        assert_eq!(rest(millis(10), 1), millis(20));
+        assert_eq!(rest(millis(10), 256), millis(5120));
+    }
+}

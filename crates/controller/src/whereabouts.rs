@@ -1,0 +1,272 @@
+//! Where ports are, and routers that keep flows.
+//!
+//! ```text
+//! Binding, TransportNode ─▶ the node of each port ─┐
+//! rows of a domain ────────────────────────────────┴─▶ its sites, and who may follow it
+//! ```
+//!
+//! What is said of one domain is made of its own rows and of its own ports' bindings, so what
+//! changes in one has no other looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use hypervisor::{Changes, Hypervisor};
+use image::{Change, Domain, Link, Site, Station, StationRole};
+use logical::objects::{Identity, Kind, Name, Object};
+use southbound::Place;
+
+use crate::objects::meant;
+
+/// Where the ports of all domains are.
+#[derive(Default)]
+pub struct Whereabouts {
+    /// The Binding of each port, and the node that it says.
+    bound: BTreeMap<Identity, (Name, Name)>,
+    /// The ports that are where another is.
+    children: BTreeMap<Identity, BTreeSet<Identity>>,
+    domains: BTreeMap<Identity, Located>,
+    /// Ports whose node is another since the last look, and nodes with other addresses.
+    moved: BTreeSet<Identity>,
+    readdressed: BTreeSet<Name>,
+}
+
+/// Where the ports of a domain are.
+#[derive(Default)]
+struct Located {
+    /// What its hosts are told.
+    sites: BTreeMap<Identity, Site>,
+    /// Who may follow it: the node of each port, by the port's name as agents have it.
+    ports: BTreeMap<replica::Name, Option<Name>>,
+    /// The nodes that its routers keep their flows at.
+    homes: BTreeSet<replica::Name>,
+    /// The nodes of all of these.
+    nodes: BTreeSet<Name>,
+}
+
+/// What is other than before.
+#[derive(Default)]
+pub struct Moved {
+    /// What hosts of a domain are told.
+    pub sites: Vec<(Identity, Identity, Option<Site>)>,
+    /// Who may follow a domain.
+    pub ports: BTreeMap<replica::Name, Option<Place>>,
+    /// Who follows a domain without a port of it.
+    pub homes: BTreeMap<replica::Name, BTreeSet<replica::Name>>,
+}
+
+impl Whereabouts {
+    /// An object comes, is another, or goes.
+    pub fn edit(&mut self, before: Option<&Object>, after: Option<&Object>) {
+        match (before, after) {
+            (Some(Object::TransportNode(before)), Some(Object::TransportNode(after)))
+                if before.spec.vteps != after.spec.vteps =>
+            {
+                self.readdressed.insert(after.metadata.name.clone());
+            }
+            (Some(Object::Binding(_)), _) | (_, Some(Object::Binding(_))) => {
+                if let Some(Object::Binding(it)) = before {
+                    let port = meant(Kind::LogicalPort, None, &it.spec.port);
+                    // Another may have come for the port before this one goes.
+                    let is_by_it = |(by, _): &(Name, Name)| *by == it.metadata.name;
+                    if self.bound.get(&port).is_some_and(is_by_it) {
+                        self.bound.remove(&port);
+                    }
+                    self.moved.insert(port);
+                }
+                if let Some(Object::Binding(it)) = after {
+                    let port = meant(Kind::LogicalPort, None, &it.spec.port);
+                    let said = (it.metadata.name.clone(), it.spec.node.clone());
+                    self.bound.insert(port.clone(), said);
+                    self.moved.insert(port);
+                }
+            }
+            (Some(Object::LogicalPort(_)), _) | (_, Some(Object::LogicalPort(_))) => {
+                for (object, comes) in [(before, false), (after, true)] {
+                    let Some((parent, child)) = object.and_then(parent) else { continue };
+                    let all = self.children.entry(parent.clone()).or_default();
+                    match comes {
+                        true => all.insert(child),
+                        false => all.remove(&child),
+                    };
+                    if all.is_empty() {
+                        self.children.remove(&parent);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Looks where ports are now, wherever something has changed that says so.
+    pub fn settle(
+        &mut self,
+        hypervisor: &Hypervisor,
+        rows: &Changes,
+        objects: &BTreeMap<Identity, Arc<Object>>,
+    ) -> Moved {
+        let says = rows.iter().filter(|(_, rows)| rows.iter().any(says_where));
+        let mut dirty: BTreeSet<_> = says.map(|(domain, _)| domain.clone()).collect();
+        for port in std::mem::take(&mut self.moved) {
+            let children = self.children.get(&port).into_iter().flatten();
+            for port in children.chain([&port]) {
+                let Some(Object::LogicalPort(it)) = objects.get(port).map(|it| &**it) else {
+                    continue;
+                };
+                let tenant = it.metadata.tenant.as_ref();
+                let switch = meant(Kind::LogicalSwitch, tenant, &it.spec.switch);
+                dirty.extend(hypervisor.domain_of(&switch).cloned());
+            }
+        }
+        let readdressed = std::mem::take(&mut self.readdressed);
+        if !readdressed.is_empty() {
+            let has_some = |it: &Located| !it.nodes.is_disjoint(&readdressed);
+            let all = self.domains.iter().filter(|(_, it)| has_some(it));
+            dirty.extend(all.map(|(domain, _)| domain.clone()));
+        }
+        let (mut moved, mut come) = (Moved::default(), Vec::new());
+        for domain in dirty {
+            let before = self.domains.remove(&domain).unwrap_or_default();
+            let rows = hypervisor.image().get(&domain);
+            let after = rows.map(|rows| self.locate(rows, objects)).unwrap_or_default();
+            let sites = differing(&before.sites, &after.sites);
+            moved.sites.extend(sites.map(|(id, site)| (domain.clone(), id, site)));
+            for (port, node) in differing(&before.ports, &after.ports) {
+                match node {
+                    None => drop(moved.ports.insert(port, None)),
+                    Some(node) => {
+                        let node = node.map(|it| it.as_str().into());
+                        come.push((port, Some(Place { domain: name(&domain), node })));
+                    }
+                }
+            }
+            if before.homes != after.homes {
+                moved.homes.insert(name(&domain), after.homes.clone());
+            }
+            if rows.is_some() {
+                self.domains.insert(domain, after);
+            }
+        }
+        // A port that has gone to another domain is there.
+        moved.ports.extend(come);
+        moved
+    }
+
+    /// Where the ports of a domain are, by its rows.
+    fn locate(&self, rows: &Domain, objects: &BTreeMap<Identity, Arc<Object>>) -> Located {
+        let (mut found, mut homes) = (Located::default(), BTreeSet::new());
+        let mut put = |of: &Identity, node: &Name| {
+            let id = Identity { kind: Kind::TransportNode, tenant: None, name: node.clone() };
+            if let Some(Object::TransportNode(it)) = objects.get(&id).map(|it| &**it) {
+                found.nodes.insert(node.clone());
+                found.sites.insert(of.clone(), it.spec.vteps.clone());
+            }
+        };
+        for ((_, port), station) in &rows.stations {
+            let is_machine = matches!(station.role, StationRole::Machine | StationRole::Local);
+            if !is_machine && station.role != StationRole::Provider {
+                continue;
+            }
+            let parent = rows.ports.get(port).and_then(|it| it.parent.as_ref());
+            let node = self.node(parent.map_or(port, |(parent, _)| parent));
+            node.iter().for_each(|node| put(port, node));
+            if let Some(tenant) = port.tenant.as_ref().filter(|_| is_machine) {
+                let called = format!("{tenant}/{}", port.name);
+                found.ports.insert(called.into(), node.cloned());
+            }
+        }
+        for (router, (home, ports)) in self.homes(rows) {
+            homes.insert(home.as_str().into());
+            ports.into_iter().chain([router]).for_each(|id| put(id, home));
+        }
+        found.homes = homes;
+        found
+    }
+
+    fn node(&self, port: &Identity) -> Option<&Name> {
+        self.bound.get(port).map(|(_, node)| node)
+    }
+
+    /// The node where each router keeps its flows that does so, as `compiler::sites` says; and the
+    /// router's ports.
+    fn homes<'r>(
+        &'r self,
+        rows: &'r Domain,
+    ) -> BTreeMap<&'r Identity, (&'r Name, Vec<&'r Identity>)> {
+        // Of each switch: whether somebody is there who is not declared, and the first node.
+        let mut switches: BTreeMap<&Identity, (bool, Option<&Name>)> = BTreeMap::new();
+        for ((switch, port), station) in &rows.stations {
+            let (has_others, first) = switches.entry(switch).or_default();
+            *has_others |= is_outside(station);
+            *first = first.iter().copied().chain(self.node(port)).min();
+        }
+        let translate = rows.nats.values().map(|it| &it.router);
+        let balance = rows.balancers.values().flat_map(|it| &it.routers);
+        let lead_back = rows.routes.iter().filter(|(_, it)| it.symmetric).map(|(it, _)| &it.router);
+        let mut keeping: BTreeSet<_> = translate.chain(balance).chain(lead_back).collect();
+        // Of each router: its first gateway, its switches' first node, its ports.
+        let mut routers: BTreeMap<&Identity, (Option<&Name>, Option<&Name>, Vec<&Identity>)> =
+            BTreeMap::new();
+        for (id, port) in &rows.router_ports {
+            let (gateway, first, ports) = routers.entry(&port.router).or_default();
+            *gateway = gateway.or(port.gateway.first().map(|it| &it.name));
+            ports.push(id);
+            if let Link::Switch { switch, .. } = &port.link
+                && let Some((has_others, node)) = switches.get(switch)
+            {
+                *first = first.iter().copied().chain(*node).min();
+                keeping.extend(has_others.then_some(&port.router));
+            }
+        }
+        let homes = routers.into_iter().filter(|(router, _)| keeping.contains(router));
+        let home = |(router, (gateway, first, ports)): (_, (Option<&'r Name>, Option<_>, _))| {
+            Some((router, (gateway.or(first)?, ports)))
+        };
+        homes.filter_map(home).collect()
+    }
+}
+
+/// Whether a station is not of a machine that is declared.
+fn is_outside(station: &Station) -> bool {
+    station.unknown || matches!(station.role, StationRole::Provider | StationRole::Gateway { .. })
+}
+
+/// Whether a row can say where a port is, or a router.
+fn says_where(row: &Change) -> bool {
+    matches!(
+        row,
+        Change::Station(..)
+            | Change::Port(..)
+            | Change::Router(..)
+            | Change::RouterPort(..)
+            | Change::Route(..)
+            | Change::Nat(..)
+            | Change::Balancer(..)
+    )
+}
+
+/// A port that is where another is: that one, and itself.
+fn parent(object: &Object) -> Option<(Identity, Identity)> {
+    let Object::LogicalPort(it) = object else { return None };
+    let child = it.spec.child.as_ref()?;
+    let tenant = it.metadata.tenant.as_ref();
+    Some((meant(Kind::LogicalPort, tenant, &child.parent), object.identity()))
+}
+
+/// A domain's name, as agents have it.
+pub fn name(domain: &Identity) -> replica::Name {
+    domain.to_string().into()
+}
+
+/// What two maps differ in: what is new or other, and what is gone.
+fn differing<'a, K: Clone + Ord, V: Clone + PartialEq>(
+    before: &'a BTreeMap<K, V>,
+    next: &'a BTreeMap<K, V>,
+) -> impl Iterator<Item = (K, Option<V>)> + use<'a, K, V> {
+    let gone = before.keys().filter(|key| !next.contains_key(*key)).map(|key| (key.clone(), None));
+    let other = next.iter().filter(|(key, value)| before.get(*key) != Some(*value));
+    gone.chain(other.map(|(key, value)| (key.clone(), Some(value.clone()))))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! What is kept by domain is what all objects say together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use image::{Site, StationRole};
+use logical::objects::{Identity, Object};
+use logical::{Topology, load, read};
+use proptest::prelude::*;
+use southbound::{Change, Place};
+use store::Revision;
+use units::Rng;
+use worlds::{CORNERS, World};
+
+use super::name;
+use crate::networks::Networks;
+
+/// Where everything is: what hosts are told of each domain, and who may or does follow one.
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    sites: BTreeMap<(replica::Name, Identity), Site>,
+    ports: BTreeMap<replica::Name, Place>,
+    homes: BTreeMap<replica::Name, BTreeSet<replica::Name>>,
+}
+
+impl Told {
+    /// What all objects say.
+    fn of(topology: &Topology) -> Self {
+        let nodes = compiler::sites(topology);
+        let mut all = Self::default();
+        for (domain, rows) in compiler::compile(topology) {
+            for ((_, port), station) in &rows.stations {
+                if matches!(station.role, StationRole::Machine | StationRole::Local)
+                    && let Some(tenant) = &port.tenant
+                {
+                    let node = nodes.get(port).map(|node| topology[*node].id.name.as_str().into());
+                    let place = Place { domain: name(&domain), node };
+                    all.ports.insert(format!("{tenant}/{}", port.name).into(), place);
+                }
+            }
+            let ports = rows.stations.keys().map(|(_, port)| port);
+            for id in ports.chain(rows.router_ports.keys()).chain(rows.routers.keys()) {
+                if let Some(node) = nodes.get(id) {
+                    let vteps = topology[*node].node.vteps.clone();
+                    all.sites.insert((name(&domain), id.clone()), vteps);
+                }
+            }
+            for node in rows.routers.keys().filter_map(|it| nodes.get(it)) {
+                let node = topology[*node].id.name.as_str().into();
+                all.homes.entry(name(&domain)).or_default().insert(node);
+            }
+        }
+        all
+    }
+
+    /// Follows what is told of a change.
+    fn follow(&mut self, change: Change) {
+        for (domain, delta) in change.domains {
+            for (key, row) in delta.iter() {
+                match image::Told::decode(key, row.as_deref()).unwrap() {
+                    image::Told::Site(id, Some(site)) => {
+                        assert_ne!(self.sites.get(&(domain.clone(), id.clone())), Some(&site));
+                        self.sites.insert((domain.clone(), id), site);
+                    }
+                    image::Told::Site(id, None) => {
+                        assert!(self.sites.remove(&(domain.clone(), id)).is_some());
+                    }
+                    image::Told::Row(_) => {}
+                }
+            }
+        }
+        for (domain, nodes) in change.homes {
+            match nodes.is_empty() {
+                false => drop(self.homes.insert(domain, nodes)),
+                true => assert!(self.homes.remove(&domain).is_some()),
+            }
+        }
+        for (port, place) in change.ports {
+            match place {
+                Some(place) => drop(self.ports.insert(port, place)),
+                None => assert!(self.ports.remove(&port).is_some()),
+            }
+        }
+    }
+}
+
+fn objects(text: &str) -> BTreeMap<Identity, Object> {
+    read(text).objects.into_iter().map(|it| (it.identity(), it)).collect()
+}
+
+/// Has networks follow texts, one after another.
+#[derive(Default)]
+struct Followed {
+    networks: Option<Networks>,
+    told: Told,
+    revision: u64,
+}
+
+impl Followed {
+    fn follow(&mut self, text: &str) {
+        let topology = load(text).unwrap_or_else(|faults| panic!("{text}\n{faults:#?}"));
+        let networks = self.networks.get_or_insert_with(|| Networks::new(1));
+        let edits = networks.edits_to(objects(text));
+        self.revision += 1;
+        self.told.follow(networks.commit(Revision(self.revision), edits).change);
+        assert_eq!(self.told, Told::of(&topology), "{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn ports_are_where_all_objects_say_after_any_edits(seed: u64) {
+        let rng = &mut Rng::new(seed);
+        let mut followed = Followed::default();
+        for _ in 0..2 {
+            let mut world = World::new(rng.next_u64());
+            for _ in 0..6 {
+                followed.follow(&world.clone().spread(3, rng).text);
+                if rng.below(2) == 0 {
+                    world = world.edited(rng);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_worlds_do_not_have_is_where_all_objects_say() {
+    let bound = "\
+- {kind: Binding, metadata: {name: v1}, spec: {port: t/v1, node: h1}}
+- {kind: Binding, metadata: {name: v2}, spec: {port: t/v2, node: h2}}
+- {kind: Binding, metadata: {name: l2}, spec: {port: t/l2, node: h1}}
+";
+    let text = format!("{CORNERS}{bound}");
+    let mut followed = Followed::default();
+    for text in [
+        CORNERS.to_owned(),
+        text.clone(),
+        text.replace("vteps: [192.0.2.2]", "vteps: [192.0.2.3]"),
+        text.replace("port: t/v2, node: h2", "port: t/v2, node: h1"),
+        text.replace("name: v2}, spec: {port: t/v2", "name: a}, spec: {port: t/v2"),
+        text.replace(
+            "name: v1}, spec: {port: t/v1, node: h1",
+            "name: v1}, spec: {port: t/v3, node: h2",
+        ),
+        text.replace("{node: h1, priority: 1}, {node: h2, priority: 2}", "{node: h1, priority: 2}"),
+        text.replace(", child: {parent: v2, vlan: 3}", ", child: {parent: v1, vlan: 3}"),
+        text.replace(
+            "{name: b-r, tenant: t}, spec: {switch: b, ",
+            "{name: b-r, tenant: t}, spec: {switch: c, ",
+        ),
+        bound.replace("- ", "# ") + "[]",
+        text,
+    ] {
+        followed.follow(&text);
+    }
+}
+
+#[test]
+fn a_node_that_is_made_anew_at_once_is_not_gone() {
+    let text = "- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}";
+    let (id, node) = objects(text).pop_first().unwrap();
+    let mut networks = Networks::new(1);
+    networks.commit(Revision(1), vec![(id.clone(), Some(node.clone()))]);
+    let edits = vec![(id.clone(), None), (id.clone(), Some(node))];
+    let change = networks.commit(Revision(2), edits).change;
+    assert_eq!((change.gone.len(), change.come.len()), (0, 1), "{change:?}");
+    let change = networks.commit(Revision(3), vec![(id, None)]).change;
+    assert_eq!((change.gone.len(), change.come.len()), (1, 0), "{change:?}");
+}
+
+/// A machine that moves has its own domain looked at, and no row is computed.
+#[test]
+fn a_move_is_one_site() {
+    let mut followed = Followed::default();
+    let world = World::new(3).spread(2, &mut Rng::new(3)).text;
+    followed.follow(&world);
+    let networks = followed.networks.as_mut().unwrap();
+    let mut next = objects(&world);
+    let binding = next.values_mut().find_map(|it| match it {
+        Object::Binding(it) => Some(it),
+        _ => None,
+    });
+    let node = &mut binding.unwrap().spec.node;
+    *node = (if node.as_str() == "node0" { "node1" } else { "node0" }).parse().unwrap();
+    let edits = networks.edits_to(next);
+    let change = networks.commit(Revision(followed.revision + 1), edits).change;
+    assert_eq!((change.domains.len(), change.ports.len()), (1, 1), "{change:?}");
+}

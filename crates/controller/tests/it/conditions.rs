@@ -1,0 +1,142 @@
+//! What is so of objects, as agents answer, and waiting for it.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::agents::{Controller, Host, PLACES, SHOP, agent, copies};
+use crate::client::{Answer, Served};
+
+const WEB_1: &str = "/v1/tenants/shop/logical-ports/web-1";
+const SERVICE: &str = "/v1/tenants/shop/services/postgres";
+
+/// A condition of an object, or of whatever has some.
+fn condition(of: &Value, kind: &str) -> Value {
+    let all = of.pointer("/status/conditions").or_else(|| of.get("conditions")).unwrap();
+    let found = all.as_array().unwrap().iter().find(|it| it["type"] == kind);
+    found.unwrap_or_else(|| panic!("no {kind}: {of}")).clone()
+}
+
+/// Whether it is so, why, and the sentence.
+#[track_caller]
+fn is(condition: &Value, status: &str, reason: &str, message: &str) {
+    let said = condition["message"].as_str().unwrap();
+    assert!(
+        condition["status"] == status && condition["reason"] == reason && said.contains(message),
+        "{condition}"
+    );
+}
+
+/// Two hosts, of which each has the machine that is bound to it.
+fn hosts(controller: &Controller) -> [Host; 2] {
+    [("h1", "shop/web-1"), ("h2", "shop/db-1")]
+        .map(|(node, port)| agent(controller, node, &[port], copies()).0)
+}
+
+#[test]
+fn an_object_is_realized_once_all_hosts_that_have_to_do_with_it_execute_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let controller = Controller::on(folder.path());
+    let served = &controller.served;
+    served.apply("", &(SHOP.trim_end().to_owned() + PLACES)).is(200);
+    let waiting = format!("{WEB_1}?waitFor=Realized&timeout=TIMEOUT");
+    let early = served.get(&waiting.replace("TIMEOUT", "100ms")).is(200).body;
+    is(
+        &condition(&early, "Realized"),
+        "Unknown",
+        "Unreachable",
+        "0 execute it, and 2 are not connected: h1, h2",
+    );
+    is(&condition(&early, "Bound"), "False", "Nowhere", "zovn attach … --logical shop/web-1");
+    let hosts = hosts(&controller);
+    let port = served.get(&waiting.replace("TIMEOUT", "60s")).is(200).body;
+    is(&condition(&port, "Realized"), "True", "Executed", "of 2 hosts");
+    is(&condition(&port, "Compiled"), "True", "Computed", "");
+    is(&condition(&port, "Accepted"), "True", "Valid", "");
+    assert_eq!(condition(&port, "Realized")["observedGeneration"], 1);
+    let list = served.get("/v1/tenants/shop/logical-ports?limit=1000").is(200).body;
+    let listed =
+        list["items"].as_array().unwrap().iter().find(|it| it["metadata"]["name"] == "web-1");
+    assert_eq!(listed.unwrap()["status"], served.get(WEB_1).body["status"]);
+
+    // One does not take what is written, and is told; then it does.
+    hosts[1].0.lock().unwrap().is_full = true;
+    let service = served.get(SERVICE).is(200);
+    let (tag, text) = (service.tag(), service.body.to_string());
+    let write = |query: &str, tag: &str, port: u16| {
+        let text = text.replace("5432", &port.to_string());
+        served.put(&format!("{SERVICE}{query}"), &[("if-match", tag)], &text).is(200)
+    };
+    let refused = write("?waitFor=Realized&timeout=2s", &tag, 5433);
+    is(
+        &condition(&refused.body, "Realized"),
+        "False",
+        "Refused",
+        "1 execute it, and 1 refuse it: h2 (no room)",
+    );
+    // What was before it is realized still.
+    is(&condition(&served.get(WEB_1).body, "Realized"), "True", "Executed", "2 execute it");
+    hosts[1].0.lock().unwrap().is_full = false;
+    let taken = write("?waitFor=Realized&timeout=60s", &refused.tag(), 5434);
+    is(&condition(&taken.body, "Realized"), "True", "Executed", "2 execute it");
+
+    // What a write leads to is waited for as a whole, and so is one that changes nothing.
+    let text = SHOP.replace("5432", "5435");
+    for _ in 0..2 {
+        let applied = served.apply("?waitFor=Realized&timeout=60s", &text).is(200).body;
+        is(&applied["realized"], "True", "Executed", "2 execute it");
+    }
+    let deleted = served.ask("DELETE", "/v1/bindings/db-1?waitFor=Realized", &[], "").is(200).body;
+    is(&deleted["realized"], "True", "Executed", "2 execute it");
+    let newest = deleted["revision"].as_u64().unwrap();
+    let revision = served.get(&format!("/v1/revisions/{newest}?waitFor=Realized")).is(200).body;
+    is(&condition(&revision, "Realized"), "True", "Executed", "2 execute it");
+    assert_eq!(revision["behind"], Value::Null);
+    drop(hosts);
+}
+
+#[test]
+fn what_was_written_is_told_though_its_revision_is_forgotten_meanwhile() {
+    let served = Served::new();
+    served.apply("", &(SHOP.trim_end().to_owned() + PLACES)).is(200);
+    let (path, patch) =
+        (format!("{WEB_1}?waitFor=Realized&timeout=2s"), r#"{"spec":{"enabled":false}}"#);
+    let mut waiting = served.head("PATCH", &path, &[], patch.len());
+    waiting.write_all(patch.as_bytes()).unwrap();
+    let begun = Instant::now();
+    while served.catalog.store().revision().0 < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+    for name in ["t", "u", "v"] {
+        let tenant = format!("{{kind: Tenant, metadata: {{name: {name}}}, spec: {{}}}}");
+        served.apply("", &tenant).is(200);
+    }
+    served.catalog.store().compact(served.catalog.store().revision()).unwrap();
+    let told = Answer::read(waiting).is(200).body;
+    assert_eq!(
+        (&told["metadata"]["revision"], &told["spec"]["enabled"]),
+        (&2.into(), &false.into())
+    );
+}
+
+#[test]
+fn what_no_host_has_is_realized_at_once() {
+    let served = Served::new();
+    let tenant = r#"{"kind":"Tenant","metadata":{"name":"t"},"spec":{}}"#;
+    let new = served.put("/v1/tenants/t?waitFor=Realized", &[], tenant).is(201).body;
+    is(&condition(&new, "Realized"), "True", "NoHosts", "no host");
+    let revision = served.get("/v1/revisions/1").is(200).body;
+    is(&condition(&revision, "Realized"), "True", "NoHosts", "no host");
+    served.get("/v1/revisions/2").is(404);
+    served.get("/v1/revisions/x").is(404);
+    for wrong in [
+        "waitFor=Done",
+        "timeout=1s",
+        "waitFor=Realized&timeout=301s",
+        "waitFor=Realized&timeout=x",
+        "wait=1",
+    ] {
+        served.get(&format!("/v1/tenants/t?{wrong}")).is(400);
+    }
+}

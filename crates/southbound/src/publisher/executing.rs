@@ -1,0 +1,92 @@
+//! How far hosts are with what they were told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::Generation;
+use replica::{History, Name, Reason};
+use tokio::sync::watch;
+
+use super::{Inner, Publisher, Session};
+
+/// A host, as far as it executes some domains.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Executing {
+    /// Its node.
+    pub node: Name,
+    /// The revision up to which it executes everything of them.
+    pub until: Generation,
+    /// Whether its agent is connected. One that is not goes on with what it has.
+    pub is_connected: bool,
+    /// Why it does not take a generation of one of them, if it has taken none since.
+    pub refused: Option<Reason>,
+}
+
+impl Publisher {
+    /// How far the hosts are that have to do with some domains, or with any: those whose agents
+    /// follow one, and those that ports are bound to, or that routers have their flows at, or that
+    /// followed one before they came back, and whose agents are not connected or have not said
+    /// their ports yet. And the revision that agents are told of.
+    pub fn executing(&self, domains: Option<&BTreeSet<Name>>) -> (Generation, Vec<Executing>) {
+        let inner = self.lock();
+        let mut hosts = BTreeMap::new();
+        match domains {
+            Some(domains) => {
+                let known = domains.iter().filter_map(|it| inner.domains.get_key_value(it));
+                known.for_each(|(name, history)| inner.add(name, history, &mut hosts));
+            }
+            None => inner.domains.iter().for_each(|(name, it)| inner.add(name, it, &mut hosts)),
+        }
+        (inner.revision, hosts.into_values().collect())
+    }
+
+    /// The connected nodes that say they have a port, and may have it. `None`: hosts have no such
+    /// port.
+    pub fn holders(&self, port: &str) -> Option<Vec<Name>> {
+        let inner = self.lock();
+        inner.ports.get(port)?;
+        let is_connected = |it: &Session| it.is_connected;
+        let holds = |node: &&Name| {
+            inner.sessions.get(*node).is_some_and(is_connected)
+                && inner.domain(port, node).is_some()
+        };
+        Some(inner.claims.of(port).filter(holds).cloned().collect())
+    }
+
+    /// Says when hosts may be further than they were, or agents come or go.
+    pub fn subscribe(&self) -> watch::Receiver<()> {
+        self.moved.subscribe()
+    }
+}
+
+impl Inner {
+    /// Adds how far the hosts of a domain are: with several, as far as they are with each.
+    fn add(&self, domain: &Name, history: &History, hosts: &mut BTreeMap<Name, Executing>) {
+        let mut add = |host: Executing| {
+            let known = hosts.entry(host.node.clone()).or_insert_with(|| host.clone());
+            known.until = known.until.min(host.until);
+            known.refused = known.refused.take().or(host.refused);
+        };
+        for node in self.followers.of(domain) {
+            let Session { is_connected, feed, .. } = &self.sessions[node];
+            let has = feed.known(domain).map_or(Generation(0), |it| it.generation);
+            let until = match history.after(has) {
+                _ if has == history.generation() => self.revision,
+                Some(next) => Generation(next.0 - 1),
+                None => has,
+            };
+            let refused = feed.refused(domain).map(|(_, reason)| reason.clone());
+            add(Executing { node: node.clone(), until, is_connected: *is_connected, refused });
+        }
+        let bound = self.bound.get(domain).into_iter().flat_map(BTreeMap::keys);
+        let homes = self.homes.get(domain).into_iter().flatten();
+        for node in bound.chain(homes).chain(self.returning.of(domain)) {
+            let session = self.sessions.get(node);
+            let may_have = |it: &Session| !it.is_connected || !it.has_said;
+            if session.is_none_or(|it| may_have(it) && !it.follows.contains(domain)) {
+                let (until, refused) = (Generation(0), None);
+                let is_connected = session.is_some_and(|it| it.is_connected);
+                add(Executing { node: node.clone(), until, is_connected, refused });
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What commands say of the objects that a controller keeps, and what they have it do.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shop.yaml");
+
+/// A controller that answers everybody on this host, and a context for it.
+struct Kept {
+    folder: TempDir,
+    controller: Child,
+}
+
+impl Kept {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        command.args(["controller", "--open", "--listen", "127.0.0.1:0", "--agents"]);
+        command.args(["127.0.0.1:0", "--log-format", "json", "--data"]);
+        command.arg(folder.path().join("data")).stderr(Stdio::piped());
+        let mut controller = command.spawn().unwrap();
+        let mut log = BufReader::new(controller.stderr.take().unwrap()).lines();
+        let listen = log.find_map(|line| {
+            let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            line["fields"]["listen"].as_str().map(ToOwned::to_owned)
+        });
+        thread::spawn(move || log.for_each(drop));
+        let kept = Self { folder, controller };
+        let server = format!("http://{}", listen.unwrap());
+        kept.zovn(&["context", "set", "here", "--server", &server]);
+        kept
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        command.args(words).env("XDG_CONFIG_HOME", self.folder.path()).env_remove("ZOVN_CONTEXT");
+        command.output().unwrap()
+    }
+
+    /// What a command prints that ends so.
+    #[track_caller]
+    fn ends(&self, code: i32, words: &[&str]) -> String {
+        let output = self.run(words);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    fn zovn(&self, words: &[&str]) -> String {
+        self.ends(0, words)
+    }
+
+    /// A file that has this.
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = self.controller.kill();
+        let _ = self.controller.wait();
+    }
+}
+
+#[test]
+fn what_is_shown_as_yaml_is_what_was_applied() {
+    let kept = Kept::new();
+    kept.zovn(&["apply", "-f", SHOP]);
+    let port = kept.zovn(&["get", "objects", "LogicalPort/shop/web-1", "--yaml"]);
+    assert!(port.starts_with("kind: LogicalPort\nmetadata:\n  labels:\n    app: web\n"), "{port}");
+    let shop = kept.file("all.yaml", &kept.zovn(&["get", "objects", "--yaml"]));
+    assert_eq!(kept.zovn(&["diff", "-f", &shop]), "");
+    let told: Value = serde_json::from_str(&kept.zovn(&["apply", "-f", &shop, "--json"])).unwrap();
+    let objects = told["objects"].as_array().unwrap();
+    let declared = fs::read_to_string(SHOP).unwrap().matches("kind: ").count();
+    assert_eq!(objects.len(), declared);
+    assert!(objects.iter().all(|it| it["change"] == "unchanged"), "{told}");
+    // Another controller takes them, too, and a tenant's are less than all.
+    Kept::new().zovn(&["apply", "-f", &shop]);
+    let own = kept.zovn(&["get", "objects", "--tenant", "shop", "--yaml"]);
+    assert_eq!(own.matches("kind: ").count(), declared - 1, "all but the Tenant");
+    assert_eq!(kept.zovn(&["get", "objects", "nats", "--tenant", "shop", "--yaml"]), "[]\n");
+}
+
+#[test]
+fn a_diff_shows_what_an_apply_changes() {
+    let kept = Kept::new();
+    let text = fs::read_to_string(SHOP).unwrap();
+    let all = kept.ends(1, &["diff", "-f", SHOP]);
+    assert_eq!(all.matches("--- /dev/null\n+++ ").count(), text.matches("kind: ").count());
+    kept.zovn(&["apply", "-f", SHOP]);
+    assert_eq!(kept.zovn(&["diff", "-f", SHOP]), "");
+    let other = text.replace("ports: [5432]", "ports: [5433]");
+    let other = kept.file("other.yaml", &other);
+    let diff = kept.ends(1, &["diff", "-f", &other]);
+    assert!(diff.contains("- 5432\n+"), "{diff}");
+    assert_eq!(diff.matches("--- ").count(), 1, "{diff}");
+    let told = kept.ends(1, &["diff", "-f", &other, "--json"]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let [one] = told["objects"].as_array().unwrap().as_slice() else { panic!("{told}") };
+    assert_eq!(one["change"], "updated");
+    assert_eq!(one["before"]["metadata"], one["after"]["metadata"], "only what is declared");
+    // A dry run and a diff have changed nothing; an apply says the same before it does.
+    let dry = kept.zovn(&["apply", "-f", &other, "--diff", "--dry-run"]);
+    assert!(dry.starts_with(&diff) && dry.contains("revision 1 stays"), "{dry}");
+    let done = kept.zovn(&["apply", "-f", &other, "--diff"]);
+    assert!(done.starts_with(&diff) && done.contains("revision 2"), "{done}");
+    assert_eq!(kept.zovn(&["diff", "-f", &other]), "");
+}
+
+#[test]
+fn what_has_a_label_and_is_in_no_file_goes() {
+    let kept = Kept::new();
+    let set = |name: &str| {
+        format!(
+            "---\nkind: AddressSet\nmetadata: {{name: {name}, tenant: a, labels: {{app: x}}}}\n\
+             spec: {{addresses: [10.0.0.1]}}\n"
+        )
+    };
+    let tenant = "kind: Tenant\nmetadata: {name: a}\nspec: {}\n";
+    kept.zovn(&["apply", "-f", &kept.file("tenant.yaml", tenant)]);
+    let both = kept.file("both.yaml", &(set("one") + &set("two")));
+    kept.zovn(&["apply", "-f", &both, "--prune=app=x"]);
+    let one = kept.file("one.yaml", &set("one"));
+    assert_eq!(kept.zovn(&["diff", "-f", &one]), "");
+    let diff = kept.ends(1, &["diff", "-f", &one, "--prune", "app=x"]);
+    assert!(diff.starts_with("--- AddressSet/a/two\n+++ /dev/null\n"), "{diff}");
+    let unlabelled = kept.run(&["diff", "-f", &one, "--prune", "app=y/ z&x"]);
+    let said = String::from_utf8(unlabelled.stderr).unwrap();
+    assert!(said.contains("write `app: y/ z&x`") && unlabelled.status.code() == Some(2), "{said}");
+    let done = kept.zovn(&["apply", "-f", &one, "--prune=app=x"]);
+    assert!(done.contains("- AddressSet/a/two"), "{done}");
+}
+
+#[test]
+fn what_cannot_be_told_ends_otherwise_than_a_difference() {
+    let kept = Kept::new();
+    let wrong = kept.file("wrong.yaml", "\nkind: Tenant\nmetadata: {name: B}\nspec: {}\n");
+    let output = kept.run(&["diff", "-f", &wrong]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("{wrong}:3: ")), "{said}");
+    assert_eq!(kept.run(&["diff", "-f", "there/is/none"]).status.code(), Some(2));
+    for command in ["diff", "apply"] {
+        kept.ends(2, &[command, "-f", SHOP, "--prune=app"]);
+    }
+    let unsaid = kept.run(&["apply", "-f", SHOP, "--prune"]);
+    let said = String::from_utf8(unsaid.stderr).unwrap();
+    assert!(said.contains("say which objects") && unsaid.status.code() == Some(1), "{said}");
+}
