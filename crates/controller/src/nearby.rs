@@ -116,11 +116,14 @@ impl<'a> Next<'a> {
                     self.judge_speaking_of(&identity, &[Kind::Binding, Kind::LoadBalancer]);
                 }
                 (Object::PortGroup(before), Object::PortGroup(after))
-                    if before.spec.include != after.spec.include =>
+                    if before.spec.include != after.spec.include
+                        && self
+                            .objects
+                            .speaking_of(&identity, Kind::PortGroup)
+                            .next()
+                            .is_some() =>
                 {
-                    if self.objects.speaking_of(&identity, Kind::PortGroup).next().is_some() {
-                        return false;
-                    }
+                    return false;
                 }
                 (Object::RouterPort(_), _) => {
                     self.judge_routers(before);

@@ -204,26 +204,31 @@ impl Whereabouts {
         let balance = rows.balancers.values().flat_map(|it| &it.routers);
         let lead_back = rows.routes.iter().filter(|(_, it)| it.symmetric).map(|(it, _)| &it.router);
         let mut keeping: BTreeSet<_> = translate.chain(balance).chain(lead_back).collect();
-        // Of each router: its first gateway, its switches' first node, its ports.
-        let mut routers: BTreeMap<&Identity, (Option<&Name>, Option<&Name>, Vec<&Identity>)> =
-            BTreeMap::new();
+        let mut routers: BTreeMap<&Identity, Router<'_>> = BTreeMap::new();
         for (id, port) in &rows.router_ports {
-            let (gateway, first, ports) = routers.entry(&port.router).or_default();
-            *gateway = gateway.or(port.gateway.first().map(|it| &it.name));
-            ports.push(id);
+            let router = routers.entry(&port.router).or_default();
+            router.gateway = router.gateway.or(port.gateway.first().map(|it| &it.name));
+            router.ports.push(id);
             if let Link::Switch { switch, .. } = &port.link
                 && let Some((has_others, node)) = switches.get(switch)
             {
-                *first = first.iter().copied().chain(*node).min();
+                router.first = router.first.iter().copied().chain(*node).min();
                 keeping.extend(has_others.then_some(&port.router));
             }
         }
         let homes = routers.into_iter().filter(|(router, _)| keeping.contains(router));
-        let home = |(router, (gateway, first, ports)): (_, (Option<&'r Name>, Option<_>, _))| {
-            Some((router, (gateway.or(first)?, ports)))
-        };
-        homes.filter_map(home).collect()
+        homes.filter_map(|(id, it)| Some((id, (it.gateway.or(it.first)?, it.ports)))).collect()
     }
+}
+
+/// What of a router says where it keeps its flows.
+#[derive(Default)]
+struct Router<'r> {
+    /// Its first gateway.
+    gateway: Option<&'r Name>,
+    /// The first node of its switches.
+    first: Option<&'r Name>,
+    ports: Vec<&'r Identity>,
 }
 
 /// Whether a station is not of a machine that is declared.

@@ -86,7 +86,7 @@ pub enum Carried {
     Bits,
     /// Frames through the switch, a second.
     Frames,
-    /// The switch's time for frames, a second, in billionths ([`WHOLE_TIME`] is all of it).
+    /// The switch's time for frames, a second, in billionths (`WHOLE_TIME` is all of it).
     Time,
     /// Bits that leave by the card, a second, as they are on the wire.
     Out,

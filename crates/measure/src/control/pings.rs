@@ -114,13 +114,16 @@ fn arrives(
     Ok(net.receive(&state, now, &onward).fate.is_ok())
 }
 
-/// A host's part of a domain with a port of its, by what its agent was told; and where ports are.
+/// A host's part of a domain, and where ports are.
+type Host = (Net, Vec<(Identity, Site)>);
+
+/// A host's part of a domain with a port of its, by what its agent was told.
 fn host(
     agents: &Agents,
     host: u32,
     domain: &str,
     port: &Identity,
-) -> Result<Option<(Net, Vec<(Identity, Site)>)>, MeasureError> {
+) -> Result<Option<Host>, MeasureError> {
     let Some(told) = agents.rows(host, domain) else { return Ok(None) };
     let (mut rows, mut sites) = (Domain::default(), Vec::new());
     for (key, row) in told.rows() {

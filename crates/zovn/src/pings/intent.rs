@@ -155,9 +155,8 @@ pub fn services(networks: &[&Topology]) -> Vec<Service> {
     let conditions = policies.flat_map(|(_, it)| &it.rules).flat_map(|rule| &rule.conditions);
     let spoken_of: Vec<_> = conditions.flat_map(|it| &it.services).collect();
     let mut all = vec![Service::Echo];
-    let kinds: [(u8, fn(u16) -> Service); 2] =
-        [(protocol::TCP, Service::Tcp), (protocol::UDP, Service::Udp)];
-    for (carried, service) in kinds {
+    let tcp: fn(u16) -> Service = Service::Tcp;
+    for (carried, service) in [(protocol::TCP, tcp), (protocol::UDP, Service::Udp)] {
         let own: Vec<_> = spoken_of.iter().filter(|it| it.protocol.0 == carried).collect();
         let ranges = || own.iter().flat_map(|it| &it.ports);
         let is_free = |port: &u16| !ranges().any(|it| (it.first..=it.last).contains(port));
