@@ -715,6 +715,10 @@ async fn put(
         if source.is_empty || count > 1 || (count == 0 && source.faults.is_empty()) {
             return Err(Refusal::bad(format!("the body has to be one object, {wanted}")));
         }
+        // What is none is wrong whatever is there now.
+        if count == 0 {
+            return Err(Refused::Faults(source.faults).into());
+        }
         if let Some(other) = source.objects.first().map(Object::identity)
             && other != wanted
         {

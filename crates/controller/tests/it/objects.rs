@@ -127,6 +127,7 @@ fn all_that_is_wrong_is_told_at_once_and_nothing_is_changed() {
     let other = served.put(SWITCH, &[("if-match", "*")], WEB_1).is(422);
     assert_eq!(other.errors(), ["LogicalPort/shop/web-1 /metadata"]);
     served.put(SWITCH, &[("if-match", "*")], "").is(400);
+    served.put(SWITCH, &[("if-match", "\"r1\"")], "false").is(422);
     served.put(SWITCH, &[("if-match", "*")], &format!("[{WEB},{WEB_1}]")).is(400);
     served.put(SWITCH, &[], &"#".repeat((8 << 20) + 1)).is(413);
     assert_eq!(served.catalog.store().revision().0, 3);

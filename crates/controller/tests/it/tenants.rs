@@ -666,12 +666,13 @@ fn a_tenant_that_waits_as_often_as_it_can_leaves_places_to_others() {
     admin.apply("", &(BOTH.trim_end().to_owned() + "\n" + BINDING)).is(200);
     let tenant = guarded.tenant("a");
     let port = "/v1/tenants/a/logical-ports/p?waitFor=Realized&timeout=60s";
-    let waiting: Vec<_> = (0..32).map(|_| tenant.watch(port)).collect();
-    // Requests that were sent are taken up a moment later.
+    let mut waiting: Vec<_> = (0..32).map(|_| tenant.watch(port)).collect();
+    // Requests that were sent are taken up a moment later. One that finds this one's has no place.
     let begun = std::time::Instant::now();
     let short = port.replace("60s", "1ms");
     while tenant.get(&short).status != 429 {
         assert!(begun.elapsed() < Duration::from_secs(30));
+        waiting.push(tenant.watch(port));
     }
     admin.get(&short).is(200);
     let switch = "{kind: LogicalSwitch, metadata: {name: t, tenant: a}, spec: {}}";
