@@ -35,7 +35,7 @@ const HOSTS: std::ops::RangeInclusive<u32> = 10..=10_000;
 const ADDED: u32 = 10;
 
 /// How many bytes of objects are declared at once.
-const STEP_BYTES: usize = 4 << 20;
+const STEP_BYTES: usize = 1 << 20;
 
 /// How the experiment is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
