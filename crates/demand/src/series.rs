@@ -41,11 +41,20 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Gaps { count: 1, missing } => {
+                write!(f, "1 gap of {:.0} s is left out", missing.as_secs_f64())
+            }
             Self::Gaps { count, missing } => {
                 write!(f, "{count} gaps, {:.0} s in all, are left out", missing.as_secs_f64())
             }
+            Self::Resets { count: 1 } => {
+                f.write_str("the counter goes back once; that sample is left out")
+            }
             Self::Resets { count } => {
                 write!(f, "the counter goes back {count} times; those samples are left out")
+            }
+            Self::Duplicates { count: 1 } => {
+                f.write_str("1 reading has the time of the reading before and is left out")
             }
             Self::Duplicates { count } => {
                 write!(f, "{count} readings have the time of the reading before and are left out")
@@ -207,6 +216,8 @@ impl Series {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     fn at(seconds: &[u64]) -> Vec<Instant> {
@@ -232,6 +243,19 @@ mod tests {
             Fault::Duplicates { count: 1 },
         ];
         assert_eq!(series.faults(), faults);
+    }
+
+    #[test]
+    fn one_fault_is_told_as_one() {
+        let gaps = |count| Fault::Gaps { count, missing: Span::from_secs(130) }.to_string();
+        assert_eq!(gaps(1), "1 gap of 130 s is left out");
+        assert_eq!(gaps(2), "2 gaps, 130 s in all, are left out");
+        let resets = |count| Fault::Resets { count }.to_string();
+        assert_eq!(resets(1), "the counter goes back once; that sample is left out");
+        assert_eq!(resets(3), "the counter goes back 3 times; those samples are left out");
+        let twice = |count| Fault::Duplicates { count }.to_string();
+        assert!(twice(1).starts_with("1 reading has ") && twice(1).ends_with(" and is left out"));
+        assert!(twice(2).starts_with("2 readings have ") && twice(2).ends_with("are left out"));
     }
 
     #[test]

@@ -7,7 +7,9 @@
 //!                 ├▶ advice     which machines to move
 //!                 ├▶ purchase   what each type of host would cost
 //!                 ├▶ proof      the risk once more, by drawing
-//!                 ├▶ stage      hosts as a simulator needs them
+//!                 ├▶ stage      hosts as a simulator or a lab needs them
+//!                 ├▶ course     what their machines do for a while, drawn
+//!                 ├▶ mixes      demands that fit a profiled switch and that do not, drawn
 //!                 └▶ serve      which hosts take a machine that a scheduler asks about, over HTTP
 //! ```
 //!
@@ -34,7 +36,9 @@ mod web;
 
 pub mod advice;
 pub mod bench;
+pub mod course;
 pub mod fitted;
+pub mod mixes;
 pub mod placed;
 pub mod prometheus;
 pub mod proof;
@@ -47,6 +51,7 @@ pub mod stage;
 pub use fault::{Fault, PlanError};
 pub use file::{Columns, Least};
 pub use plan::{Carried, Kind, Plan};
+pub use profile::Measured;
 pub use settings::{Prefer, Settings, UnknownHosts};
 pub use share::Share;
 pub use trace::TraceError;

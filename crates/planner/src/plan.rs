@@ -11,7 +11,7 @@ use units::Rate;
 
 use crate::file::Least;
 use crate::fitted::Fitted;
-use crate::profile::Costs;
+use crate::profile::{Costs, Measured};
 use crate::settings::Settings;
 
 /// What is to be placed, where, and what has to hold.
@@ -70,12 +70,15 @@ impl Kind {
         self.costs.as_ref().map_or(&[], |costs| &costs.doubts)
     }
 
+    /// The profile that says what its switch carries, if one does.
+    pub fn measured(&self) -> Option<&Measured> {
+        self.costs.as_ref().map(|costs| &costs.measured)
+    }
+
     /// The seconds that a frame of so many bytes takes the switch, of which this share leaves the
     /// host or comes to it.
     fn frame_secs(&self, size: f64, remote: f64) -> f64 {
-        self.costs.as_ref().map_or(0.0, |costs| {
-            (1.0 - remote) * costs.host.of(size) + remote * costs.link.of(size)
-        })
+        self.costs.as_ref().map_or(0.0, |costs| costs.careful.secs(size, remote))
     }
 }
 

@@ -10,17 +10,49 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+
+/// A switch as a profile has it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Measured {
+    /// The profile's file.
+    pub file: PathBuf,
+    /// The switch, as that names it.
+    pub switch: String,
+    /// What is around frames that leave the host: `none`, or a tunnel.
+    pub tunnel: String,
+}
+
+/// What frames take of a switch's time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Costs {
+    /// Where that was measured.
+    pub measured: Measured,
+    /// What one plans with: three of four rounds carried so much at least.
+    pub careful: Ways,
+    /// The same of the median round.
+    pub typical: Ways,
+    /// Bytes of the smallest and of the largest frame that was measured, large segments apart.
+    pub frames: (u32, u32),
+    /// Reasons why the switch may carry more.
+    pub doubts: Vec<String>,
+}
 
 /// What a frame takes of a switch's time, by its size and by where it goes.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Costs {
+pub(crate) struct Ways {
     /// From one machine to another of the same host.
-    pub host: Cost,
+    host: Cost,
     /// To another host, or from there.
-    pub link: Cost,
-    /// Reasons why the switch may carry more.
-    pub doubts: Vec<String>,
+    link: Cost,
+}
+
+impl Ways {
+    /// The seconds that frames of so many bytes take on average, of which this share leaves the
+    /// host or comes to it.
+    pub fn secs(&self, size: f64, remote: f64) -> f64 {
+        (1.0 - remote) * self.host.of(size) + remote * self.link.of(size)
+    }
 }
 
 /// What a frame takes of a switch's time, by its size.
@@ -129,9 +161,10 @@ enum Load {
 }
 
 /// One plans with the lower one: what three of four rounds carried at least.
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 struct Quartiles {
     q1: f64,
+    median: f64,
 }
 
 impl Costs {
@@ -154,18 +187,21 @@ impl Costs {
             // Frames, and what large segments are in their place; segments of the MTU are frames.
             there.filter(|it| it.load == Load::Frames || it.offload).copied().collect::<Vec<_>>()
         };
-        let cost = |entries: &[&Entry]| {
+        let cost = |entries: &[&Entry], of: fn(Quartiles) -> f64| {
             let has_frames = entries.iter().any(|it| it.load == Load::Frames);
-            let points = entries.iter().map(|it| (f64::from(it.size), 1.0 / it.fps.q1));
+            let points = entries.iter().map(|it| (f64::from(it.size), 1.0 / of(it.fps)));
             Cost::new(points.collect()).filter(|_| has_frames)
+        };
+        let both = |entries: &[&Entry]| {
+            Some((cost(entries, |fps| fps.q1)?, cost(entries, |fps| fps.median)?))
         };
         let (is_said, tunnel) = (tunnel.is_some(), tunnel.unwrap_or("none"));
         let within = on(Way::Host, "none");
         let beyond = on(Way::Link, tunnel);
-        let Some(host) = cost(&within) else {
+        let Some((host, typical_host)) = both(&within) else {
             return Err(ProfileError::Host { path: owned(), switch: switch.into() });
         };
-        let Some(link) = cost(&beyond) else {
+        let Some((link, typical_link)) = both(&beyond) else {
             let tunnels = of_switch.iter().filter(|it| it.way == Way::Link);
             let known = match known(tunnels.map(|it| it.tunnel.as_str()).collect()) {
                 none if none.is_empty() => "nothing by the link".into(),
@@ -175,7 +211,14 @@ impl Costs {
             return Err(ProfileError::Tunnel { path: owned(), switch, tunnel, is_said, known });
         };
         let used: Vec<_> = within.into_iter().chain(beyond).collect();
-        Ok(Self { host, link, doubts: doubts(path, switch, &used) })
+        let sizes = || used.iter().filter(|it| it.load == Load::Frames).map(|it| it.size);
+        Ok(Self {
+            measured: Measured { file: owned(), switch: switch.into(), tunnel: tunnel.into() },
+            careful: Ways { host, link },
+            typical: Ways { host: typical_host, link: typical_link },
+            frames: (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0)),
+            doubts: doubts(path, switch, &used),
+        })
     }
 }
 
@@ -190,7 +233,8 @@ fn parse(path: &Path, text: &str) -> Result<Profile, ProfileError> {
         return Err(ProfileError::Other { path: path.to_owned(), experiment });
     }
     let profile: Profile = serde_json::from_str(text).map_err(not_json)?;
-    let is_nothing = |it: &Entry| !(it.fps.q1 > 0.0 && it.fps.q1.is_finite() && it.size > 0);
+    let is_some = |fps: f64| fps > 0.0 && fps.is_finite();
+    let is_nothing = |it: &Entry| !(is_some(it.fps.q1) && is_some(it.fps.median) && it.size > 0);
     match profile.results.iter().position(is_nothing) {
         Some(place) => Err(ProfileError::Nothing { path: path.to_owned(), place }),
         None => Ok(profile),
@@ -257,9 +301,12 @@ mod tests {
             entry("bridge", "host", "none", "stream", 1514, 1.0),
         ]));
         let costs = Costs::read(&path, "zovn", Some("geneve")).unwrap();
-        near(costs.host.of(64.0), 5e-6);
-        near(costs.host.of(40_000.0), 20e-6);
-        near(costs.link.of(64.0), 10e-6);
+        near(costs.careful.secs(64.0, 0.0), 5e-6);
+        near(costs.careful.secs(40_000.0, 0.0), 20e-6);
+        near(costs.careful.secs(64.0, 1.0), 10e-6);
+        near(costs.careful.secs(64.0, 0.5), 7.5e-6);
+        near(costs.typical.secs(64.0, 0.0), 2.5e-6);
+        assert_eq!((costs.frames, costs.measured.tunnel.as_str()), ((64, 64), "geneve"));
         let doubt = format!(
             "1 of 3 entries that are used of {name} were bound by processors: zovn carries so much at \
              least"

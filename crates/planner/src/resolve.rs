@@ -634,7 +634,7 @@ placement:
         let entry = |way, tunnel, size, q1| {
             serde_json::json!({
                 "switch": "zovn", "way": way, "tunnel": tunnel, "load": "frames", "offload": false,
-                "size": size, "fps": {"q1": q1}, "bound_by": "switch", "at_least": false,
+                "size": size, "fps": {"q1": q1, "median": q1}, "bound_by": "switch", "at_least": false,
             })
         };
         let results = [

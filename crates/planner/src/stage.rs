@@ -1,4 +1,5 @@
-//! Hosts of a placement as a simulator needs them: what is carried, and who sends how much.
+//! Hosts of a placement as a simulator or a lab needs them: what is carried, and who sends how
+//! much.
 //!
 //! Names and units are left behind. A machine's rate is split by where its frames go, so that each
 //! limit of the host has what the plan says that it has.
@@ -9,7 +10,8 @@ use demand::{Model, Source, State};
 use placement::{Pattern, risks};
 use units::Span;
 
-use crate::plan::{Alike, Carried, Plan};
+use crate::plan::{Alike, Carried, Kind, Plan};
+use crate::profile::Measured;
 use crate::share::Share;
 
 /// A host, and what is predicted of it.
@@ -24,7 +26,7 @@ pub struct Stage {
     /// Frames a second that its switch carries; any number if absent.
     pub frames: Option<u64>,
     /// What its switch carries is a profile, by the time that each frame takes.
-    pub is_profiled: bool,
+    pub profile: Option<Profiled>,
     /// Bits a second that its card carries in each direction; any number if absent.
     pub card: Option<u64>,
     /// Bytes that a frame has more on the wire.
@@ -35,6 +37,15 @@ pub struct Stage {
     pub time: Share,
     /// The share of traffic that is more, at most: the sum of what it is for each limit.
     pub traffic: f64,
+}
+
+/// A switch whose profile says what it carries.
+#[derive(Clone, Debug)]
+pub struct Profiled {
+    /// The profile.
+    pub measured: Measured,
+    /// The share of time in which more of its time is asked for than there is.
+    pub time: Share,
 }
 
 /// Machines that are alike.
@@ -50,9 +61,42 @@ pub struct Actor {
     pub sends: f64,
     /// The share that leaves the host or comes to it.
     pub remote: f64,
+    /// The seconds that a frame takes the switch, as the median round of its profile has them; 0 if
+    /// there is no profile.
+    pub frame_secs: f64,
     /// A number that machines have in common which are in the same state at all times; their
     /// models have the same holding times and jumps.
     pub together: Option<usize>,
+}
+
+impl Stage {
+    /// How many frames its machines make a second, on average.
+    pub fn frames_per_sec(&self) -> f64 {
+        self.sum(|it| it.model.source().mean() / (8.0 * it.frame as f64))
+    }
+
+    /// By how much holding times have to be shorter for visits to states to have so many frames on
+    /// average; 1 if they have no more than that.
+    pub fn faster(&self, frames_a_visit: u64) -> f64 {
+        let visits_per_sec = self.sum(|it| {
+            let states = it.model.states().iter().zip(it.model.shares());
+            let leaves = states.map(|(state, share)| share / state.hold.as_secs_f64());
+            if it.model.states().len() == 1 { 0.0 } else { leaves.sum() }
+        });
+        if visits_per_sec == 0.0 {
+            return 1.0;
+        }
+        (self.frames_per_sec() / visits_per_sec / frames_a_visit as f64).max(1.0)
+    }
+
+    /// How many machines it has.
+    pub fn count(&self) -> u32 {
+        self.actors.iter().map(|it| it.count).sum()
+    }
+
+    fn sum(&self, of: impl Fn(&Actor) -> f64) -> f64 {
+        self.actors.iter().map(|it| f64::from(it.count) * of(it)).sum()
+    }
 }
 
 /// The hosts of the plan's placement that are in use, those that are alike once.
@@ -63,15 +107,20 @@ pub fn stages(plan: &Plan) -> Vec<Stage> {
         let host = alike.hosts[0];
         let (kind, risk) = (plan.kind_of(host), &risks[host]);
         let carries = |what| kind.limits.iter().find(|(it, _)| *it == what).map(|(_, much)| *much);
+        let timed = kind.limits.iter().position(|(it, _)| *it == Carried::Time);
+        let profile = kind.costs.as_ref().zip(timed).map(|(costs, limit)| Profiled {
+            measured: costs.measured.clone(),
+            time: risk.limits[limit].time.into(),
+        });
         Stage {
             hosts: plan.names(&alike.hosts),
             machines: plan.named(&alike.pattern),
             bits: carries(Carried::Bits),
             frames: carries(Carried::Frames),
-            is_profiled: carries(Carried::Time).is_some(),
+            profile,
             card: carries(Carried::Out),
             overhead: kind.overhead,
-            actors: actors(plan, &alike.pattern),
+            actors: actors(plan, kind, &alike.pattern),
             time: risk.overload.into(),
             traffic: risk.limits.iter().map(|it| it.traffic.high).sum::<f64>().min(1.0),
         }
@@ -79,7 +128,7 @@ pub fn stages(plan: &Plan) -> Vec<Stage> {
     plan.alike(&plan.placement).into_iter().map(stage).collect()
 }
 
-fn actors(plan: &Plan, pattern: &Pattern) -> Vec<Actor> {
+fn actors(plan: &Plan, kind: &Kind, pattern: &Pattern) -> Vec<Actor> {
     // Of each group that moves together: its models.
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (class, _) in pattern.iter() {
@@ -113,6 +162,10 @@ fn actors(plan: &Plan, pattern: &Pattern) -> Vec<Actor> {
             frame: load.frame,
             sends: load.sends,
             remote: load.remote,
+            frame_secs: kind
+                .costs
+                .as_ref()
+                .map_or(0.0, |costs| costs.typical.secs(load.frame as f64, load.remote)),
             together: load.together,
         }
     };

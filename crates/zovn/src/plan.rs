@@ -6,6 +6,7 @@ mod check;
 mod files;
 mod fit;
 mod migrate;
+mod page;
 mod place;
 mod prove;
 mod risk;
@@ -28,9 +29,11 @@ Examples:
   zovn plan why examples/plan/plan.yaml backup b-1 --with examples/plan/today.yaml
   zovn plan why examples/plan/plan.yaml backup --with examples/plan/today.yaml
   zovn plan move examples/plan/plan.yaml --with examples/plan/today.yaml
-  zovn plan buy examples/plan/plan.yaml
+  zovn plan buy examples/plan/plan.yaml --html offers.html
   zovn plan prove examples/plan/plan.yaml --by monte-carlo --with placement.yaml
   zovn plan prove examples/plan/plan.yaml --by sim --with placement.yaml   each host, frame by frame
+  zovn plan prove here.yaml --by lab --with placement.yaml    a host's machines at a real switch
+  zovn plan prove here.yaml --by lab --mixes 40               a profile, held against demands
   zovn plan serve -c examples/plan/plan.yaml --with examples/plan/today.yaml --with examples/plan/serve.yaml
   zovn plan bench
 
@@ -39,7 +42,7 @@ docs/planning.md goes from traces to a purchase; docs/planner.md says what the f
 /// Plan how many machines hosts carry before their switches are asked for too much.
 ///
 /// Nothing has to run, and nothing is measured: a file says what switches carry and what machines
-/// ask for.
+/// ask for. Only `prove --by lab` has a switch run, on this machine.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {

@@ -21,6 +21,7 @@ mod query;
 mod raw;
 mod repairs;
 mod sockets;
+mod states;
 mod stream;
 mod timed;
 mod udp;
@@ -39,6 +40,7 @@ pub use query::{Aggregator, AggregatorReport, Worker, WorkerReport};
 pub use raw::{RawSend, Target};
 pub use repairs::Repairs;
 pub use sockets::{Sockets, SocketsRead};
+pub use states::{BIN, StatesSend, StatesSent, Towards, Visit};
 pub use stream::{TcpReceive, TcpReceived, TcpSend, TcpSent, TcpWatch, TcpWatched};
 pub(crate) use timed::monotonic_ns;
 pub use timed::{
@@ -64,6 +66,8 @@ pub enum Role {
     TimedSend(TimedSend),
     /// Tells how long each was on its way.
     TimedReceive(TimedReceive),
+    /// Sends UDP frames at rates that change with time.
+    StatesSend(StatesSend),
     /// Asks when it is time to, and waits for each answer.
     Ask(Ask),
     /// Answers.
@@ -113,6 +117,7 @@ fn play(role: Role, control: &Control) -> Result<serde_json::Value, EndpointErro
         Role::UdpReceive(role) => report(udp::receive(&role, control)?),
         Role::TimedSend(role) => report(timed::send(&role, control)?),
         Role::TimedReceive(role) => report(timed::receive(&role, control)?),
+        Role::StatesSend(role) => report(states::send(&role, control)?),
         Role::Ask(role) => report(ask::ask(&role, control)?),
         Role::Answer(role) => report(ask::answer(&role, control)?),
         Role::PaWorker(role) => report(query::work(&role, control)?),

@@ -16,8 +16,8 @@ use crate::words::one_of;
 const LINK_MTU: u32 = 1640;
 
 /// The receiver's host and the senders', by their numbers from 1.
-const FAR: u32 = 1;
-const NEAR: u32 = 2;
+pub const FAR: u32 = 1;
+pub const NEAR: u32 = 2;
 
 /// Where frames go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -133,11 +133,20 @@ impl Case {
 
     /// A lab with so many senders and one receiver.
     pub fn lab(&self, senders: u32, offload: bool) -> Result<LabSpec, MeasureError> {
+        let receiver = std::iter::once((RECEIVER.to_owned(), FAR));
+        self.lab_of(receiver.chain((1..=senders).map(|it| (sender(it), NEAR))), offload)
+    }
+
+    /// A lab with these endpoints, each at its host if there are two.
+    pub fn lab_of(
+        &self,
+        endpoints: impl IntoIterator<Item = (String, u32)>,
+        offload: bool,
+    ) -> Result<LabSpec, MeasureError> {
         let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), self.switch);
         spec.offload = offload;
-        let names = std::iter::once(RECEIVER.to_owned()).chain((1..=senders).map(sender));
-        for (number, name) in (1..).zip(names) {
-            let host = (self.way == Way::Link).then(|| if name == RECEIVER { FAR } else { NEAR });
+        for (number, (name, host)) in (1..).zip(endpoints) {
+            let host = (self.way == Way::Link).then_some(host);
             spec.endpoints.push(EndpointSpec { host, ..quiet_endpoint(name, number)? });
         }
         if self.way == Way::Link {

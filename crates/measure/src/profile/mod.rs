@@ -11,14 +11,17 @@
 //! figures are what the switch carries at least.
 
 mod cases;
+mod curve;
 mod processors;
 mod report;
 mod rounds;
+pub mod trial;
 
 use lab::SwitchKind;
 use units::Span;
 
-pub use self::cases::{Load, Tunnel, Way};
+pub use self::cases::{Load, Tunnel, Way, is_lossless};
+pub use self::curve::Curve;
 pub use self::processors::{Bound, Busy};
 pub use self::report::{Config, Entry, Report, Step};
 pub use crate::stats::Quartiles;

@@ -6,6 +6,7 @@ use figures::{count, percent};
 use planner::purchase::{Offer, offers};
 
 use super::files::Files;
+use super::page::{Html, of_offers, put};
 use crate::ending::{Outcome, show};
 use crate::table::{headed, text};
 
@@ -20,12 +21,16 @@ pub struct Args {
     /// Tell it as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: Html,
 }
 
 /// Computes, and tells.
 pub fn run(args: &Args) -> Outcome {
     args.files.then(|plan| {
+        let page = args.html.open()?;
         let offers = offers(plan)?;
+        put(page, || of_offers(&offers))?;
         show(&offers, args.json, || table(&offers))?;
         Ok(ExitCode::SUCCESS)
     })

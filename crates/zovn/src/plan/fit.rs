@@ -12,6 +12,7 @@ use planner::prometheus::{Fits, Query, Values, fit_query};
 use planner::{Address, Columns};
 use units::Span;
 
+use super::page::{Html, of_fits, put};
 use super::words::share;
 use crate::ending::{Outcome, show};
 use crate::number::within;
@@ -20,8 +21,11 @@ use crate::table::{headed, text};
 /// Fit models to traces, and tell why not to trust them.
 ///
 /// A trace is CSV with a header, or Parquet: a time in seconds, and counters of bytes or a rate. Or
-/// it is a series that Prometheus has: a counter of bytes, or with `--bits-per-sec` a rate.
-/// Exit code 0 with doubts, too: they are for you to judge.
+/// it is a series that Prometheus has: a counter of bytes, or with `--bits-per-sec` a rate. A
+/// series that has too few points for a model, since it came or went, is left out and named on
+/// stderr; if that is all of them, the exit code is 1. Gaps, counters that go back and repeated
+/// rows are left out of a trace, and told below the table. Exit code 0 with doubts, too: they are
+/// for you to judge.
 #[derive(clap::Args)]
 pub struct Args {
     /// The traces.
@@ -53,6 +57,8 @@ pub struct Args {
     /// Tell it as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: Html,
 }
 
 /// What Prometheus is asked.
@@ -101,6 +107,7 @@ impl Asked {
 
 /// Fits, and tells.
 pub fn run(args: &Args) -> Outcome {
+    let page = args.html.open()?;
     let columns = Columns {
         time: args.time.clone(),
         sent: args.sent.clone(),
@@ -127,6 +134,7 @@ pub fn run(args: &Args) -> Outcome {
             .map_err(|error| format!("cannot write {}: {error}", out.display()))?;
     }
     let told: Vec<Told> = fits.iter().map(|it| it.told()).collect();
+    put(page, || of_fits(&told))?;
     show(&told, args.json, || table(&told))?;
     Ok(ExitCode::SUCCESS)
 }

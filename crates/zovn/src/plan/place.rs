@@ -9,6 +9,7 @@ use planner::placed::{self, Placed, Work, placed, placement_file};
 use planner::{Least, Plan};
 
 use super::files::Files;
+use super::page::{Html, of_placed, put};
 use super::words::{ending, hosts, machines};
 use crate::ending::{Outcome, show};
 use crate::table::{headed, text};
@@ -36,6 +37,8 @@ pub struct Args {
     /// Tell it as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: Html,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -67,12 +70,14 @@ impl From<Algorithm> for placed::Algorithm {
 /// Places, and tells.
 pub fn run(args: &Args) -> Outcome {
     args.files.then_on_hosts(|plan| {
+        let page = args.html.open()?;
         let work = Work { steps: args.steps, seed: args.seed };
         let placed = placed(plan, args.algorithm.into(), work);
         if let Some(out) = &args.out {
             fs::write(out, placement_file(plan, &placed.placement))
                 .map_err(|error| format!("cannot write {}: {error}", out.display()))?;
         }
+        put(page, || of_placed(plan, &placed))?;
         show(&placed, args.json, || table(plan, &placed))?;
         Ok(ending(placed.unplaced.is_empty() && placed.above_goal == 0))
     })

@@ -5,6 +5,7 @@ use planner::risks::{GroupRisk, risks};
 use planner::{Plan, Share};
 
 use super::files::Files;
+use super::page::{Html, of_risks, put};
 use super::words::{ending, hosts, machines};
 use crate::ending::{Outcome, show};
 use crate::table::{headed, text};
@@ -20,12 +21,16 @@ pub struct Args {
     /// Tell it as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: Html,
 }
 
 /// Computes, and tells.
 pub fn run(args: &Args) -> Outcome {
     args.files.then_on_hosts(|plan| {
+        let page = args.html.open()?;
         let groups = risks(plan);
+        put(page, || of_risks(plan, &groups))?;
         show(&groups, args.json, || table(plan, &groups))?;
         Ok(ending(groups.iter().all(|it| it.is_within)))
     })

@@ -35,7 +35,7 @@ fn a_plan_is_checked_whole() {
     assert_eq!(code, Some(0));
     assert!(out.starts_with("74 machines, 16 hosts, "), "{out}");
     // A model that is fitted comes with the reasons not to trust it.
-    assert!(out.contains("\ndb: 1 gaps, 130 s in all, are left out"), "{out}");
+    assert!(out.contains("\ndb: 1 gap of 130 s is left out"), "{out}");
 
     let folder = tempfile::tempdir().unwrap();
     let broken = folder.path().join("broken.yaml");
@@ -103,6 +103,93 @@ fn machines_are_placed_within_the_goal_and_another_way_finds_the_same() {
     let [one, other] = [json(&["place", PLAN]), json(&["place", PLAN])];
     assert_eq!(one, other);
     assert!(one.1["least_cost"].as_u64() <= one.1["cost"].as_u64(), "{}", one.1);
+}
+
+#[test]
+fn pages_have_charts_of_what_was_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let page = page.to_str().unwrap();
+    let draws = ["--by", "monte-carlo", "--draws", "1000"];
+    for (words, charts) in [
+        ([&["risk", PLAN], &TODAY[..]].concat(), &["Overload of hosts", "the goal"][..]),
+        (
+            vec!["fit", "examples/plan/db.csv"],
+            &["Time in which db asks", "1 gap of 130 s is left out"],
+        ),
+        (vec!["place", PLAN], &["What it costs: hosts", "at least", "Overload of hosts"]),
+        (
+            vec!["buy", PLAN],
+            &["Price against watts", "small with 2 switch cores", "network ignored"],
+        ),
+        ([&["prove", PLAN], &TODAY[..], &draws[..]].concat(), &["Overload of hosts", "drawn"]),
+    ] {
+        let (code, out, error) = plan(&[&words[..], &["--html", page]].concat());
+        assert!(code.is_some_and(|it| it < 2) && error.is_empty(), "{words:?}: {out}{error}");
+        let html = std::fs::read_to_string(page).unwrap();
+        assert!(html.starts_with("<!DOCTYPE html>"), "{words:?}");
+        let missing: Vec<_> = charts.iter().filter(|it| !html.contains(**it)).collect();
+        assert!(missing.is_empty(), "{words:?}: {missing:?}");
+        assert!(html.contains(&format!("zovn plan {}", words[0])), "{words:?}");
+        std::fs::remove_file(page).unwrap();
+    }
+    let nowhere = folder.path().join("none/page.html");
+    let (code, out, error) = plan(&["buy", PLAN, "--html", nowhere.to_str().unwrap()]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{error}");
+    assert!(error.contains("cannot write "), "{error}");
+}
+
+/// The example for this machine, beside a profile as `zovn measure profile` writes it.
+#[test]
+fn a_plan_of_profiled_hosts_is_placed_by_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let file = folder.path().join("here.yaml");
+    std::fs::copy(root.join("examples/plan/here.yaml"), &file).unwrap();
+    let file = file.to_str().unwrap();
+    // Without the profile it says which one is missing.
+    let (code, _, error) = plan(&["check", file]);
+    assert_eq!((code, error.contains("here.json")), (Some(2), true), "{error}");
+    let entry = |way: &str, tunnel: &str, size: u32, fps: f64| {
+        serde_json::json!({
+            "switch": "zovn", "way": way, "tunnel": tunnel, "load": "frames", "offload": false,
+            "size": size, "fps": {"q1": fps, "median": fps}, "bound_by": "switch",
+            "at_least": false,
+        })
+    };
+    let results = [
+        entry("host", "none", 64, 200e3),
+        entry("host", "none", 1514, 100e3),
+        entry("link", "geneve", 64, 80e3),
+        entry("link", "geneve", 1514, 50e3),
+    ];
+    let profile = serde_json::json!({"experiment": "profile", "results": results});
+    std::fs::write(folder.path().join("here.json"), profile.to_string()).unwrap();
+    let placed = |algorithm| json(&["place", file, "--algorithm", algorithm]);
+    let (code, by_risk) = placed("risk");
+    assert_eq!((code, &by_risk["above_goal"]), (Some(0), &0.into()), "{by_risk}");
+    let (code, by_averages) = placed("network-aware");
+    assert_eq!(code, Some(1), "{by_averages}");
+    let used = |it: &Value| it["hosts_used"].as_u64().unwrap();
+    assert!(used(&by_averages) < used(&by_risk), "{by_averages} {by_risk}");
+}
+
+#[test]
+fn a_lab_wants_a_switch_that_was_measured_here() {
+    let lab = [&["prove", PLAN, "--by", "lab"], &TODAY[..]].concat();
+    for words in [lab.clone(), [&lab[..], &["--mixes", "2"]].concat()] {
+        let (code, out, error) = plan(&words);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{error}");
+        assert!(error.contains("its switch carries was not measured here"), "{error}");
+    }
+    let (code, _, error) = plan(&[&lab[..], &["--host", "b-9"]].concat());
+    assert_eq!(code, Some(1));
+    assert!(error.contains("no host has this name: "), "{error}");
+    let (code, _, error) = plan(&["prove", PLAN, "--by", "lab"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("no host has machines"), "{error}");
+    let (code, _, error) = plan(&["prove", PLAN, "--by", "sim", "--mixes", "2"]);
+    assert_eq!((code, error.contains("add `--by lab`")), (Some(2), true), "{error}");
 }
 
 #[test]

@@ -3,3 +3,4 @@
 
 mod guests;
 mod measure;
+mod plan;

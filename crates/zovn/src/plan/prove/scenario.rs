@@ -67,39 +67,28 @@ impl Rehearsal {
     ///
     /// A host that cannot be simulated, in a sentence.
     pub fn new(stage: &Stage, scale: Scale) -> Result<Self, String> {
-        if stage.is_profiled {
+        if stage.profile.is_some() {
             return Err(format!(
                 "what the switch of {} carries is a profile, and a simulated one carries bits and frames: ask with `--by \
-                 monte-carlo`, or say `carries` or `frames` in place of `profile`",
+                 lab` or `--by monte-carlo`, or say `carries` or `frames` in place of `profile`",
                 stage.hosts[0]
             ));
         }
-        let machines: u32 = stage.actors.iter().map(|it| it.count).sum();
+        let machines = stage.count();
         if machines > MOST_MACHINES {
             return Err(format!(
                 "{} has {machines} machines, and at most {MOST_MACHINES} can be simulated: ask with `--by monte-carlo`",
                 stage.hosts[0]
             ));
         }
-        let sum = |of: fn(&Actor) -> f64| -> f64 {
-            stage.actors.iter().map(|it| f64::from(it.count) * of(it)).sum()
-        };
-        let frames_per_sec = sum(|it| it.model.source().mean() / (8.0 * it.frame as f64));
+        let frames_per_sec = stage.frames_per_sec();
         if frames_per_sec == 0.0 {
             return Err(format!(
                 "machines of {} send nothing: there is nothing to simulate",
                 stage.hosts[0]
             ));
         }
-        let visits_per_sec = sum(|it| {
-            let states = it.model.states().iter().zip(it.model.shares());
-            let leaves = states.map(|(state, share)| share / state.hold.as_secs_f64());
-            if it.model.states().len() == 1 { 0.0 } else { leaves.sum() }
-        });
-        let faster = match visits_per_sec {
-            0.0 => 1.0,
-            visits => (frames_per_sec / visits / scale.burst as f64).max(1.0),
-        };
+        let faster = stage.faster(scale.burst);
         let run_secs = scale.frames as f64 / f64::from(scale.runs) / frames_per_sec;
         let text = Text { stage, faster, run_secs, scale }.write();
         Ok(Self { text, faster, secs: run_secs * faster })

@@ -1,0 +1,230 @@
+//! Pages of plans: what a command found as charts, in one file that anybody can open.
+
+use std::path::PathBuf;
+
+use figures::Unit;
+use measure::page::{Axis, Bars, Chart, Lines, Page, Table};
+use planner::Share;
+use planner::fitted::Told;
+use planner::placed::Placed;
+use planner::purchase::Offer;
+use planner::risks::GroupRisk;
+use planner::{Least, Plan};
+
+use super::words::{hosts, machines};
+use crate::ending::{PageFile, command_line};
+
+/// Where a page goes, if one is asked for.
+#[derive(clap::Args)]
+pub struct Html {
+    /// Write a self-contained HTML page with charts here, too.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl Html {
+    /// The file, made before anything is computed: what cannot be written is known then.
+    ///
+    /// # Errors
+    ///
+    /// A sentence why it cannot be written.
+    pub fn open(&self) -> Result<Option<PageFile>, String> {
+        self.html.clone().map(PageFile::open).transpose()
+    }
+}
+
+/// Writes a page into a file, if there is one, with the command that made it at its end.
+///
+/// # Errors
+///
+/// A sentence why it cannot be written.
+pub fn put(file: Option<PageFile>, page: impl FnOnce() -> Page) -> Result<(), String> {
+    let Some(file) = file else { return Ok(()) };
+    let page = page().section("Again", "This command makes the page again:");
+    file.put(&page.command(command_line()).render())
+}
+
+/// The most hosts of a chart.
+const MOST: usize = 40;
+
+/// Shares of time of the riskiest hosts beside the goal.
+fn overloads<'a>(
+    plan: &Plan,
+    groups: impl IntoIterator<Item = (&'a [String], Share)>,
+) -> (Chart, usize) {
+    let mut groups: Vec<(String, f64)> =
+        groups.into_iter().map(|(names, it)| (hosts(names), it.high)).collect();
+    groups.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let left_out = groups.len().saturating_sub(MOST);
+    groups.truncate(MOST);
+    groups.insert(0, ("the goal".to_owned(), plan.epsilon));
+    let axis = Axis::log10("share of time in which more is asked for than is carried", Unit::SHARE);
+    let names: Vec<&str> = groups.iter().map(|(name, _)| name.as_str()).collect();
+    let chart = Bars::new("Overload of hosts", axis)
+        .groups("hosts", names)
+        .series("overload", groups.iter().map(|(_, share)| *share))
+        .horizontal();
+    (chart.into(), left_out)
+}
+
+/// The page with this chart, and how many hosts it leaves out.
+fn with_overloads(page: Page, (chart, left_out): (Chart, usize)) -> Page {
+    let page = page.chart(chart);
+    match left_out {
+        0 => page,
+        more => page.note(format!("{more} more groups of hosts have less.")),
+    }
+}
+
+/// What a placement risks.
+pub fn of_risks(plan: &Plan, groups: &[GroupRisk]) -> Page {
+    let page = Page::new("What hosts risk").lead(
+        "How much of the time each host of the placement is asked for more than it carries, against \
+         the goal. Hosts that are alike stand together.",
+    );
+    let overloads = overloads(plan, groups.iter().map(|it| (&it.hosts[..], it.overload)));
+    let heads = ["hosts", "machines", "limit", "carries", "mean", "overload", "traffic"];
+    let mut table = Table::new(heads);
+    for group in groups {
+        let kind = plan.kinds.iter().find(|it| it.name == group.kind);
+        let limits = kind.map(|it| it.limits.as_slice()).unwrap_or_default();
+        for (it, (carried, _)) in group.limits.iter().zip(limits) {
+            table = table.row([
+                hosts(&group.hosts),
+                machines(&group.machines),
+                it.limit.to_owned(),
+                carried.amount(it.capacity as f64),
+                carried.amount(it.mean),
+                it.time.to_string(),
+                it.traffic.to_string(),
+            ]);
+        }
+    }
+    with_overloads(page, overloads).table(table)
+}
+
+/// A placement.
+pub fn of_placed(plan: &Plan, placed: &Placed) -> Page {
+    let page = Page::new("Machines on hosts").lead(
+        "What the placement costs beside what no placement within the goal can cost less than, and \
+         what its hosts risk.",
+    );
+    let (label, unit) = match plan.least {
+        Least::Hosts => ("hosts", Unit::NONE),
+        Least::Price => ("price", Unit::NONE),
+    };
+    let bound = Bars::new(format!("What it costs: {label}"), Axis::linear(label, unit))
+        .bar("placed", placed.cost as f64)
+        .bar("at least", placed.least_cost as f64);
+    let overloads = overloads(plan, placed.groups.iter().map(|it| (&it.hosts[..], it.overload)));
+    let mut table = Table::new(["hosts", "type", "machines", "overload"]);
+    for it in &placed.groups {
+        table = table.row([
+            hosts(&it.hosts),
+            it.kind.clone(),
+            machines(&it.machines),
+            it.overload.to_string(),
+        ]);
+    }
+    let page = with_overloads(page.chart(bound), overloads).table(table);
+    if placed.unplaced.is_empty() {
+        return page;
+    }
+    page.text(format!("No host takes {}.", machines(&placed.unplaced)))
+}
+
+/// What there is to buy.
+pub fn of_offers(offers: &[Offer]) -> Page {
+    let page = Page::new("Hosts to buy").lead(
+        "What all machines cost on hosts of each type, by how many cores the switch has. An offer is \
+         efficient if no other is as good in price, watts and free cores, and better in one.",
+    );
+    let price = || Axis::linear("price", Unit::NONE);
+    let efficient = offers.iter().filter(|it| it.is_efficient);
+    let name = |it: &Offer| {
+        if it.is_efficient { it.kind.clone() } else { format!("{}, not efficient", it.kind) }
+    };
+    let watts = offers.iter().fold(
+        Lines::new("Price against watts", Axis::linear("draws", Unit::symbol("W")), price()),
+        |chart, it| chart.series(name(it), [(it.watts as f64, it.price as f64)]),
+    );
+    let kinds: Vec<&str> = offers.iter().map(|it| it.kind.as_str()).collect();
+    let prices = Bars::new("Price, with the network and with it ignored", price())
+        .groups("offer", kinds.clone())
+        .series("within the goal", offers.iter().map(|it| it.price as f64))
+        .series("network ignored", offers.iter().map(|it| it.blind_price as f64))
+        .horizontal();
+    let axis = Axis::log10("share of time in which the worst host has too much", Unit::SHARE);
+    let blind = Bars::new("Overload if the network is ignored", axis)
+        .groups("offer", kinds)
+        .series("network ignored", offers.iter().map(|it| it.blind_overload.high))
+        .horizontal();
+    let mut table = Table::new(["type", "hosts", "price", "watts", "runs out of", "unplaced"]);
+    for it in offers {
+        table = table.row([
+            it.kind.clone(),
+            it.hosts.to_string(),
+            figures::count(it.price),
+            figures::count(it.watts),
+            it.binds.to_owned(),
+            it.unplaced.to_string(),
+        ]);
+    }
+    let named: Vec<&str> = efficient.map(|it| it.kind.as_str()).collect();
+    page.text(format!("Efficient: {}.", named.join(", ")))
+        .chart(watts)
+        .chart(prices)
+        .chart(blind)
+        .table(table)
+}
+
+/// Models of traces.
+pub fn of_fits(fits: &[Told]) -> Page {
+    let mut page = Page::new("Models of traces").lead(
+        "The states that one plans with, for how much of the time a machine asks for at least so much, \
+         and the reasons not to trust them.",
+    );
+    for it in fits {
+        let mut above = 0.0;
+        // From the highest rate downwards, the share of time adds up.
+        let mut states: Vec<_> = it.states.iter().map(|it| (it.rate as f64, it.share)).collect();
+        states.sort_by(|one, other| other.0.total_cmp(&one.0));
+        let points = states.into_iter().map(|(rate, share)| {
+            above += share;
+            (rate, above)
+        });
+        let chart = Lines::new(
+            format!("Time in which {} asks for at least so much", it.name),
+            Axis::linear("rate", Unit::BITS_PER_SEC),
+            Axis::linear("share of time", Unit::SHARE).reach(1.0),
+        );
+        let chart = chart.series("model", points).mark("model", it.mean, "mean of the trace").mark(
+            "model",
+            it.mean_high,
+            "mean that one plans with",
+        );
+        let samples =
+            format!("{} samples, worth {:.0} independent ones.", it.samples, it.effective_samples);
+        page = page.section(&it.name, samples).chart(chart);
+        page = it.doubts.iter().fold(page, |page, doubt| page.note(format!("{doubt}.")));
+    }
+    page
+}
+
+/// Shares of hosts in two ways: the computed ones, and the others with the two between which each
+/// may lie.
+pub fn compared(
+    title: &str,
+    names: &[String],
+    computed: &[f64],
+    other: (&str, Vec<(f64, [f64; 2])>),
+) -> Chart {
+    let most = names.len().min(MOST);
+    let (what, seen) = other;
+    Bars::new(title, Axis::linear("share", Unit::SHARE))
+        .groups("hosts", &names[..most])
+        .series("computed", computed.iter().take(most).copied())
+        .ranged(what, seen.into_iter().take(most))
+        .horizontal()
+        .into()
+}

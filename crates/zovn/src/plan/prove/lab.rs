@@ -1,0 +1,486 @@
+//! A plan's host in a lab on this machine: its machines are containers at a real switch, and what
+//! becomes of what they ask for is held against what was predicted by the switch's profile.
+
+pub mod told;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+
+use figures::percent;
+use measure::endpoint::Visit;
+use measure::profile::trial::{Machine, Observed, Setup, Trial, Verdict, run};
+use measure::profile::{Report, Tunnel, Way, is_lossless};
+use measure::{Environment, MeasureError, SwitchKind};
+use planner::course::{Course, asked_and_carried, course, pieces, share_above};
+use planner::mixes::{MARGIN, Mix, mixes};
+use planner::stage::{Profiled, Stage, stages};
+use planner::{Measured, Plan, Share};
+use serde::Serialize;
+use units::{Rng, Span};
+
+use crate::plan::words::hosts;
+use crate::progress;
+
+/// What is asked of a lab.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The host; the one with the greatest risk if absent.
+    pub host: Option<&'a str>,
+    /// How long machines send, in seconds.
+    pub secs: u32,
+    /// How many frames a machine's visit to a state has, on average.
+    pub burst: u64,
+    /// What is drawn.
+    pub seed: u64,
+}
+
+/// Why a lab says nothing.
+type Unmade = Box<dyn Error + Send + Sync>;
+
+/// A host as the lab had it.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostSeen {
+    /// The hosts that are like it.
+    pub hosts: Vec<String>,
+    /// What each has.
+    pub machines: BTreeMap<String, u32>,
+    /// How long machines sent, in seconds.
+    pub secs: u32,
+    /// By how much holding times were shorter than the plan's.
+    pub faster: f64,
+    /// The share of time in which more of the switch's time is asked for than there is, as it is
+    /// computed.
+    pub computed: Share,
+    /// The share of the run in which machines asked for more than 110 %, and than 90 %, of the
+    /// switch's time, by what was drawn for them.
+    pub asked: Share,
+    /// What that says, and what was seen.
+    pub predicted: Verdict,
+    /// See `predicted`.
+    pub seen: Verdict,
+    /// What the switch should have carried of what was drawn, in frames a second.
+    pub expected_fps: f64,
+    /// What became of it.
+    #[serde(flatten)]
+    pub observed: Observed,
+    /// Whether what was seen is what was asked for, but for a fifth and two hundredths of the time.
+    pub agrees: bool,
+}
+
+/// A mix as the lab had it.
+#[derive(Clone, Debug, Serialize)]
+pub struct MixSeen {
+    /// What was asked for.
+    #[serde(flatten)]
+    pub mix: Mix,
+    /// What its load says, and what was seen.
+    pub predicted: Verdict,
+    /// See `predicted`.
+    pub seen: Verdict,
+    /// What the profile's curve says that is carried, in frames a second.
+    pub expected_fps: f64,
+    /// What became of it.
+    #[serde(flatten)]
+    pub observed: Observed,
+}
+
+/// All mixes.
+#[derive(Clone, Debug, Serialize)]
+pub struct MixesSeen {
+    /// How many of them the lab could ask for.
+    pub judged: usize,
+    /// How many of those were predicted right.
+    pub right: usize,
+    /// How many of those carried as much as the profile's curve says, within a tenth.
+    pub near_curve: usize,
+    /// Frames that were lost where the switch promises to lose none.
+    pub lost: u64,
+    /// Whether the goal is met: 95 % are right, and no such frame was lost.
+    pub is_met: bool,
+    /// All of them.
+    pub mixes: Vec<MixSeen>,
+}
+
+/// A run of some seconds says nothing of smaller shares of time.
+pub const RESOLUTION: f64 = 0.01;
+
+/// By how much of itself, and of all time, what is seen may differ from what was asked for.
+const RELATIVE: f64 = 0.2;
+const ABSOLUTE: f64 = 0.02;
+
+/// So many mixes are to be predicted right.
+const GOAL: f64 = 0.95;
+
+/// So much may what is carried differ from the profile's curve.
+const NEAR_CURVE: f64 = 0.1;
+
+/// What the socket of a planned host's machine holds, in bytes: a few frames, so that machines are
+/// held back when too much is asked for, and not when large buffers are full.
+const ROOM: u32 = 16 << 10;
+
+/// The switch that is built.
+struct Switch {
+    profile: Report,
+    kind: SwitchKind,
+    tunnel: Tunnel,
+}
+
+impl Switch {
+    /// The switch of a plan's profile, which has to be one of this machine.
+    fn of(measured: &Measured) -> Result<Self, Unmade> {
+        let file = measured.file.display();
+        let text = fs::read_to_string(&measured.file)
+            .map_err(|error| format!("cannot read {file}: {error}"))?;
+        let profile: Report = serde_json::from_str(&text).map_err(|error| {
+            format!(
+                "{file} is no whole profile: {error}; write one by `zovn measure profile --json`"
+            )
+        })?;
+        differs(&profile.environment, &Environment::look()).map_err(|what| {
+            format!(
+                "{file} was measured on another machine ({what}), and a lab is on this one: measure here by \
+                 `zovn measure profile --json`"
+            )
+        })?;
+        if !rustix::process::geteuid().is_root() {
+            return Err("a lab needs root: run this by sudo".into());
+        }
+        let kind = measured.switch.parse()?;
+        let tunnel = measured.tunnel.parse()?;
+        Ok(Self { profile, kind, tunnel })
+    }
+
+    fn setup(&self, room: Option<u32>) -> Setup {
+        Setup { switch: self.kind, tunnel: self.tunnel, room }
+    }
+
+    /// What is carried of a mix by the curves of its senders' frames, in frames a second.
+    fn expected_fps(&self, mix: &Mix) -> f64 {
+        let (way, tunnel) =
+            if mix.is_far { (Way::Link, self.tunnel) } else { (Way::Host, Tunnel::None) };
+        let carried = |frame| {
+            let curve = self.profile.curve(self.kind, way, tunnel, frame);
+            curve.map_or(mix.load.min(1.0), |it| it.carried(mix.load))
+        };
+        let demands = mix.demands.iter();
+        demands.map(|it| it.frames_per_sec * carried(it.frame) / mix.load).sum()
+    }
+}
+
+/// Whether two machines are the same as far as a profile counts; if not, what differs.
+fn differs(there: &Environment, here: &Environment) -> Result<(), String> {
+    let words = |it: &Environment| format!("{}, {} cores, Linux {}", it.cpu, it.cores, it.kernel);
+    match (words(there), words(here)) {
+        (there, here) if there == here => Ok(()),
+        (there, here) => Err(format!("{there}; this one has {here}")),
+    }
+}
+
+const NO_PROFILE: &str = "what its switch carries was not measured here, and a lab is on this machine: run `zovn \
+                          measure profile --json` and name that file by `profile` in place of `carries` and `frames`";
+
+/// Has a host's machines send in a lab.
+pub fn host(plan: &Plan, ask: Ask<'_>) -> Result<Result<HostSeen, MeasureError>, Unmade> {
+    let stage = stage(plan, ask.host)?;
+    let Some(profiled) = &stage.profile else {
+        return Err(format!("{}: {NO_PROFILE}", stage.hosts[0]).into());
+    };
+    let switch = Switch::of(&profiled.measured)?;
+    let is_far = stage.actors.iter().any(|it| it.remote > 0.0);
+    let way = if is_far { Way::Link } else { Way::Host };
+    if !is_lossless(switch.kind, way, switch.tunnel) {
+        return Err(format!(
+            "{} loses frames where zovn holds senders back, so that nobody sees when it is asked for too much: \
+             ask with `--mixes`",
+            switch.kind
+        )
+        .into());
+    }
+    let drawn = Drawn::of(&stage, ask);
+    let trial = Trial { name: hosts(&stage.hosts), machines: drawn.machines };
+    let setup = switch.setup(Some(ROOM));
+    let made = progress::show(|bench| run(bench, &setup, std::slice::from_ref(&trial)))?;
+    let observed = match made {
+        Ok(observed) => observed.into_iter().next().unwrap_or_default(),
+        Err(error) => return Ok(Err(error)),
+    };
+    Ok(Ok(seen(stage, &drawn.wanted, plan.epsilon, observed)))
+}
+
+/// The host that was asked for, or the riskiest.
+fn stage(plan: &Plan, name: Option<&str>) -> Result<Stage, Unmade> {
+    let risk = |it: &Stage| it.profile.as_ref().map_or(-1.0, |Profiled { time, .. }| time.high);
+    let stages = stages(plan);
+    let found = match name {
+        Some(name) => {
+            plan.host(name)?;
+            stages.into_iter().find(|it| it.hosts.iter().any(|host| host == name)).ok_or_else(|| {
+                format!("{name} has no machines: name a host that has, or add a placement by `--with`")
+            })?
+        }
+        None => stages
+            .into_iter()
+            .max_by(|one, other| risk(one).total_cmp(&risk(other)))
+            .ok_or("no host has machines: add a placement by `--with`")?,
+    };
+    if found.frames_per_sec() == 0.0 {
+        return Err(format!("machines of {} send nothing", found.hosts[0]).into());
+    }
+    Ok(found)
+}
+
+/// What was drawn for a host's machines.
+struct Drawn {
+    machines: Vec<Machine>,
+    wanted: Wanted,
+}
+
+/// What that asks for.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    secs: u32,
+    faster: f64,
+    asked: Share,
+    expected_fps: f64,
+}
+
+impl Drawn {
+    fn of(stage: &Stage, ask: Ask<'_>) -> Self {
+        let lasts = Span::from_secs(ask.secs.into());
+        let faster = stage.faster(ask.burst);
+        let mut seeds = Rng::new(ask.seed);
+        let mut groups: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut machines = Vec::new();
+        let mut courses: Vec<(Course, f64, f64)> = Vec::new();
+        for actor in &stage.actors {
+            let bits = 8.0 * actor.frame as f64;
+            for _ in 0..actor.count {
+                // Those that move together go through the same states.
+                let own = seeds.next_u64();
+                let seed = actor.together.map_or(own, |it| *groups.entry(it).or_insert(own));
+                let course = course(&actor.model, faster, lasts, &mut Rng::new(seed));
+                let visits = course.iter();
+                let visits =
+                    visits.map(|(rate, lasts)| Visit { rate: *rate as f64 / bits, lasts: *lasts });
+                let frame = u32::try_from(actor.frame).unwrap_or(u32::MAX);
+                machines.push(Machine { frame, far: actor.remote, visits: visits.collect() });
+                courses.push((course, bits, actor.frame_secs));
+            }
+        }
+        let courses: Vec<_> =
+            courses.iter().map(|(course, bits, secs)| (course, *bits, *secs)).collect();
+        let pieces = pieces(&courses);
+        let asked = Share {
+            low: share_above(&pieces, 1.0 + MARGIN),
+            high: share_above(&pieces, 1.0 - MARGIN),
+        };
+        let (_, expected_fps) = asked_and_carried(&pieces);
+        Self { machines, wanted: Wanted { secs: ask.secs, faster, asked, expected_fps } }
+    }
+}
+
+fn seen(stage: Stage, wanted: &Wanted, epsilon: f64, observed: Observed) -> HostSeen {
+    let Wanted { secs, faster, asked, expected_fps } = *wanted;
+    let (predicted, seen, agrees) = judged(asked, epsilon, &observed);
+    HostSeen {
+        hosts: stage.hosts,
+        machines: stage.machines,
+        secs,
+        faster,
+        computed: stage.profile.map_or(stage.time, |it| it.time),
+        asked,
+        predicted,
+        seen,
+        expected_fps,
+        observed,
+        agrees,
+    }
+}
+
+/// What is predicted of a demand that asks for too much in so much of the time, what was seen, and
+/// whether that agrees.
+fn judged(asked: Share, epsilon: f64, observed: &Observed) -> (Verdict, Verdict, bool) {
+    let limit = epsilon.max(RESOLUTION);
+    let predicted = match asked {
+        Share { high, .. } if high <= limit => Verdict::Fits,
+        Share { low, .. } if low > limit => Verdict::DoesNotFit,
+        _ => Verdict::Open,
+    };
+    let fell_short = observed.verdict() == Verdict::Open;
+    let seen = match observed.held {
+        _ if fell_short => Verdict::Open,
+        held if held <= limit => Verdict::Fits,
+        _ => Verdict::DoesNotFit,
+    };
+    let is_no_more = observed.held <= (1.0 + RELATIVE) * asked.high + ABSOLUTE;
+    let is_no_less = observed.held >= (1.0 - RELATIVE) * asked.low - ABSOLUTE;
+    (predicted, seen, observed.lost == 0 && is_no_more && (is_no_less || fell_short))
+}
+
+/// Has mixes of constant demands sent in a lab.
+pub fn mixed(
+    plan: &Plan,
+    count: u32,
+    ask: Ask<'_>,
+) -> Result<Result<MixesSeen, MeasureError>, Unmade> {
+    let host = match ask.host {
+        Some(name) => plan.host(name)?,
+        None => (0..plan.hosts().len())
+            .find(|host| plan.kind_of(*host).measured().is_some())
+            .unwrap_or(0),
+    };
+    let Some(measured) = plan.kind_of(host).measured() else {
+        let name = plan.hosts().nth(host).unwrap_or_default();
+        return Err(format!("{name}: {NO_PROFILE}").into());
+    };
+    let switch = Switch::of(measured)?;
+    let senders = switch.profile.config.senders;
+    let mixes = mixes(plan, host, count, senders, ask.seed).unwrap_or_default();
+    let lasts = Span::from_secs(ask.secs.into());
+    let trials: Vec<Trial> =
+        (1..).zip(&mixes).map(|(number, mix)| trial(number, mix, lasts)).collect();
+    let setup = switch.setup(None);
+    let observed = match progress::show(|bench| run(bench, &setup, &trials))? {
+        Ok(observed) => observed,
+        Err(error) => return Ok(Err(error)),
+    };
+    let mixes = mixes.into_iter().zip(observed).map(|(mix, observed)| MixSeen {
+        predicted: if mix.fits() { Verdict::Fits } else { Verdict::DoesNotFit },
+        seen: observed.verdict(),
+        expected_fps: switch.expected_fps(&mix),
+        mix,
+        observed,
+    });
+    let promises = |it: &MixSeen| {
+        let way = if it.mix.is_far { Way::Link } else { Way::Host };
+        is_lossless(switch.kind, way, switch.tunnel)
+    };
+    Ok(Ok(MixesSeen::of(mixes.collect(), promises)))
+}
+
+fn trial(number: u32, mix: &Mix, lasts: Span) -> Trial {
+    let machines = mix.demands.iter().map(|it| Machine {
+        frame: it.frame,
+        far: if mix.is_far { 1.0 } else { 0.0 },
+        visits: vec![Visit { rate: it.frames_per_sec, lasts }],
+    });
+    Trial {
+        name: format!("mix {number}: {} of the switch's time", percent(mix.load)),
+        machines: machines.collect(),
+    }
+}
+
+impl HostSeen {
+    /// What was carried over what should have been.
+    pub fn ratio(&self) -> f64 {
+        self.observed.carried_fps / self.expected_fps
+    }
+}
+
+impl MixSeen {
+    /// What was carried over what the profile's curve says.
+    pub fn ratio(&self) -> f64 {
+        self.observed.carried_fps / self.expected_fps
+    }
+
+    fn is_near_curve(&self) -> bool {
+        (self.ratio() - 1.0).abs() <= NEAR_CURVE
+    }
+}
+
+impl MixesSeen {
+    fn of(mixes: Vec<MixSeen>, promises: impl Fn(&MixSeen) -> bool) -> Self {
+        let judged = || mixes.iter().filter(|it| it.seen != Verdict::Open);
+        let count = judged().count();
+        let right = judged().filter(|it| it.seen == it.predicted).count();
+        let lost = mixes.iter().filter(|it| promises(it)).map(|it| it.observed.lost).sum();
+        Self {
+            judged: count,
+            right,
+            near_curve: judged().filter(|it| it.is_near_curve()).count(),
+            lost,
+            is_met: lost == 0 && count > 0 && right as f64 >= GOAL * count as f64,
+            mixes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed(held: f64) -> Observed {
+        Observed { asked_fps: 100.0, carried_fps: 90.0, left_out: 0.1, held, ..Observed::default() }
+    }
+
+    #[test]
+    fn a_host_agrees_if_senders_are_held_back_as_long_as_too_much_was_asked_for() {
+        let of = |low, high, held| judged(Share { low, high }, 0.001, &observed(held));
+        let (fits, not, open) = (Verdict::Fits, Verdict::DoesNotFit, Verdict::Open);
+        assert_eq!(of(0.0, 0.0, 0.0), (fits, fits, true));
+        assert_eq!(of(0.0, 0.0, 0.5), (fits, not, false));
+        assert_eq!(of(0.3, 0.4, 0.35), (not, not, true));
+        assert_eq!(of(0.3, 0.4, 0.0), (not, fits, false));
+        assert_eq!(of(0.3, 0.4, 0.49), (not, not, true));
+        // Nearly all of the time the switch has just what it carries.
+        assert_eq!(of(0.0, 1.0, 0.02), (open, not, true));
+        // A goal that is larger than what a run can tell counts as it is.
+        let share = Share { low: 0.05, high: 0.05 };
+        assert_eq!(judged(share, 0.1, &observed(0.06)), (fits, fits, true));
+    }
+
+    #[test]
+    fn a_host_that_loses_or_whose_machines_fall_short_is_no_proof() {
+        let share = Share { low: 0.3, high: 0.4 };
+        let lossy = Observed { lost: 1, ..observed(0.35) };
+        assert!(!judged(share, 0.001, &lossy).2);
+        let late = Observed { late: 0.5, left_out: 0.0, ..observed(0.0) };
+        assert_eq!(judged(share, 0.001, &late), (Verdict::DoesNotFit, Verdict::Open, true));
+        let more = Observed { held: 0.9, ..late };
+        assert!(!judged(share, 0.001, &more).2);
+    }
+
+    #[test]
+    fn mixes_that_could_not_be_asked_for_are_not_judged() {
+        let mix = |load: f64, seen, carried_fps| MixSeen {
+            mix: Mix { load, is_far: false, demands: Vec::new() },
+            predicted: if load < 1.0 { Verdict::Fits } else { Verdict::DoesNotFit },
+            seen,
+            expected_fps: 100.0,
+            observed: Observed { carried_fps, ..Observed::default() },
+        };
+        let three = vec![
+            mix(0.6, Verdict::Fits, 100.0),
+            mix(1.2, Verdict::DoesNotFit, 109.0),
+            mix(1.3, Verdict::Open, 50.0),
+        ];
+        let all = MixesSeen::of(three.clone(), |_| true);
+        assert_eq!((all.judged, all.right, all.near_curve, all.is_met), (2, 2, 2, true));
+        let wrong = MixesSeen::of(vec![mix(0.6, Verdict::DoesNotFit, 85.0)], |_| true);
+        assert_eq!((wrong.judged, wrong.right, wrong.near_curve, wrong.is_met), (1, 0, 0, false));
+        // Nothing judged is nothing proven.
+        assert!(!MixesSeen::of(vec![mix(0.6, Verdict::Open, 1.0)], |_| true).is_met);
+        // What is lost counts where none is to be.
+        let mut lossy = three;
+        lossy[1].observed.lost = 7;
+        assert!(MixesSeen::of(lossy.clone(), |_| false).is_met);
+        let broken = MixesSeen::of(lossy, |it| it.mix.load > 1.0);
+        assert_eq!((broken.lost, broken.is_met), (7, false));
+    }
+
+    #[test]
+    fn a_profile_of_another_machine_is_told_from_one_of_this() {
+        let here = Environment {
+            cpu: "X".into(),
+            cores: 2,
+            kernel: "6.1".into(),
+            ..Environment::default()
+        };
+        let later = Environment { date: "tomorrow".into(), ..here.clone() };
+        assert_eq!(differs(&later, &here), Ok(()));
+        let there = Environment { cores: 4, ..here.clone() };
+        let what = differs(&there, &here).unwrap_err();
+        assert_eq!(what, "X, 4 cores, Linux 6.1; this one has X, 2 cores, Linux 6.1");
+    }
+}

@@ -1,0 +1,129 @@
+//! `zovn plan prove --by lab`: a plan's host and its switch's profile against a real switch.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn zovn(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_zovn")).args(words).output().unwrap()
+}
+
+/// A short profile of this machine, as `host.json`.
+fn profile(folder: &Path) {
+    let output = zovn(&[
+        "measure",
+        "profile",
+        "--switch",
+        "zovn",
+        "--tunnels",
+        "geneve",
+        "--loads",
+        "frames",
+        "--sizes",
+        "512",
+        "--duration",
+        "200ms",
+        "--rounds",
+        "1",
+        "--json",
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    fs::write(folder.join("host.json"), output.stdout).unwrap();
+}
+
+/// Three machines that send little, partly to another host, as `plan.yaml`.
+const PLAN: &str = "\
+goal: {epsilon: 0.001}
+types:
+  small:
+    cores: 8
+    memory: 16gib
+    switch: [{cores: 1, profile: {file: host.json, switch: zovn, tunnel: geneve}}]
+hosts:
+  h: {type: small}
+models:
+  steady: {rate: 2mbit, frame: 512b, remote: 0}
+  bursts: {on: 4mbit, on_for: 2s, off_for: 6s, frame: 512b, remote: 0.5}
+vms:
+  steady: {count: 2, model: steady, cores: 1, memory: 1gib}
+  bursts: {count: 1, model: bursts, cores: 1, memory: 1gib}
+placement:
+  h: {steady: 2, bursts: 1}
+";
+
+fn json(words: &[&str]) -> (Option<i32>, Value) {
+    let output = zovn(&[&["plan", "prove"], words, &["--by", "lab", "--json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = serde_json::from_slice(&output.stdout);
+    (output.status.code(), told.unwrap_or_else(|error| panic!("{error}: {said}")))
+}
+
+const VERDICTS: [&str; 3] = ["fits", "does-not-fit", "open"];
+
+#[test]
+fn a_host_and_a_profile_are_held_against_a_real_switch() {
+    let folder = tempfile::tempdir().unwrap();
+    profile(folder.path());
+    let file = folder.path().join("plan.yaml");
+    fs::write(&file, PLAN).unwrap();
+    let file = file.to_str().unwrap();
+
+    // Machines that send little are never too much, and all of it arrives.
+    let page = folder.path().join("host.html");
+    let (code, out) = json(&[file, "--seconds", "1", "--html", page.to_str().unwrap()]);
+    assert!(matches!(code, Some(0 | 1)), "{out:#}");
+    let host = &out[0];
+    assert_eq!((&host["hosts"][0], &host["lost"]), (&"h".into(), &0.into()), "{out:#}");
+    assert_eq!(
+        (&host["predicted"], &host["asked"]["high"]),
+        (&"fits".into(), &0.0.into()),
+        "{out:#}"
+    );
+    assert_eq!((&host["balanced"], &host["duplicates"]), (&true.into(), &0.into()), "{out:#}");
+    assert!(VERDICTS.iter().any(|it| host["seen"] == *it), "{out:#}");
+    let fps = |it: &Value, key: &str| it[key].as_f64().unwrap();
+    assert!(fps(host, "carried_fps") > 0.0 && fps(host, "asked_fps") > 900.0, "{out:#}");
+    assert!(fs::read_to_string(page).unwrap().contains("Share of time with too much"));
+
+    // The first asks for half of what the switch carries, the second for more than that; of the
+    // next two by the link it is the same.
+    let (code, out) = json(&[file, "--mixes", "4", "--seconds", "1", "--seed", "9"]);
+    assert!(matches!(code, Some(0 | 1)), "{out:#}");
+    let mixes = out["mixes"].as_array().unwrap();
+    let predicted: Vec<&str> = mixes.iter().filter_map(|it| it["predicted"].as_str()).collect();
+    assert_eq!(predicted, ["fits", "does-not-fit", "fits", "does-not-fit"]);
+    for (number, mix) in mixes.iter().enumerate() {
+        assert_eq!(mix["lost"], 0, "{mix:#}");
+        assert_eq!(mix["balanced"], true, "{mix:#}");
+        assert_eq!(mix["is_far"], number >= 2, "{mix:#}");
+        assert_eq!(mix["demands"].as_array().unwrap().len(), 2, "{mix:#}");
+        assert!(VERDICTS.iter().any(|it| mix["seen"] == *it), "{mix:#}");
+        assert!(fps(mix, "carried_fps") > 0.0 && fps(mix, "expected_fps") > 0.0, "{mix:#}");
+    }
+    assert!(fps(&mixes[0], "load") < 0.51, "{out:#}");
+    assert_ne!(mixes[0]["seen"], "does-not-fit", "{out:#}");
+    let judged = out["judged"].as_u64().unwrap();
+    assert!(out["right"].as_u64().unwrap() <= judged && judged <= 4, "{out:#}");
+}
+
+#[test]
+fn a_profile_of_another_machine_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    profile(folder.path());
+    let path = folder.path().join("host.json");
+    let mut there: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    there["environment"]["cores"] = 4096.into();
+    fs::write(&path, there.to_string()).unwrap();
+    let file = folder.path().join("plan.yaml");
+    fs::write(&file, PLAN).unwrap();
+    let output = zovn(&["plan", "prove", file.to_str().unwrap(), "--by", "lab", "--mixes", "1"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
+    assert!(
+        said.contains("was measured on another machine") && said.contains("4096 cores"),
+        "{said}"
+    );
+}
