@@ -315,7 +315,7 @@ fn judged(asked: Share, epsilon: f64, observed: &Observed) -> (Verdict, Verdict,
     };
     let is_no_more = observed.held <= (1.0 + RELATIVE) * asked.high + ABSOLUTE;
     let is_no_less = observed.held >= (1.0 - RELATIVE) * asked.low - ABSOLUTE;
-    (predicted, seen, observed.lost == 0 && is_no_more && (is_no_less || fell_short))
+    (predicted, seen, observed.lost == 0 && is_no_more && is_no_less)
 }
 
 /// Has mixes of constant demands sent in a lab.
@@ -436,7 +436,7 @@ mod tests {
         let lossy = Observed { lost: 1, ..observed(0.35) };
         assert!(!judged(share, 0.001, &lossy).2);
         let late = Observed { late: 0.5, left_out: 0.0, ..observed(0.0) };
-        assert_eq!(judged(share, 0.001, &late), (Verdict::DoesNotFit, Verdict::Open, true));
+        assert_eq!(judged(share, 0.001, &late), (Verdict::DoesNotFit, Verdict::Open, false));
         let more = Observed { held: 0.9, ..late };
         assert!(!judged(share, 0.001, &more).2);
     }

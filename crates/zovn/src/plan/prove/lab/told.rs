@@ -113,7 +113,8 @@ fn short(late: f64) -> String {
         return String::new();
     }
     format!(
-        "\nmachines fell short of {} of it by themselves: they did not run when they should",
+        "\nmachines fell short of {} of it by themselves, as they did not run when they should: ask for less, or on \
+         a machine with more cores",
         percent(late)
     )
 }
