@@ -33,7 +33,8 @@ const LONGEST_REFUSAL: usize = 16 << 20;
 pub struct Remote {
     /// `https://NAME:PORT`, or `http://` for one on this host.
     pub server: String,
-    /// Those who sign its certificate, and its name there. `None`: nothing is encrypted.
+    /// Those who sign its certificate, and its name there; the certificate of who asks, if they
+    /// have one. `None`: nothing is encrypted.
     pub tls: Option<tls::Client>,
     /// The token of who asks.
     pub token: Option<String>,
@@ -91,6 +92,17 @@ pub enum RemoteError {
         server: String,
         /// Why not.
         source: tls::TlsError,
+    },
+    /// It breaks off, as it does when it does not take a certificate (RFC 8446 §4.4.2.4): by then
+    /// the client has sent its request.
+    #[error(
+        "the controller at {server} broke off, as it does when it does not take a certificate: look whether that one has expired, and have one of the controller's `--clients-ca` sign another"
+    )]
+    Distrusted {
+        /// Where it is.
+        server: String,
+        /// What happened instead of an answer.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// It does not speak as it should.
     #[error("the controller at {server} broke off: look at its log")]
@@ -291,7 +303,13 @@ impl RemoteClient {
                 let stream = tls.connect(stream, Protocol::Http1).await;
                 let stream =
                     stream.map_err(|source| RemoteError::Tls { server: server.clone(), source })?;
-                self.send(stream, request).await
+                let sent = self.send(stream, request).await;
+                sent.map_err(|error| match error {
+                    RemoteError::Broken { server, source } if tls.own.is_some() => {
+                        RemoteError::Distrusted { server, source }
+                    }
+                    other => other,
+                })
             }
         }
     }

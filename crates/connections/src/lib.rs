@@ -48,18 +48,15 @@ pub async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    serve_each(async || Ok((ready(Ok(accept().await?)), router.clone())), bounds).await
+    serve_each(async || Ok(ready(Ok((accept().await?, router.clone())))), bounds).await
 }
 
-/// The same, with a router for each connection: one that knows who is at the other end. What both
-/// ends say before the first request, as for encryption, has the time of a request's head; nobody
-/// else waits for it.
-pub async fn serve_each<F, S>(
-    accept: impl AsyncFn() -> io::Result<(F, Router)>,
-    bounds: Bounds,
-) -> Infallible
+/// The same, with a router for each connection: one that knows who is at the other end, once both
+/// have said what they say before the first request, as for encryption. That has the time of a
+/// request's head; nobody else waits for it.
+pub async fn serve_each<F, S>(accept: impl AsyncFn() -> io::Result<F>, bounds: Bounds) -> Infallible
 where
-    F: Future<Output = io::Result<S>> + Send + 'static,
+    F: Future<Output = io::Result<(S, Router)>> + Send + 'static,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut reserve = Reserve::new(bounds.reserved);
@@ -69,9 +66,9 @@ where
         tokio::select! {
             Some(_) = open.join_next() => reserve.fill(),
             accepted = accept(), if !is_full => match accepted {
-                Ok((begin, router)) => {
+                Ok(begin) => {
                     open.spawn(async move {
-                        if let Ok(Ok(stream)) = timeout(bounds.head, begin).await {
+                        if let Ok(Ok((stream, router))) = timeout(bounds.head, begin).await {
                             answer(stream, router, bounds).await;
                         }
                     });

@@ -11,9 +11,12 @@
 //! What somebody does not see is not there for them: 404, whether it exists or not. Only what they
 //! see and may not write is forbidden.
 
+use std::sync::Arc;
+
 use axum::http::StatusCode;
 use logical::objects::{Identity, Kind, Name};
 use serde::{Deserialize, Serialize};
+use tls::Chain;
 use utoipa::ToSchema;
 
 use crate::catalog::Tenancy;
@@ -52,7 +55,7 @@ pub enum Role {
 /// Who asks.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub struct Principal {
-    /// The name of their token.
+    /// The name of their token, or of their certificate.
     pub name: String,
     /// What they are.
     #[serde(flatten)]
@@ -60,10 +63,14 @@ pub struct Principal {
     /// Until when their token counts, in seconds since 1970. Absent: they need none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
-    /// The digest of their token's secret, which no other has. `None`: they need none.
+    /// What no other has: the digest of their token's secret, or the number that their
+    /// certificate's name was added with. `None`: they need neither.
     #[serde(skip)]
-    pub token: Option<String>,
-    /// When their token was made, in milliseconds since 1970.
+    pub proof: Option<String>,
+    /// The certificate that they are known by, if it is one.
+    #[serde(skip)]
+    pub certificate: Option<Arc<Chain>>,
+    /// When their token was made, or their certificate's name added, in milliseconds since 1970.
     #[serde(skip)]
     pub since_ms: u64,
     /// Whose objects they see, if that is one tenant: that which is there, not one of its name.
@@ -74,7 +81,15 @@ pub struct Principal {
 impl Principal {
     /// Somebody who needs no token.
     pub fn new(name: &str, role: Role) -> Self {
-        Self { name: name.into(), role, expires: None, token: None, since_ms: 0, tenancy: None }
+        Self {
+            name: name.into(),
+            role,
+            expires: None,
+            proof: None,
+            certificate: None,
+            since_ms: 0,
+            tenancy: None,
+        }
     }
 
     /// The one tenant whose objects they see, if it is not all.
@@ -90,7 +105,7 @@ impl Principal {
         matches!(self.role, Role::Admin | Role::Auditor)
     }
 
-    /// Whether their token was made for this tenant: it was there already.
+    /// Whether they were let in for this tenant: it was there already when that was said.
     pub fn is_of(&self, tenancy: &Tenancy) -> bool {
         made_ms(&tenancy.uid).is_some_and(|it| it <= self.since_ms)
     }

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use axum::http::StatusCode;
-use logical::objects::{Identity, Name};
+use logical::objects::Identity;
 use rustix::fs::{OFlags, Uid, fchown};
 use rustix::process::getuid;
 use serde::Serialize;
@@ -136,23 +136,24 @@ impl Lines {
     }
 }
 
-/// A line about a token, which a user of the host has made or revoked.
+/// A line about a token or a certificate's name, which a user of the host has made or revoked.
 #[derive(Serialize)]
-struct TokenLine<'a> {
+struct GrantLine<'a> {
     at: String,
     who: String,
     action: &'a str,
-    object: String,
-    /// What the token admits.
+    object: &'a str,
+    /// What it admits.
     grants: &'a Role,
 }
 
-/// Records in a controller's folder that a token was made or revoked there.
+/// Records in a controller's folder that `Token/alice` or `Certificate/alice` was made or revoked
+/// there.
 ///
 /// # Errors
 ///
 /// It cannot be written.
-pub fn record_token(folder: &Path, action: &str, name: &Name, grants: &Role) -> io::Result<()> {
+pub fn record_grant(folder: &Path, action: &str, object: &str, grants: &Role) -> io::Result<()> {
     let mut file = Open::new(&folder.join(WRITES))?.file;
     // Root makes it for the folder's owner, who may have put another's file in its place.
     let metadata = file.metadata()?;
@@ -161,11 +162,11 @@ pub fn record_token(folder: &Path, action: &str, name: &Name, grants: &Role) -> 
         return Err(io::Error::other(problem));
     }
     fchown(&file, Some(Uid::from_raw(fs::metadata(folder)?.uid())), None)?;
-    let mut text = serde_json::to_vec(&TokenLine {
+    let mut text = serde_json::to_vec(&GrantLine {
         at: figures::utc(since_1970(SystemTime::now()).as_secs()),
         who: format!("uid {}", getuid().as_raw()),
         action,
-        object: format!("Token/{name}"),
+        object,
         grants,
     })?;
     text.push(b'\n');
@@ -329,7 +330,7 @@ mod tests {
     fn a_token_is_recorded_in_no_file_of_others() {
         let folder = tempfile::tempdir().unwrap();
         let (path, other) = (folder.path().join(WRITES), folder.path().join("other"));
-        let record = || record_token(folder.path(), "create", &"me".parse().unwrap(), &Role::Admin);
+        let record = || record_grant(folder.path(), "create", "Token/me", &Role::Admin);
         fs::write(&other, "").unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();
         record().unwrap_err();

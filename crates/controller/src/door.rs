@@ -1,13 +1,21 @@
-//! Who is let in: those that a token names, agents that prove which node they are, or everybody.
+//! Who is let in: those that a token or a certificate names, agents that prove which node they are,
+//! or everybody.
+//!
+//! ```text
+//! Authorization ─────────────▶ token ─────────┐
+//!   none: TLS ─▶ certificate ─▶ its one name ─┴▶ tokens.json ─▶ Principal
+//! ```
 
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use axum::http::{HeaderMap, header};
 use logical::objects::Name;
 use southbound::{Admit, Credentials};
+use tls::{Chain, Server};
+use tokio::time::sleep;
 
 use crate::access::{Principal, Role};
 use crate::problem::Refusal;
@@ -16,36 +24,70 @@ use crate::tokens::Tokens;
 /// What is said of a token that is none.
 const NO_TOKEN: &str = "this is no token that counts: it is misspelt, has expired, or was revoked";
 
+/// What is said of a certificate that was trusted when its connection began.
+const NO_CERTIFICATE: &str =
+    "the certificate has expired, or its signer is not trusted any more: connect with another";
+
+/// What is said to who says nothing, or says it twice.
+const SAY: &str = "say who you are, once: `Authorization: Bearer TOKEN`";
+const SAY_OR_SHOW: &str = "say who you are, once: `Authorization: Bearer TOKEN`, or connect with a certificate that the controller's `--clients-ca` has signed";
+
+/// How often a certificate is looked at again while somebody watches or waits.
+const PERIOD: Duration = Duration::from_secs(5);
+
 /// Whom a controller answers.
 #[derive(Debug)]
 pub enum Door {
     /// Everybody, as the operator.
     Open,
-    /// Those who say a token.
-    Tokens(Tokens),
+    /// Those who are known here.
+    Known {
+        /// By which they are.
+        tokens: Tokens,
+        /// The end that asks for certificates, if who asks may have one instead of a token.
+        clients: Option<Arc<Server>>,
+    },
 }
 
+/// The certificate that the other end of a connection has shown, which was trusted then.
+#[derive(Clone, Debug)]
+pub struct Shown(pub Arc<Chain>);
+
 impl Door {
-    /// Who asks, by these headers.
-    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Principal, Refusal> {
-        let Self::Tokens(tokens) = self else {
+    /// Who asks, by these headers, or else by the certificate of the connection. A token is said
+    /// with each request, so it counts before what the connection has; one that does not count is
+    /// refused, whatever certificate there is.
+    pub(crate) fn admit(
+        &self,
+        headers: &HeaderMap,
+        shown: Option<&Shown>,
+    ) -> Result<Principal, Refusal> {
+        let Self::Known { tokens, clients } = self else {
             return Ok(Principal::new("anybody", Role::Admin));
         };
         let mut said = headers.get_all(header::AUTHORIZATION).iter();
         // Of several, somebody before us may have looked at another.
-        let (Some(one), None) = (said.next(), said.next()) else {
-            let problem = "say who you are, once: `Authorization: Bearer TOKEN`";
-            return Err(Refusal::unauthenticated(problem));
-        };
-        let admitted = one.to_str().ok().and_then(|it| bearer(tokens, it));
-        admitted.ok_or_else(|| Refusal::unauthenticated(NO_TOKEN))
+        match (said.next(), said.next(), shown, clients) {
+            (Some(one), None, ..) => {
+                let admitted = one.to_str().ok().and_then(|it| bearer(tokens, it));
+                admitted.ok_or_else(|| Refusal::unauthenticated(NO_TOKEN))
+            }
+            (None, None, Some(Shown(chain)), Some(clients)) => match clients.trusts(chain) {
+                true => tokens.recognize(chain).map_err(Refusal::unauthenticated),
+                false => Err(Refusal::unauthenticated(NO_CERTIFICATE)),
+            },
+            (.., None) => Err(Refusal::unauthenticated(SAY)),
+            (.., Some(_)) => Err(Refusal::unauthenticated(SAY_OR_SHOW)),
+        }
     }
 
     /// Whether somebody who was let in would be so now.
     pub fn admits(&self, principal: &Principal) -> bool {
         match self {
             Self::Open => true,
-            Self::Tokens(tokens) => tokens.counts(principal, SystemTime::now()),
+            Self::Known { tokens, clients } => {
+                tokens.counts(principal, SystemTime::now()) && trusts(clients.as_deref(), principal)
+            }
         }
     }
 
@@ -53,7 +95,7 @@ impl Door {
     pub async fn follow(&self) -> Infallible {
         match self {
             Self::Open => pending().await,
-            Self::Tokens(tokens) => tokens.follow().await,
+            Self::Known { tokens, .. } => tokens.follow().await,
         }
     }
 
@@ -61,8 +103,27 @@ impl Door {
     pub async fn until_gone(&self, principal: &Principal) {
         match self {
             Self::Open => pending().await,
-            Self::Tokens(tokens) => tokens.until_gone(principal).await,
+            Self::Known { tokens, clients } => tokio::select! {
+                () = tokens.until_gone(principal) => {}
+                () = until_distrusted(clients.as_deref(), principal) => {}
+            },
         }
+    }
+}
+
+/// Whether the certificate of somebody who was let in by one is to be trusted now.
+fn trusts(clients: Option<&Server>, principal: &Principal) -> bool {
+    let chain = principal.certificate.as_ref();
+    chain.is_none_or(|chain| clients.is_some_and(|it| it.trusts(chain)))
+}
+
+/// Waits until it is not any more. Of who has none, for ever.
+async fn until_distrusted(clients: Option<&Server>, principal: &Principal) {
+    if principal.certificate.is_none() {
+        return pending().await;
+    }
+    while trusts(clients, principal) {
+        sleep(PERIOD).await;
     }
 }
 
@@ -89,7 +150,7 @@ impl Nodes {
             Self::Open => None,
             Self::Proven(door) => match &**door {
                 Door::Open => None,
-                Door::Tokens(tokens) => Some(tokens),
+                Door::Known { tokens, .. } => Some(tokens),
             },
         }
     }
@@ -135,8 +196,6 @@ impl Admit for Nodes {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::tokens::create;
 
@@ -150,7 +209,8 @@ mod tests {
         };
         let one = token("one", Role::Node { node: name("h1") });
         let admin = token("me", Role::Admin);
-        let door = Arc::new(Door::Tokens(Tokens::open(folder.path()).unwrap()));
+        let tokens = Tokens::open(folder.path()).unwrap();
+        let door = Arc::new(Door::Known { tokens, clients: None });
         let admit = |nodes: &Nodes, node: &str, said: Option<&str>| {
             let authorization = said.map(ToOwned::to_owned);
             nodes.admit(node, &Credentials { authorization, certificate: None })

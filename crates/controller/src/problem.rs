@@ -204,7 +204,7 @@ impl From<Refused> for Refusal {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, detail)
             }
             Refused::Gone => {
-                let detail = "your token has expired or was revoked, or its tenant is gone: nothing was changed";
+                let detail = "your token or certificate has expired or was revoked, or its tenant is gone: nothing was changed";
                 Self::unauthenticated(detail)
             }
             Refused::Store(error) => error.into(),

@@ -35,7 +35,7 @@ use crate::access::Principal;
 use crate::audit::{Audit, Peer, Record};
 use crate::catalog::{Catalog, Guard, Refused, Write};
 use crate::conditions::Progress;
-use crate::door::Door;
+use crate::door::{Door, Shown};
 use crate::events::{Events, Watched};
 use crate::explain::{Explained, explain};
 use crate::labels;
@@ -137,7 +137,7 @@ pub fn router(
 /// Has a request tell who asks, before anything else of it is read. If it is one that writes, what
 /// became of it is recorded.
 async fn ask(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let who = match admit(&app, request.headers()).await {
+    let who = match admit(&app, request.headers(), request.extensions().get()).await {
         Ok(who) => who,
         Err(refusal) => return refusal.into_response(),
     };
@@ -188,12 +188,16 @@ fn commit(
 }
 
 /// Who asks. Of a tenant's name there may have been others before.
-async fn admit(app: &App, headers: &HeaderMap) -> Result<Principal, Refusal> {
-    let mut who = app.door.admit(headers)?;
+async fn admit(
+    app: &App,
+    headers: &HeaderMap,
+    shown: Option<&Shown>,
+) -> Result<Principal, Refusal> {
+    let mut who = app.door.admit(headers, shown)?;
     if let Some(tenant) = who.tenant().cloned() {
         let catalog = Arc::clone(&app.catalog);
         let tenancy = blocking(move || catalog.tenancy(&tenant)).await??;
-        let problem = "there is no tenant that this token was made for: it was not there yet, or is gone; have the operator make another token";
+        let problem = "there is no tenant that this token was made for, or this certificate's name added for: it was not there yet, or is gone; have the operator do that anew";
         let tenancy = tenancy.filter(|it| who.is_of(it));
         who.tenancy = Some(tenancy.ok_or_else(|| Refusal::unauthenticated(problem))?);
     }
@@ -614,7 +618,7 @@ async fn trace(
 
 /// Who asks.
 #[utoipa::path(get, path = document::WHOAMI, responses(
-    (status = 200, body = Principal, description = "The name of the token, its role, and until when it counts, in seconds since 1970."),
+    (status = 200, body = Principal, description = "The name of the token or of the certificate, its role, and until when a token counts, in seconds since 1970."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
 ))]
 async fn whoami(Extension(who): Extension<Principal>) -> Json<Principal> {
@@ -689,7 +693,8 @@ impl One {
         if let Some(waiter) = waiter {
             waiter.wait_for(app, who, &applied).await;
             if !app.door.admits(who) {
-                let problem = "your token has expired or was revoked: what you wrote is done";
+                let problem =
+                    "your token or certificate has expired or was revoked: what you wrote is done";
                 return Err(Refusal::unauthenticated(problem));
             }
         }

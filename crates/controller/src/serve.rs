@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::audit::{Audit, Peer};
 use crate::catalog::{Catalog, OpenError};
-use crate::door::{Door, Nodes};
+use crate::door::{Door, Nodes, Shown};
 use crate::housekeeping::forget;
 use crate::identity;
 use crate::metrics::{self, Measured, Metrics};
@@ -53,6 +53,8 @@ pub struct Settings {
     pub agents: SocketAddr,
     /// Who it is, for those who connect. `None`: nothing is encrypted.
     pub own: Option<Own>,
+    /// A file of those who sign certificates of who asks the API.
+    pub clients: Option<PathBuf>,
     /// A file of those who sign agents' certificates.
     pub nodes: Option<PathBuf>,
     /// Whether nobody is asked who they are: whoever reaches the API is its operator.
@@ -134,7 +136,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
         let open = |own: &Own| Server::open(own.clone(), clients.cloned(), protocol).map(Arc::new);
         settings.own.as_ref().map(open).transpose()
     };
-    let tls = encrypted(None, Protocol::Http1)?;
+    let tls = encrypted(settings.clients.as_ref(), Protocol::Http1)?;
     let agents_tls = encrypted(settings.nodes.as_ref(), Protocol::Http2)?;
     let store = Store::open(Box::new(Embedded::open(&settings.data)?))?;
     let catalog = Arc::new(Catalog::open(store)?);
@@ -146,7 +148,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
         if tokens.is_empty() {
             tracing::warn!("nobody has a token: `zovn controller token create` makes one");
         }
-        Door::Tokens(tokens)
+        Door::Known { tokens, clients: tls.clone().filter(|_| settings.clients.is_some()) }
     });
     let nodes: Arc<dyn Admit> = Arc::new(match is_asked {
         true => Nodes::Proven(Arc::clone(&door)),
@@ -228,19 +230,27 @@ async fn bound(
     Ok((listener, address))
 }
 
-/// Answers requests, by encrypted connections or others.
-async fn answer(listener: TcpListener, tls: Option<Arc<Server>>, router: Router) -> Infallible {
+/// Answers requests, by encrypted connections or others, until it is dropped. The router's requests
+/// know the other end, and the certificate that it has shown.
+pub async fn answer(listener: TcpListener, tls: Option<Arc<Server>>, router: Router) -> Infallible {
     let accept = async || {
         let (stream, peer) = listener.accept().await?;
         Ok((stream, router.clone().layer(Extension(Peer(peer)))))
     };
     let Some(tls) = tls else {
-        let plain = async || accept().await.map(|(stream, router)| (ready(Ok(stream)), router));
+        let plain = async || accept().await.map(|begun| ready(Ok(begun)));
         return connections::serve_each(plain, BOUNDS).await;
     };
     let encrypted = async || {
         let ((stream, router), tls) = (accept().await?, Arc::clone(&tls));
-        Ok((async move { tls.accept(stream).await.map_err(io::Error::other) }, router))
+        Ok(async move {
+            let stream = tls.accept(stream).await.map_err(io::Error::other)?;
+            let router = match tls::shown(&stream) {
+                Some(chain) => router.layer(Extension(Shown(Arc::new(chain)))),
+                None => router,
+            };
+            Ok::<_, io::Error>((stream, router))
+        })
     };
     connections::serve_each(encrypted, BOUNDS).await
 }

@@ -1,17 +1,22 @@
-//! Tokens: who asks, by a word that only they know.
+//! Tokens: who asks, by a word that only they know; and names of certificates, by a key that only
+//! they have.
 //!
 //! ```text
 //! Authorization: Bearer zovn_NAME_SECRET     FOLDER/tokens.json: name, role, SHA-256, end
+//! a certificate whose subjectAltName is NAME       the same file: name, role
 //! ```
 //!
 //! A secret has 256 random bits, so a plain digest of it tells nothing. The file is written by
-//! `zovn controller token`, beside a controller that runs: that one reads it again whenever it has
-//! changed. What is not in it is not admitted, so a file that is lost or cannot be read admits
-//! nobody.
+//! `zovn controller token` and `zovn controller certificate`, beside a controller that runs: that
+//! one reads it again whenever it has changed. What is not in it is not admitted, so a file that is
+//! lost or cannot be read admits nobody. A name is a token's or a certificate's: who has written
+//! something is told by it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fmt;
 use std::fs::{self, File};
+use std::future::pending;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -24,11 +29,12 @@ use logical::objects::Name;
 use rustix::fs::{Uid, fchown};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
+use tls::Chain;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::access::{Principal, Role};
-use crate::audit::record_token;
+use crate::audit::record_grant;
 use crate::identity::{hex, random, since_1970};
 
 /// The file, in the controller's folder.
@@ -40,24 +46,87 @@ const MARK: &str = "zovn";
 /// The most bytes of a token: its mark, a name, 64 digits, two signs between them.
 const LONGEST: usize = 4 + 63 + 64 + 2;
 
+/// What is said of a certificate that is nobody's, or of several.
+const NOBODYS: &str = "the certificate is for no name that is known here: have the operator add it by `zovn controller certificate add NAME`";
+const SEVERAL: &str =
+    "the certificate is for several names that are known here: show one that is for one of them";
+
 /// How often the file is looked at. So long a token counts after it was revoked.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// A token, without its secret.
+/// A token, without its secret; or a name that certificates are for.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Token {
     /// Who has it.
     #[serde(flatten)]
     pub role: Role,
-    /// SHA-256 of its secret, in hexadecimal digits.
-    secret_sha256: String,
+    #[serde(flatten)]
+    proof: Proof,
     /// When it was made, in milliseconds since 1970. A tenant that was made later is another.
     created_ms: u64,
-    /// Until when it counts, in seconds since 1970.
-    pub expires: u64,
+    /// Until when it counts, in seconds since 1970. Absent: as long as the certificate does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
 }
 
-/// Tokens by name.
+/// How who has a name proves it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Proof {
+    /// By a secret: its SHA-256, in hexadecimal digits.
+    SecretSha256(String),
+    /// By a certificate that is for the name. A random number tells this entry from another of the
+    /// same name.
+    Certificate(String),
+}
+
+/// By what somebody is known.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Means {
+    /// A token.
+    Token,
+    /// A certificate.
+    Certificate,
+}
+
+impl fmt::Display for Means {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Token => "token",
+            Self::Certificate => "certificate",
+        })
+    }
+}
+
+impl Proof {
+    /// What no other has.
+    fn unique(&self) -> &str {
+        let (Self::SecretSha256(unique) | Self::Certificate(unique)) = self;
+        unique
+    }
+}
+
+impl Token {
+    /// By what who has this name is known.
+    pub fn means(&self) -> Means {
+        match self.proof {
+            Proof::SecretSha256(_) => Means::Token,
+            Proof::Certificate(_) => Means::Certificate,
+        }
+    }
+
+    /// Who has it.
+    fn principal(&self, name: &Name) -> Principal {
+        Principal {
+            expires: self.expires,
+            proof: Some(self.proof.unique().to_owned()),
+            since_ms: self.created_ms,
+            ..Principal::new(name.as_str(), self.role.clone())
+        }
+    }
+}
+
+/// Tokens and certificates, by name.
 pub type Table = BTreeMap<Name, Token>;
 
 /// Why the tokens of a folder cannot be had or changed.
@@ -72,15 +141,18 @@ pub enum TokenError {
     /// The file cannot be written.
     #[error("cannot write {}: have this user own the controller's folder", .0.display())]
     Write(PathBuf, #[source] io::Error),
-    /// There is such a token.
-    #[error("there is a token `{0}` already: revoke it, or take another name")]
-    Known(Name),
-    /// There is no such token.
-    #[error("there is no token `{0}`")]
-    Unknown(Name),
+    /// The name is taken.
+    #[error("there is a {0} `{1}` already: revoke it, or take another name")]
+    Known(Means, Name),
+    /// There is none.
+    #[error("there is no {0} `{1}`")]
+    Unknown(Means, Name),
+    /// No certificate can be for it.
+    #[error("no certificate can be for `{0}`: take a name of the DNS, which is no number")]
+    NoName(Name),
     /// It was done, and cannot be recorded.
-    #[error("cannot record what was done to token `{0}`: make room on the disk, and revoke it")]
-    Unrecorded(Name, #[source] io::Error),
+    #[error("cannot record what was done to {0} `{1}`: make room on the disk, and revoke it")]
+    Unrecorded(Means, Name, #[source] io::Error),
 }
 
 /// The tokens of a folder.
@@ -112,19 +184,37 @@ pub fn create(
 ) -> Result<String, TokenError> {
     let secret = hex(&random::<32>());
     let now = since_1970(now);
-    let expires = now.saturating_add(lasts).as_secs();
+    let expires = Some(now.saturating_add(lasts).as_secs());
     let created_ms = now.as_millis() as u64;
-    let grants = role.clone();
-    let token = Token { role, secret_sha256: sha256(&secret), created_ms, expires };
-    change(folder, |table| match table.contains_key(name) {
-        true => Err(TokenError::Known(name.clone())),
-        false => {
+    let proof = Proof::SecretSha256(sha256(&secret));
+    add(folder, name, Token { role, proof, created_ms, expires })?;
+    Ok(format!("{MARK}_{name}_{secret}"))
+}
+
+/// Has certificates that are for a name admit who shows them, for as long as each of them counts.
+///
+/// # Errors
+///
+/// [`TokenError`]
+pub fn certify(folder: &Path, name: &Name, role: Role, now: SystemTime) -> Result<(), TokenError> {
+    if !tls::can_be_for(name.as_str()) {
+        return Err(TokenError::NoName(name.clone()));
+    }
+    let created_ms = since_1970(now).as_millis() as u64;
+    let proof = Proof::Certificate(hex(&random::<16>()));
+    add(folder, name, Token { role, proof, created_ms, expires: None })
+}
+
+fn add(folder: &Path, name: &Name, token: Token) -> Result<(), TokenError> {
+    let (means, grants) = (token.means(), token.role.clone());
+    change(folder, |table| match table.get(name) {
+        Some(known) => Err(TokenError::Known(known.means(), name.clone())),
+        None => {
             table.insert(name.clone(), token);
             Ok(())
         }
     })?;
-    record(folder, "create", name, &grants)?;
-    Ok(format!("{MARK}_{name}_{secret}"))
+    record(folder, "create", means, name, &grants)
 }
 
 /// Has a token count no more.
@@ -133,15 +223,40 @@ pub fn create(
 ///
 /// [`TokenError`]
 pub fn revoke(folder: &Path, name: &Name) -> Result<(), TokenError> {
-    let token = change(folder, |table| {
-        table.remove(name).ok_or_else(|| TokenError::Unknown(name.clone()))
-    })?;
-    record(folder, "revoke", name, &token.role)
+    remove(folder, Means::Token, name)
 }
 
-fn record(folder: &Path, action: &str, name: &Name, grants: &Role) -> Result<(), TokenError> {
-    let recorded = record_token(folder, action, name, grants);
-    recorded.map_err(|error| TokenError::Unrecorded(name.clone(), error))
+/// Has certificates that are for a name admit nobody any more.
+///
+/// # Errors
+///
+/// [`TokenError`]
+pub fn decertify(folder: &Path, name: &Name) -> Result<(), TokenError> {
+    remove(folder, Means::Certificate, name)
+}
+
+fn remove(folder: &Path, means: Means, name: &Name) -> Result<(), TokenError> {
+    let removed = change(folder, |table| {
+        let is_there = table.get(name).is_some_and(|it| it.means() == means);
+        let removed = if is_there { table.remove(name) } else { None };
+        removed.ok_or_else(|| TokenError::Unknown(means, name.clone()))
+    })?;
+    record(folder, "revoke", means, name, &removed.role)
+}
+
+fn record(
+    folder: &Path,
+    action: &str,
+    means: Means,
+    name: &Name,
+    grants: &Role,
+) -> Result<(), TokenError> {
+    let object = match means {
+        Means::Token => format!("Token/{name}"),
+        Means::Certificate => format!("Certificate/{name}"),
+    };
+    let recorded = record_grant(folder, action, &object, grants);
+    recorded.map_err(|error| TokenError::Unrecorded(means, name.clone(), error))
 }
 
 /// Changes the file: whole, or not at all, and one after another. The controller's user can read
@@ -242,30 +357,49 @@ impl Tokens {
         let name: Name = name.parse().ok()?;
         let table = Arc::clone(&self.table.borrow());
         let token = table.get(&name)?;
-        verify_slices_are_equal(sha256(secret).as_bytes(), token.secret_sha256.as_bytes()).ok()?;
-        let counts = since_1970(now).as_secs() < token.expires;
-        counts.then(|| Principal {
-            expires: Some(token.expires),
-            token: Some(token.secret_sha256.clone()),
-            since_ms: token.created_ms,
-            ..Principal::new(name.as_str(), token.role.clone())
-        })
+        let Proof::SecretSha256(digest) = &token.proof else { return None };
+        verify_slices_are_equal(sha256(secret).as_bytes(), digest.as_bytes()).ok()?;
+        let counts = token.expires.is_some_and(|it| since_1970(now).as_secs() < it);
+        counts.then(|| token.principal(&name))
     }
 
-    /// Whether the token of somebody who was admitted still counts.
+    /// Who shows a certificate that is trusted, by the name that it is for.
+    pub fn recognize(&self, chain: &Arc<Chain>) -> Result<Principal, &'static str> {
+        let table = Arc::clone(&self.table.borrow());
+        let certified = table.iter().filter(|(_, it)| it.means() == Means::Certificate);
+        let names = certified.map(|(name, _)| name.as_str());
+        let known = chain.first().map(|it| tls::names_of(it, names)).unwrap_or_default();
+        match known.as_slice() {
+            [name] => {
+                let found = table.iter().find(|(it, _)| it.as_str() == *name);
+                let (name, token) = found.ok_or(NOBODYS)?;
+                let certificate = Some(Arc::clone(chain));
+                Ok(Principal { certificate, ..token.principal(name) })
+            }
+            [] => Err(NOBODYS),
+            [..] => Err(SEVERAL),
+        }
+    }
+
+    /// Whether the token of somebody who was admitted still counts, or the name of their
+    /// certificate is still there.
     pub fn counts(&self, principal: &Principal, now: SystemTime) -> bool {
-        let is_over = principal.expires.is_none_or(|it| it <= since_1970(now).as_secs());
+        let is_over = principal.expires.is_some_and(|it| it <= since_1970(now).as_secs());
         !is_over && has(&self.table.borrow(), principal)
     }
 
     /// Waits until somebody's token does not count any more: it expires, or it is revoked, or made
     /// anew.
     pub async fn until_gone(&self, principal: &Principal) {
-        let end = Duration::from_secs(principal.expires.unwrap_or_default());
-        let left = end.saturating_sub(since_1970(SystemTime::now()));
+        let end = async {
+            let Some(end) = principal.expires.map(Duration::from_secs) else {
+                return pending().await;
+            };
+            sleep(end.saturating_sub(since_1970(SystemTime::now()))).await;
+        };
         let mut tables = self.table.subscribe();
         tokio::select! {
-            () = sleep(left) => {}
+            () = end => {}
             _ = tables.wait_for(|table| !has(table, principal)) => {}
         }
     }
@@ -275,7 +409,7 @@ impl Tokens {
 fn has(table: &Table, principal: &Principal) -> bool {
     let name: Option<Name> = principal.name.parse().ok();
     let token = name.and_then(|it| table.get(&it));
-    token.is_some_and(|it| Some(&it.secret_sha256) == principal.token.as_ref())
+    token.is_some_and(|it| Some(it.proof.unique()) == principal.proof.as_deref())
 }
 
 #[cfg(test)]
@@ -298,11 +432,14 @@ mod tests {
         assert_eq!((admitted.name.as_str(), &admitted.role), ("alice", &role));
         assert_eq!(tokens.admit(&text, now + HOUR), None);
         let known = create(folder.path(), &name("alice"), Role::Admin, HOUR, now);
-        assert!(matches!(known, Err(TokenError::Known(_))));
+        assert!(matches!(known, Err(TokenError::Known(Means::Token, _))));
         revoke(folder.path(), &name("alice")).unwrap();
         tokens.reload().unwrap();
         assert_eq!(tokens.admit(&text, now), None);
-        assert!(matches!(revoke(folder.path(), &name("alice")), Err(TokenError::Unknown(_))));
+        assert!(matches!(
+            revoke(folder.path(), &name("alice")),
+            Err(TokenError::Unknown(Means::Token, _))
+        ));
         // Another of the same name is another.
         let other = create(folder.path(), &name("alice"), role, HOUR, now).unwrap();
         tokens.reload().unwrap();
@@ -325,6 +462,30 @@ mod tests {
             .collect();
         let of = |action: &str| (action.into(), "Token/a".into(), "shop".into());
         assert_eq!(told, [of("create"), of("revoke")]);
+    }
+
+    #[test]
+    fn a_name_is_a_tokens_or_a_certificates() {
+        let (folder, now) = (tempfile::tempdir().unwrap(), SystemTime::now());
+        let (folder, both) = (folder.path(), [name("alice"), name("bob")]);
+        let role = Role::TenantViewer { tenant: name("shop") };
+        let text = create(folder, &both[0], Role::Admin, HOUR, now).unwrap();
+        certify(folder, &both[1], role.clone(), now).unwrap();
+        let taken = certify(folder, &both[0], Role::Admin, now).unwrap_err().to_string();
+        assert!(taken.starts_with("there is a token `alice` already"), "{taken}");
+        let taken = create(folder, &both[1], Role::Admin, HOUR, now).unwrap_err().to_string();
+        assert!(taken.starts_with("there is a certificate `bob` already"), "{taken}");
+        // Neither is taken for the other, and both are read as they were written.
+        let tokens = Tokens::open(folder).unwrap();
+        assert!(tokens.admit(&text, now).is_some());
+        assert_eq!(tokens.admit(&text.replace("alice", "bob"), now), None);
+        let table = list(folder).unwrap();
+        assert_eq!((table[&both[1]].means(), &table[&both[1]].role), (Means::Certificate, &role));
+        revoke(folder, &both[1]).unwrap_err();
+        decertify(folder, &both[0]).unwrap_err();
+        decertify(folder, &both[1]).unwrap();
+        assert_eq!(list(folder).unwrap().len(), 1);
+        certify(folder, &name("7"), Role::Admin, now).unwrap_err();
     }
 
     #[test]

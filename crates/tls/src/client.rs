@@ -46,6 +46,15 @@ impl Client {
         connector.connect(name, stream).await.map_err(TlsError::Handshake)
     }
 
+    /// Whether the files can be used, as they are now.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read, or are no certificates and keys.
+    pub fn check(&self) -> Result<(), TlsError> {
+        self.config(Protocol::Http1).map(drop)
+    }
+
     fn config(&self, protocol: Protocol) -> Result<Arc<ClientConfig>, TlsError> {
         let roots = authorities(&self.authorities)?;
         let builder = ClientConfig::builder_with_provider(provider());

@@ -106,7 +106,23 @@ pub(crate) fn stamp(path: &Path) -> Stamp {
 /// Whether a certificate is for a name, as one of its `subjectAltName`s says (RFC 6125). Who has
 /// signed it is another question.
 pub fn is_for(certificate: &CertificateDer<'_>, name: &str) -> bool {
-    let parsed = ParsedCertificate::try_from(certificate);
-    let name = ServerName::try_from(name);
-    parsed.is_ok_and(|it| name.is_ok_and(|name| verify_server_name(&it, &name).is_ok()))
+    !names_of(certificate, [name]).is_empty()
+}
+
+/// Those of these names that a certificate is for, as [`is_for`] says of each.
+pub fn names_of<'n>(
+    certificate: &CertificateDer<'_>,
+    names: impl IntoIterator<Item = &'n str>,
+) -> Vec<&'n str> {
+    let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return Vec::new() };
+    let is_for = |name: &&str| {
+        let name = ServerName::try_from(*name);
+        name.is_ok_and(|it| verify_server_name(&parsed, &it).is_ok())
+    };
+    names.into_iter().filter(is_for).collect()
+}
+
+/// Whether a certificate can be for a name at all.
+pub fn can_be_for(name: &str) -> bool {
+    ServerName::try_from(name).is_ok()
 }

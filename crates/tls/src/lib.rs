@@ -15,9 +15,9 @@ pub mod sign;
 mod tests;
 
 pub use client::{Client, ClientStream};
-pub use files::{Own, TlsError, is_for};
+pub use files::{Own, TlsError, can_be_for, is_for, names_of};
 pub use rustls::pki_types::CertificateDer;
-pub use server::{Server, ServerStream};
+pub use server::{Chain, Server, ServerStream, shown};
 
 /// What is spoken over a connection (RFC 7301).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -26,6 +26,15 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// An encrypted connection that was accepted.
 pub type ServerStream<S> = tokio_rustls::server::TlsStream<S>;
 
+/// A certificate, then those that it leads by.
+pub type Chain = Vec<CertificateDer<'static>>;
+
+/// The certificate that the other end of a connection has shown, if it has shown one: of a client
+/// of those who sign clients' certificates.
+pub fn shown<S>(stream: &ServerStream<S>) -> Option<Chain> {
+    stream.get_ref().1.peer_certificates().map(<[_]>::to_vec)
+}
+
 /// Who listens, by its files.
 #[derive(Debug)]
 pub struct Server {

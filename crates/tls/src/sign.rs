@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 
 use crate::{Client, Own};
@@ -43,8 +43,34 @@ impl Authority {
     ///
     /// No certificate has such a name.
     pub fn sign(&self, name: &str) -> Own {
+        self.sign_all(name, &[name])
+    }
+
+    /// Signs for several names, into a file of this name.
+    ///
+    /// # Panics
+    ///
+    /// No certificate has such names.
+    pub fn sign_all(&self, file: &str, names: &[&str]) -> Own {
+        let names: Vec<_> = names.iter().map(|it| (*it).to_owned()).collect();
+        self.write(file, &CertificateParams::new(names).expect("a certificate has the names"))
+    }
+
+    /// Signs for a name what has expired long ago.
+    ///
+    /// # Panics
+    ///
+    /// No certificate has such a name.
+    pub fn sign_expired(&self, name: &str) -> Own {
+        let params = CertificateParams::new([name.to_owned()]);
+        let mut params = params.expect("a certificate has the name");
+        params.not_before = date_time_ymd(2001, 1, 1);
+        params.not_after = date_time_ymd(2002, 1, 1);
+        self.write(name, &params)
+    }
+
+    fn write(&self, name: &str, params: &CertificateParams) -> Own {
         let key = KeyPair::generate().expect("a key can be made");
-        let params = CertificateParams::new([name.to_owned()]).expect("a certificate has the name");
         let signed = params.signed_by(&key, &self.issuer).expect("it is signed");
         let own = Own { certificate: self.path(name), key: self.path(&format!("{name}.key")) };
         fs::write(&own.certificate, signed.pem()).expect("a file can be written");

@@ -6,9 +6,7 @@ use std::path::Path;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use crate::sign::Authority;
-use crate::{CertificateDer, Client, Own, Protocol, Server, TlsError, is_for};
-
-type Chain = Vec<CertificateDer<'static>>;
+use crate::{Chain, Client, Own, Protocol, Server, TlsError, is_for, names_of, shown};
 
 /// What both ends say of a connection: the client's certificate, and whether words get through.
 async fn meet(server: &Server, client: &Client) -> Result<Option<Chain>, TlsError> {
@@ -21,8 +19,7 @@ async fn meet(server: &Server, client: &Client) -> Result<Option<Chain>, TlsErro
     let mut heard = [0; 5];
     accepted.read_exact(&mut heard).await.unwrap();
     assert_eq!(&heard, b"hello");
-    let chain = accepted.get_ref().1.peer_certificates();
-    Ok(chain.map(<[_]>::to_vec))
+    Ok(shown(&accepted))
 }
 
 fn server(own: Own, clients: Option<&Path>) -> Server {
@@ -40,11 +37,13 @@ async fn ends_that_trust_each_other_meet_and_no_others() {
     assert!(server.trusts(&certified) && !server.trusts(&[]));
     let certified = &certified[0];
     assert!(is_for(certified, "h1.example"));
+    assert_eq!(names_of(certified, ["h2", "h1.example", ""]), ["h1.example"]);
     assert!(["h2.example", "", "*", "example"].iter().all(|name| !is_for(certified, name)));
     for stranger in [
         ours.client("127.0.0.2", None),
         theirs.client("127.0.0.1", None),
         ours.client("127.0.0.1", Some(theirs.sign("h1.example"))),
+        ours.client("127.0.0.1", Some(ours.sign_expired("h3.example"))),
     ] {
         meet(&server, &stranger).await.unwrap_err();
     }

@@ -15,7 +15,9 @@ use clap::Subcommand;
 use logical::objects::Name;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
+use tls::Own;
 
+use crate::completion::by;
 use crate::ending::{Outcome, show};
 use crate::table::{headed, text};
 
@@ -23,11 +25,12 @@ const EXAMPLES: &str = "\
 Examples:
   zovn context set prod --server https://controller.example:6640 --ca ca.pem --token-file me.token
   zovn context set shop --server https://controller.example:6640 --ca ca.pem --token-file alice.token --tenant shop
+  zovn context set prod --server https://controller.example:6640 --ca ca.pem --certificate me.pem --key me.key
   zovn context use shop                      commands ask this one from now on
   zovn context list                          all of them
   zovn whoami --context prod                 another one, this once
 
-They are in ~/.config/zovn/contexts.toml, with the paths of tokens, not with tokens.";
+They are in ~/.config/zovn/contexts.toml, with the paths of tokens and keys, not with them.";
 
 /// Name controllers, and say as whom they are asked.
 #[derive(clap::Args)]
@@ -65,6 +68,13 @@ struct SetArgs {
     /// A file with a token, as `zovn controller token create` prints it.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// A certificate that one of the controller's `--clients-ca` has signed, as PEM. With a token,
+    /// too, the token says who asks.
+    #[arg(long, value_name = "FILE", requires_all = ["key", "ca"])]
+    certificate: Option<PathBuf>,
+    /// The certificate's private key, as PEM.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
     /// The tenant whose objects are meant where none is said.
     #[arg(long, value_name = "NAME")]
     tenant: Option<Name>,
@@ -73,6 +83,7 @@ struct SetArgs {
 #[derive(clap::Args)]
 struct NameArgs {
     /// Its name.
+    #[arg(add = by(names))]
     name: String,
 }
 
@@ -88,7 +99,7 @@ struct ListArgs {
 pub struct ContextArgs {
     /// Ask the controller of this context; if nothing is said, of the one that the environment's
     /// ZOVN_CONTEXT names, or else `zovn context use`.
-    #[arg(long, value_name = "NAME", id = "context")]
+    #[arg(long, value_name = "NAME", id = "context", add = by(names))]
     context: Option<String>,
 }
 
@@ -144,6 +155,10 @@ struct Context {
     #[serde(skip_serializing_if = "Option::is_none")]
     token_file: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<Name>,
 }
 
@@ -158,13 +173,18 @@ struct Contexts {
 }
 
 impl Context {
+    /// How connections are encrypted, if they are.
+    fn tls(&self) -> Option<tls::Client> {
+        let Self { server, ca, server_name, certificate, key, .. } = self.clone();
+        let own = certificate.zip(key).map(|(certificate, key)| Own { certificate, key });
+        let name = server_name.unwrap_or_else(|| host(&server).to_owned());
+        ca.map(|authorities| tls::Client { authorities, name, own })
+    }
+
     /// The controller, with the files as they are now.
     fn asking(&self, name: &str) -> Result<Asking, Box<dyn std::error::Error + Send + Sync>> {
-        let Self { server, ca, server_name, token_file, tenant } = self.clone();
-        let tls = ca.map(|authorities| {
-            let name = server_name.unwrap_or_else(|| host(&server).to_owned());
-            tls::Client { authorities, name, own: None }
-        });
+        let tls = self.tls();
+        let Self { server, token_file, tenant, .. } = self.clone();
         let token = token_file.map(|path| match fs::read_to_string(&path) {
             Ok(text) => Ok(text.trim().to_owned()),
             Err(source) => Err(ContextError::Token { name: name.into(), path, source }),
@@ -208,6 +228,11 @@ fn place() -> Result<PathBuf, ContextError> {
     Ok(folder.ok_or(ContextError::Homeless)?.join("zovn/contexts.toml"))
 }
 
+/// The names of contexts, as a shell completes them.
+fn names(_: &str) -> Option<Vec<String>> {
+    Some(Contexts::read(&place().ok()?).ok()?.contexts.into_keys().collect())
+}
+
 /// A controller that is asked.
 pub struct Asking {
     /// Its client.
@@ -217,6 +242,11 @@ pub struct Asking {
 }
 
 impl ContextArgs {
+    /// The context of this name, or what is meant where none is said.
+    pub const fn named(context: Option<String>) -> Self {
+        Self { context }
+    }
+
     /// Whether a context is said here.
     pub const fn is_said(&self) -> bool {
         self.context.is_some()
@@ -241,6 +271,23 @@ impl ContextArgs {
     }
 }
 
+impl SetArgs {
+    /// What is said, with its name. Commands run anywhere, so each file is named from the root.
+    fn context(self) -> io::Result<(String, Context)> {
+        let whole = |path: Option<PathBuf>| path.map(std::path::absolute).transpose();
+        let context = Context {
+            server: self.server,
+            ca: whole(self.ca)?,
+            server_name: self.server_name,
+            token_file: whole(self.token_file)?,
+            certificate: whole(self.certificate)?,
+            key: whole(self.key)?,
+            tenant: self.tenant,
+        };
+        Ok((self.name, context))
+    }
+}
+
 /// The host of an address.
 fn host(server: &str) -> &str {
     let authority = server.split_once("://").map_or(server, |(_, rest)| rest);
@@ -254,13 +301,11 @@ pub fn run(args: Args) -> Outcome {
     let path = place()?;
     let mut all = Contexts::read(&path)?;
     match args.command {
-        Command::Set(SetArgs { name, server, ca, server_name, token_file, tenant }) => {
-            // Commands run anywhere.
-            let whole = |path: Option<PathBuf>| path.map(std::path::absolute).transpose();
-            let (ca, token_file) = (whole(ca)?, whole(token_file)?);
-            let context = Context { server, ca, server_name, token_file, tenant };
+        Command::Set(args) => {
+            let (name, context) = args.context()?;
             // What no command could use is refused at once.
             context.asking(&name)?;
+            context.tls().map_or(Ok(()), |it| it.check())?;
             all.contexts.insert(name.clone(), context);
             all.current.get_or_insert(name);
             all.write(&path)?;
@@ -282,12 +327,16 @@ pub fn run(args: Args) -> Outcome {
 }
 
 fn table(all: &Contexts) -> String {
-    let mut table = headed(["", "context", "server", "tenant", "token"]);
+    let mut table = headed(["", "context", "server", "tenant", "token", "certificate"]);
     for (name, it) in &all.contexts {
         let mark = if all.current.as_ref() == Some(name) { "*" } else { "" };
         let tenant = it.tenant.as_ref().map_or("–", Name::as_str);
-        let token = it.token_file.as_ref().map_or("–".into(), |it| it.display().to_string());
-        table.add_row([mark, name, &it.server, tenant, &token]);
+        let path = |it: &Option<PathBuf>| match it {
+            Some(path) => path.display().to_string(),
+            None => "–".into(),
+        };
+        let (token, certificate) = (path(&it.token_file), path(&it.certificate));
+        table.add_row([mark, name, &it.server, tenant, &token, &certificate]);
     }
     text(table)
 }
@@ -317,6 +366,8 @@ mod tests {
             ca: Some("/ca".into()),
             server_name: None,
             token_file: Some("/token".into()),
+            certificate: Some("/me.pem".into()),
+            key: Some("/me.key".into()),
             tenant: "shop".parse().ok(),
         };
         let contexts = BTreeMap::from([("prod".to_owned(), context)]);

@@ -1,5 +1,7 @@
 //! `zovn controller`: keeps logical networks, and tells the agents of hosts what to execute.
 
+mod certificate;
+mod grants;
 mod token;
 
 use std::net::SocketAddr;
@@ -20,6 +22,7 @@ Examples:
   zovn controller token create h1 --role node --node h1 --data FOLDER  prints a token for the agent of node h1
   zovn controller --data FOLDER --listen 192.0.2.9:6640 --agents 192.0.2.9:6641 --tls-certificate FILE --tls-key FILE
                                                                        others ask, and agents connect, by TLS
+  zovn controller certificate add alice --role auditor --data FOLDER   who has a certificate for this name may ask
   curl -H @token 127.0.0.1:6640/v1/apply --data-binary @shop.yaml      `token` is a file: Authorization: Bearer TOKEN
 
 Whatever it has answered is in its folder, so it may be killed at any time. docs/controller.md has the rest.";
@@ -27,8 +30,8 @@ Whatever it has answered is in its folder, so it may be killed at any time. docs
 /// Run the controller of logical networks until it is told to stop.
 ///
 /// It keeps what tenants and operators declare over its REST API, computes what hosts execute of
-/// it, and tells that to their agents. Who asks says a token, and agents say one of their node, or
-/// have a certificate. With a certificate of its own, all is encrypted (TLS 1.3); without one,
+/// it, and tells that to their agents. Who asks says a token or has a certificate, and agents have
+/// one of their node. With a certificate of its own, all is encrypted (TLS 1.3); without one,
 /// requests are taken on this host only.
 #[derive(clap::Args)]
 #[command(
@@ -46,6 +49,7 @@ pub struct Args {
 #[derive(Subcommand)]
 enum Command {
     Token(token::Args),
+    Certificate(certificate::Args),
 }
 
 #[derive(clap::Args)]
@@ -65,6 +69,9 @@ struct RunArgs {
     /// The certificate's private key, as PEM.
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
+    /// Those who sign certificates of who asks the API, as PEM. They may have tokens instead.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", conflicts_with = "open")]
+    clients_ca: Option<PathBuf>,
     /// Those who sign agents' certificates, as PEM. Agents may have tokens instead.
     #[arg(long, value_name = "FILE", requires = "tls_certificate", conflicts_with_all = ["open", "open_agents"])]
     agents_ca: Option<PathBuf>,
@@ -83,8 +90,10 @@ struct RunArgs {
 
 /// Runs it.
 pub fn run(args: Args) -> Outcome {
-    if let Some(Command::Token(args)) = args.command {
-        return token::run(args);
+    match args.command {
+        Some(Command::Token(args)) => return token::run(args),
+        Some(Command::Certificate(args)) => return certificate::run(args),
+        None => {}
     }
     let args = args.run;
     // Asked for by the parser, but for a command that goes on.
@@ -96,6 +105,7 @@ pub fn run(args: Args) -> Outcome {
         listen: args.listen,
         agents: args.agents,
         own: own.map(|(certificate, key)| Own { certificate, key }),
+        clients: args.clients_ca,
         nodes: args.agents_ca,
         is_open: args.open,
         has_open_agents: args.open_agents,

@@ -13,7 +13,7 @@ use crate::context::{Asking, ContextArgs};
 use crate::ending::{Outcome, show};
 use crate::net::packet::Sent;
 use crate::net::trace::{exit, told};
-use crate::objects::refusable;
+use crate::objects::{names, refusable};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,6 +45,7 @@ enum What {
 #[command(after_long_help = EXAMPLES)]
 struct PortArgs {
     /// The port, as `shop/web-1`; without a tenant, the context's is meant.
+    #[arg(add = names::port())]
     port: String,
     #[command(flatten)]
     packet: Sent,

@@ -14,6 +14,7 @@
 
 mod capture;
 mod client;
+mod completion;
 mod container;
 mod context;
 mod controller;
@@ -103,6 +104,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if completion::answered(Cli::command) {
+        return ExitCode::SUCCESS;
+    }
     let outcome = match Cli::parse().command {
         Command::Agent(args) => zovn_agent::run(args),
         Command::Top(args) => top::run(args),
@@ -130,7 +134,7 @@ fn main() -> ExitCode {
         Command::Nlog(args) => nlog::run(&args),
         Command::Plan(args) => plan::run(args),
         Command::Demo(args) => demo::run(args),
-        Command::Completion(args) => manual::completion(args, Cli::command()),
+        Command::Completion(args) => manual::completion(args),
         Command::Man(args) => manual::man(args, Cli::command()),
         Command::Endpoint(args) => endpoint::run(args),
         Command::Fabric(args) => fabric::run(args),

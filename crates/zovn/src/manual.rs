@@ -1,5 +1,5 @@
-//! `zovn completion` and `zovn man`: the command line as shells complete it, and as pages of the
-//! manual.
+//! `zovn completion` and `zovn man`: what has shells complete the command line, and its pages of
+//! the manual.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
+use crate::completion;
 use crate::ending::Outcome;
 
 const EXAMPLES: &str = "\
@@ -18,7 +19,11 @@ Examples:
 
 `make install` puts those of bash, zsh and fish where these look for them.";
 
-/// Print what has a shell complete zovn's commands and flags.
+/// Print what has a shell complete zovn's commands and flags, and names of what a controller keeps.
+///
+/// The shell asks zovn itself, and zovn asks the controller of `zovn context use`, or of the
+/// `--context` on the line, for names that its token or certificate may see. A controller that does
+/// not answer within a second is not waited for.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct CompletionArgs {
@@ -33,11 +38,9 @@ pub struct ManArgs {
     folder: PathBuf,
 }
 
-/// Prints a shell's script for the command line of `zovn`.
-pub fn completion(args: CompletionArgs, mut zovn: Command) -> Outcome {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut zovn, "zovn", &mut script);
-    io::stdout().write_all(&script)?;
+/// Prints a shell's script, by which it asks `zovn` what there is.
+pub fn completion(args: CompletionArgs) -> Outcome {
+    io::stdout().write_all(&completion::script(args.shell)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

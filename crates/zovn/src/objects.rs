@@ -13,6 +13,7 @@ pub mod delete;
 pub mod describe;
 pub mod diff;
 pub mod get;
+pub mod names;
 mod said;
 pub mod wait;
 pub mod watch;

@@ -226,7 +226,7 @@ pub fn once(request: &Request, principal: &Principal) -> Result<Option<Once>, Re
     digest.update(request.uri().to_string().as_bytes());
     // No URI has it.
     digest.update(b"\n");
-    let writer = principal.token.clone().unwrap_or_else(|| principal.name.clone());
+    let writer = principal.proof.clone().unwrap_or_else(|| principal.name.clone());
     Ok(Some(Once { writer, key: key.ok_or_else(wrong)?.to_owned(), digest }))
 }
 

@@ -1,26 +1,25 @@
 //! A controller of a test's own, and a client that says requests word by word.
 
-use std::future::ready;
+use std::future::pending;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::Extension;
-use connections::Bounds;
-use controller::{Audit, Catalog, Door, Metrics, Peer, Telling, router};
+use controller::{Audit, Catalog, Door, Metrics, Telling, answer, router};
 use serde_json::Value;
 use southbound::Publisher;
 use store::{Embedded, Store};
 use tempfile::TempDir;
+use tls::Server;
 use tokio::sync::oneshot;
 
 /// A controller, as long as this lives.
 pub struct Served {
     pub catalog: Arc<Catalog>,
     pub publisher: Arc<Publisher>,
-    address: SocketAddr,
+    pub address: SocketAddr,
     audits: TempDir,
     _stop: oneshot::Sender<()>,
     _folder: Option<TempDir>,
@@ -88,6 +87,11 @@ impl Served {
 
     /// A controller of these objects, for those that a door admits.
     pub fn behind(catalog: Catalog, door: Arc<Door>) -> Self {
+        Self::encrypted(catalog, door, None)
+    }
+
+    /// The same, by connections that are encrypted if it is said how.
+    pub fn encrypted(catalog: Catalog, door: Arc<Door>, tls: Option<Arc<Server>>) -> Self {
         let catalog = Arc::new(catalog);
         let audits = tempfile::tempdir().unwrap();
         let audit = Arc::new(Audit::open(audits.path()).unwrap());
@@ -103,16 +107,17 @@ impl Served {
             runtime.unwrap().block_on(async {
                 let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 tell.send(listener.local_addr().unwrap()).unwrap();
-                let accept = async || {
-                    let (stream, peer) = listener.accept().await?;
-                    Ok((ready(Ok(stream)), router.clone().layer(Extension(Peer(peer)))))
+                let renewed = async {
+                    match &tls {
+                        Some(tls) => match tls.follow().await {},
+                        None => pending::<()>().await,
+                    }
                 };
-                let head = Duration::from_secs(10);
-                let bounds = Bounds { connections: 64, reserved: 0, head, life: None };
                 tokio::select! {
                     _ = stopped => {}
                     error = telling.go_on() => panic!("{error}"),
-                    never = connections::serve_each(accept, bounds) => match never {},
+                    never = answer(listener, tls.clone(), router) => match never {},
+                    () = renewed => {}
                 }
             });
         });

@@ -32,13 +32,14 @@ pub struct As<'a> {
 impl Guarded {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let door = Arc::new(Door::Tokens(Tokens::open(folder.path()).unwrap()));
+        let tokens = Tokens::open(folder.path()).unwrap();
+        let door = Arc::new(Door::Known { tokens, clients: None });
         let served = Served::behind(open(folder.path()), Arc::clone(&door));
         Self { served, door, folder }
     }
 
     fn reload(&self) {
-        let Door::Tokens(tokens) = &*self.door else { panic!("it asks for tokens") };
+        let Door::Known { tokens, .. } = &*self.door else { panic!("it asks for tokens") };
         tokens.reload().unwrap();
     }
 

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use controller::{Role, tokens};
 use logical::objects::Name;
 
+use super::grants::{RoleArgs, words};
 use crate::ending::{Outcome, show};
 use crate::table;
 
@@ -41,15 +42,8 @@ enum What {
 struct CreateArgs {
     /// Its name: who has it.
     name: Name,
-    /// What who has it may do.
-    #[arg(long, value_enum)]
-    role: RoleName,
-    /// Whose objects those are: a tenant that is there already.
-    #[arg(long, required_if_eq_any([("role", "tenant-admin"), ("role", "tenant-viewer")]))]
-    tenant: Option<Name>,
-    /// The TransportNode that a node is.
-    #[arg(long, required_if_eq("role", "node"))]
-    node: Option<Name>,
+    #[command(flatten)]
+    role: RoleArgs,
     /// How many days it counts.
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
@@ -79,20 +73,6 @@ struct RevokeArgs {
     data: PathBuf,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum RoleName {
-    /// Everything.
-    Admin,
-    /// Read everything.
-    Auditor,
-    /// Read and write the objects of `--tenant`.
-    TenantAdmin,
-    /// Read the objects of `--tenant`.
-    TenantViewer,
-    /// Read the TransportNode `--node`.
-    Node,
-}
-
 /// Does it.
 pub fn run(args: Args) -> Outcome {
     match args.what {
@@ -106,25 +86,18 @@ pub fn run(args: Args) -> Outcome {
 }
 
 fn create(args: CreateArgs) -> Outcome {
-    let CreateArgs { name, role, tenant, node, days, data } = args;
-    let role = match (role, tenant, node) {
-        (RoleName::Admin, None, None) => Role::Admin,
-        (RoleName::Auditor, None, None) => Role::Auditor,
-        (RoleName::TenantAdmin, Some(tenant), None) => Role::TenantAdmin { tenant },
-        (RoleName::TenantViewer, Some(tenant), None) => Role::TenantViewer { tenant },
-        (RoleName::Node, None, Some(node)) => Role::Node { node },
-        _ => return Err("`--tenant` is a tenant's, `--node` a node's: leave it out".into()),
-    };
+    let CreateArgs { name, role, days, data } = args;
     let lasts = Duration::from_hours(24) * days;
-    let token = tokens::create(&data, &name, role, lasts, SystemTime::now())?;
+    let token = tokens::create(&data, &name, role.role()?, lasts, SystemTime::now())?;
     writeln!(io::stdout(), "{token}")?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn list(tokens: &tokens::Table, json: bool) -> Outcome {
+    // A name without an end is a certificate's.
+    let tokens = tokens.iter().filter_map(|(name, it)| Some((name, it, it.expires?)));
     let rows: Vec<_> = tokens
-        .iter()
-        .map(|(name, token)| Row { name, role: &token.role, expires: figures::utc(token.expires) })
+        .map(|(name, it, end)| Row { name, role: &it.role, expires: figures::utc(end) })
         .collect();
     show(&rows, json, || text(&rows))?;
     Ok(ExitCode::SUCCESS)
@@ -142,13 +115,7 @@ struct Row<'a> {
 fn text(rows: &[Row<'_>]) -> String {
     let mut table = table::headed(["NAME", "ROLE", "OF", "EXPIRES"]);
     for Row { name, role, expires } in rows {
-        let (word, of) = match role {
-            Role::Admin => ("admin", ""),
-            Role::Auditor => ("auditor", ""),
-            Role::TenantAdmin { tenant } => ("tenant-admin", tenant.as_str()),
-            Role::TenantViewer { tenant } => ("tenant-viewer", tenant.as_str()),
-            Role::Node { node } => ("node", node.as_str()),
-        };
+        let (word, of) = words(role);
         table.add_row([name.as_str(), word, of, expires]);
     }
     table::text(table)

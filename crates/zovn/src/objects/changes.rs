@@ -1,4 +1,5 @@
-//! What a declaration would change of the objects that a controller keeps, object by object.
+//! What a declaration, or a deletion, would change of the objects that a controller keeps, object
+//! by object.
 //!
 //! ```text
 //! dry run ─▶ which objects, as of a revision ─▶ each as the controller has it ─┐
@@ -14,8 +15,9 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::applied::AppliedObject;
+use super::applied::{Applied, AppliedObject};
 use super::declaration::Declaration;
+use super::delete::delete;
 use super::said::{Failure, plain, refusable};
 use super::{word, yaml};
 
@@ -25,7 +27,7 @@ const ATTEMPTS: usize = 5;
 /// How long the least difference of two texts is looked for. After that it is a longer one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a declaration would change.
+/// What a declaration, or a deletion, would change.
 #[derive(Debug, Serialize)]
 pub struct Changes {
     /// The revision that it was compared with.
@@ -48,13 +50,27 @@ struct Change {
 }
 
 impl Changes {
-    /// Asks a controller.
+    /// Asks a controller what files would change.
     pub fn of(declaration: &Declaration<'_>, client: &RemoteClient) -> Result<Self, Failure> {
         let declared = declaration.objects()?;
+        Self::by(client, &declared, || declaration.apply(client, true, None))
+    }
+
+    /// Asks a controller what would go with the object at a path: all of its owner that needs it.
+    pub fn of_deletion(path: &str, client: &RemoteClient) -> Result<Self, Failure> {
+        Self::by(client, &BTreeMap::new(), || delete(client, path, true, true, None))
+    }
+
+    /// By what a dry run answers.
+    fn by(
+        client: &RemoteClient,
+        declared: &BTreeMap<Identity, Value>,
+        dry_run: impl Fn() -> Result<Applied, Failure>,
+    ) -> Result<Self, Failure> {
         for _ in 0..ATTEMPTS {
-            let applied = declaration.apply(client, true, None)?;
+            let applied = dry_run()?;
             let changed = applied.objects.into_iter().filter(AppliedObject::is_change);
-            let objects = changed.map(|it| Change::of(it, applied.revision, &declared, client));
+            let objects = changed.map(|it| Change::of(it, applied.revision, declared, client));
             if let Some(objects) = objects.collect::<Result<_, _>>()? {
                 return Ok(Self { revision: applied.revision, objects });
             }

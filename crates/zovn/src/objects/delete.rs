@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use api::Asked;
+use api::{Asked, RemoteClient};
 use hyper::Method;
 
 use super::applied::Applied;
-use super::said::refusable;
+use super::names;
+use super::said::{Failure, refusable};
 use super::word::object;
 use crate::context::{Asking, ContextArgs};
 use crate::ending::{Outcome, show};
@@ -15,6 +16,7 @@ use crate::ending::{Outcome, show};
 #[derive(clap::Args)]
 pub struct Args {
     /// The object, as `LogicalPort/shop/web-1`; without a tenant, the context's is meant.
+    #[arg(add = names::object())]
     object: String,
     /// Remove with it all of its owner that needs it, and what needs that.
     #[arg(long)]
@@ -35,11 +37,21 @@ pub fn run(args: &Args) -> Outcome {
     let path = object(&args.object, tenant.as_ref())?;
     // Of what somebody else changes in the meantime nothing is removed.
     let (tag, _) = refusable(client.object(&path))?;
-    let if_match = Some(tag.as_str());
     let (cascade, is_dry) = (args.cascade, args.dry_run);
-    let path = format!("{path}?cascade={cascade}&dry_run={is_dry}");
-    let asked = Asked { method: Method::DELETE, path, if_match, body: Vec::new() };
-    let applied: Applied = refusable(client.ask(asked))?;
+    let applied = delete(&client, &path, cascade, is_dry, Some(&tag))?;
     show(&applied, args.json, || applied.said(is_dry))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Removes the object at a path, if it is as its tag says; or says what that would remove.
+pub fn delete(
+    client: &RemoteClient,
+    path: &str,
+    cascade: bool,
+    is_dry: bool,
+    if_match: Option<&str>,
+) -> Result<Applied, Failure> {
+    let path = format!("{path}?cascade={cascade}&dry_run={is_dry}");
+    let asked = Asked { method: Method::DELETE, path, if_match, body: Vec::new() };
+    refusable(client.ask(asked))
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use logical::objects::{Condition, Status, Truth};
 use serde_json::Value;
 
+use super::names;
 use super::said::{name, plain, refusable};
 use super::word::object;
 use super::yaml;
@@ -26,6 +27,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// The object, as `LogicalPort/shop/web-1`; without a tenant, the context's is meant.
+    #[arg(add = names::object())]
     object: String,
     /// Print it as JSON.
     #[arg(long)]

@@ -1,4 +1,5 @@
-//! `zovn diff`: what files would change of the objects that a controller keeps.
+//! `zovn diff`: what files, or the deletion of an object, would change of the objects that a
+//! controller keeps.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -6,7 +7,9 @@ use std::process::ExitCode;
 
 use super::changes::Changes;
 use super::declaration::{Declaration, Prune};
+use super::names;
 use super::said::Failure;
+use super::word::object;
 use crate::context::{Asking, ContextArgs};
 use crate::ending::{Outcome, print_json};
 
@@ -16,11 +19,13 @@ Examples:
   zovn diff -f shop.yaml --prune app=shop    what it would remove as well
   zovn get objects --tenant shop --yaml | zovn diff -f -
                                              nothing: as long as nobody changes it
+  zovn diff --delete LogicalSwitch/shop/web  what would go with it, as it needs it
   zovn diff -f shop.yaml --json | jq -r '.objects[].object'
 
 Exit codes: 0 nothing would change, 1 something would, 2 it cannot be told.";
 
-/// Show what files would change of the objects that a controller keeps, field by field.
+/// Show what files would change of the objects that a controller keeps, field by field; or what
+/// would go with one of them.
 ///
 /// It is asked by a dry run, so what it would refuse is told, too. Nothing changes. What only the
 /// controller writes of an object is left out.
@@ -28,11 +33,15 @@ Exit codes: 0 nothing would change, 1 something would, 2 it cannot be told.";
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// A file of objects (YAML or JSON), or several; `-` is the standard input.
-    #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
+    #[arg(short = 'f', long = "file", value_name = "FILE", required_unless_present = "delete", num_args = 1..)]
     files: Vec<PathBuf>,
     /// Objects that have this label and are in no file would be removed.
     #[arg(long, value_name = "LABEL=VALUE")]
     prune: Option<Prune>,
+    /// What `zovn delete object --cascade` would remove with this object, as
+    /// `LogicalSwitch/shop/web`; without a tenant, the context's is meant.
+    #[arg(long, value_name = "OBJECT", conflicts_with_all = ["files", "prune"], add = names::object())]
+    delete: Option<String>,
     /// Print each object as it is and as it would be, as JSON.
     #[arg(long)]
     json: bool,
@@ -50,8 +59,11 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn changes(args: &Args) -> Result<Changes, Failure> {
-    let Asking { client, .. } = args.context.asking()?;
-    let changes = Changes::of(&Declaration::read(&args.files, args.prune.as_ref())?, &client)?;
+    let Asking { client, tenant } = args.context.asking()?;
+    let changes = match &args.delete {
+        Some(one) => Changes::of_deletion(&object(one, tenant.as_ref())?, &client)?,
+        None => Changes::of(&Declaration::read(&args.files, args.prune.as_ref())?, &client)?,
+    };
     match args.json {
         true => print_json(&changes)?,
         false => write!(io::stdout(), "{}", changes.diff())?,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::said::{Failure, name, plain, refusable};
 use super::word::{kind, object, shelf};
-use super::{whoami, yaml};
+use super::{names, whoami, yaml};
 use crate::context::{Asking, ContextArgs};
 use crate::ending::{Outcome, print_json, show};
 use crate::table::{headed, text};
@@ -20,9 +20,10 @@ use crate::table::{headed, text};
 pub struct Args {
     /// A kind, as `LogicalPort` or `logical-ports`; one object, as `LogicalPort/shop/web-1`; or, if
     /// nothing is said, all that the token and the tenant allow, kind by kind.
+    #[arg(add = names::kind_or_object())]
     what: Option<String>,
     /// Whose; the context's tenant if nothing is said.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = names::tenant())]
     tenant: Option<Name>,
     /// Print them as JSON, with what the controller writes of them.
     #[arg(long)]

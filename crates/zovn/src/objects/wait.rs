@@ -9,6 +9,7 @@ use logical::objects::{Condition, ConditionType, Status, Truth};
 use serde::{Deserialize, Serialize};
 use units::Span;
 
+use super::names;
 use super::said::{Failure, plain, refusable};
 use super::word::object;
 use crate::context::{Asking, ContextArgs};
@@ -27,6 +28,7 @@ Exit codes: 0 it is so, 1 it is not by the end of `--timeout`, or cannot be told
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// An object, as `LogicalPort/shop/web-1`, or a revision, as `zovn apply` prints it.
+    #[arg(add = names::object())]
     what: String,
     /// What is waited for.
     #[arg(long = "for", value_name = "CONDITION", value_enum, default_value_t = Goal::Realized)]

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use logical::objects::Name;
 use serde_json::Value;
 
+use super::names;
 use super::said::{name, plain, refusable};
 use super::word::{kind, shelf};
 use crate::context::{Asking, ContextArgs};
@@ -20,9 +21,10 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// A kind, as `LogicalPort` or `logical-ports`.
+    #[arg(add = names::one_kind())]
     kind: String,
     /// Whose; the context's tenant if nothing is said.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = names::tenant())]
     tenant: Option<Name>,
     /// Print each change as a line of JSON.
     #[arg(long)]

@@ -1,8 +1,11 @@
 //! The house and the commands that take neither root nor a network.
 
 mod circles;
+mod completion;
+mod contexts;
 mod documents;
 mod floors;
+mod kept;
 mod manual;
 mod net;
 mod nlog;

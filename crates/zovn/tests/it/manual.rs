@@ -1,6 +1,7 @@
 //! The pages of the manual, and what shells complete.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn zovn(words: &[&str]) -> Output {
@@ -36,10 +37,13 @@ fn bash_completes_commands_and_flags() {
     fs::write(&file, &script.stdout).unwrap();
     let completed = |words: &str, current: usize| {
         let ask = format!(
-            "source {} && COMP_WORDS=({words}) COMP_CWORD={current} && _zovn zovn '' '' && echo ${{COMPREPLY[@]}}",
+            "source {} && COMP_WORDS=({words}) COMP_CWORD={current} && _clap_complete_zovn zovn '' '' && printf '%s\\n' \"${{COMPREPLY[@]}}\"",
             file.display()
         );
-        let output = Command::new("bash").args(["-c", &ask]).output().unwrap();
+        // The script asks the `zovn` of the path.
+        let programs = Path::new(env!("CARGO_BIN_EXE_zovn")).parent().unwrap();
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+        let output = Command::new("bash").args(["-c", &ask]).env("PATH", path).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
@@ -53,7 +57,9 @@ fn bash_completes_commands_and_flags() {
 fn every_shell_gets_a_script() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = zovn(&["completion", shell]);
-        assert!(script.status.success() && script.stdout.len() > 1000, "{shell}");
+        assert!(script.status.success(), "{shell}");
+        let script = String::from_utf8(script.stdout).unwrap();
+        assert!(script.contains("_ZOVN_COMPLETE") && script.contains(shell), "{shell}: {script}");
     }
     assert_eq!(zovn(&["completion", "nonsense"]).status.code(), Some(2));
 }

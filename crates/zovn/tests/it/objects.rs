@@ -1,74 +1,12 @@
 //! What commands say of the objects that a controller keeps, and what they have it do.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
-use std::thread;
 
 use serde_json::Value;
-use tempfile::TempDir;
+
+use crate::kept::Kept;
 
 const SHOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shop.yaml");
-
-/// A controller that answers everybody on this host, and a context for it.
-struct Kept {
-    folder: TempDir,
-    controller: Child,
-}
-
-impl Kept {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-        command.args(["controller", "--open", "--listen", "127.0.0.1:0", "--agents"]);
-        command.args(["127.0.0.1:0", "--log-format", "json", "--data"]);
-        command.arg(folder.path().join("data")).stderr(Stdio::piped());
-        let mut controller = command.spawn().unwrap();
-        let mut log = BufReader::new(controller.stderr.take().unwrap()).lines();
-        let listen = log.find_map(|line| {
-            let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
-            line["fields"]["listen"].as_str().map(ToOwned::to_owned)
-        });
-        thread::spawn(move || log.for_each(drop));
-        let kept = Self { folder, controller };
-        let server = format!("http://{}", listen.unwrap());
-        kept.zovn(&["context", "set", "here", "--server", &server]);
-        kept
-    }
-
-    fn run(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-        command.args(words).env("XDG_CONFIG_HOME", self.folder.path()).env_remove("ZOVN_CONTEXT");
-        command.output().unwrap()
-    }
-
-    /// What a command prints that ends so.
-    #[track_caller]
-    fn ends(&self, code: i32, words: &[&str]) -> String {
-        let output = self.run(words);
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    #[track_caller]
-    fn zovn(&self, words: &[&str]) -> String {
-        self.ends(0, words)
-    }
-
-    /// A file that has this.
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.folder.path().join(name);
-        fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let _ = self.controller.kill();
-        let _ = self.controller.wait();
-    }
-}
 
 #[test]
 fn what_is_shown_as_yaml_is_what_was_applied() {
@@ -155,4 +93,28 @@ fn what_cannot_be_told_ends_otherwise_than_a_difference() {
     let unsaid = kept.run(&["apply", "-f", SHOP, "--prune"]);
     let said = String::from_utf8(unsaid.stderr).unwrap();
     assert!(said.contains("say which objects") && unsaid.status.code() == Some(1), "{said}");
+}
+
+#[test]
+fn a_diff_of_a_deletion_shows_what_goes_with_an_object() {
+    let kept = Kept::new();
+    kept.zovn(&["apply", "-f", SHOP]);
+    let gone = kept.ends(1, &["diff", "--delete", "LogicalSwitch/shop/web"]);
+    for object in ["LogicalSwitch/shop/web", "LogicalPort/shop/web-1"] {
+        assert!(gone.contains(&format!("--- {object}\n+++ /dev/null\n")), "{object}: {gone}");
+    }
+    assert!(gone.contains("-  switch: web\n") && !gone.contains("Tenant/shop"), "{gone}");
+    let told = kept.ends(1, &["diff", "--delete", "LogicalSwitch/shop/web", "--json"]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let objects = told["objects"].as_array().unwrap();
+    assert!(objects.iter().all(|it| it["change"] == "deleted" && it.get("after").is_none()));
+    // As many go as a deletion takes along, and nothing has gone.
+    let count = gone.matches("+++ /dev/null").count();
+    assert_eq!(objects.len(), count);
+    let dry = kept.zovn(&["delete", "object", "LogicalSwitch/shop/web", "--cascade", "--dry-run"]);
+    assert_eq!(dry.lines().filter(|it| it.starts_with("- ")).count(), count);
+    assert_eq!(kept.zovn(&["diff", "-f", SHOP]), "");
+    kept.ends(2, &["diff", "--delete", "LogicalSwitch/shop/none"]);
+    kept.ends(2, &["diff", "--delete", "LogicalSwitch/shop/web", "-f", SHOP]);
+    kept.ends(2, &["diff"]);
 }

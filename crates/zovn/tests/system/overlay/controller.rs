@@ -53,8 +53,12 @@ impl Followed {
         };
         std::fs::write(authority.path("token"), token("h0", &["node", "--node", "h0"])).unwrap();
         std::fs::write(authority.path("me"), token("me", &["admin"])).unwrap();
-        authority.sign(NAME);
-        authority.sign("h1");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        command.args(["controller", "certificate", "add", "eye", "--role", "auditor", "--data"]);
+        assert!(command.arg(&data).status().unwrap().success());
+        for name in [NAME, "h1", "eye"] {
+            authority.sign(name);
+        }
         let proof = |flags: &[(&str, &str)]| {
             let trust = ["--controller-name".into(), NAME.into(), "--controller-ca".into()];
             let file = |name| authority.path(name).to_str().unwrap().to_owned();
@@ -88,6 +92,7 @@ impl Followed {
             ("--tls-certificate", NAME),
             ("--tls-key", &format!("{NAME}.key")),
             ("--agents-ca", "ca"),
+            ("--clients-ca", "ca"),
         ] {
             command.arg(flag).arg(self.authority.path(file));
         }
@@ -156,6 +161,13 @@ fn what_is_declared_at_a_controller_holds_between_hosts() {
     let mut followed = Followed::new();
     followed.apply(&followed.text(5432));
     assert_eq!(followed.zovn(&["whoami"]), "me, admin\n");
+    // Who has a certificate needs no token.
+    let [ca, eye, key] = ["ca", "eye", "eye.key"].map(|it| followed.authority.path(it));
+    let [ca, eye, key] = [&ca, &eye, &key].map(|it| it.to_str().unwrap());
+    let set = ["context", "set", "eye", "--server", &format!("https://{LISTEN}"), "--ca", ca];
+    let shown = ["--server-name", NAME, "--certificate", eye, "--key", key];
+    followed.zovn(&[&set[..], &shown].concat());
+    assert_eq!(followed.zovn(&["whoami", "--context", "eye"]), "eye, auditor\n");
     let port = |name: &str| format!("LogicalPort/shop/{name}");
     let ports = followed.zovn(&["get", "objects", "logical-ports", "--tenant", "shop"]);
     assert!(ports.contains(&port("web-1")) && ports.contains(&port("db-1")), "{ports}");
