@@ -49,7 +49,7 @@ pub struct Asked<'a> {
     pub path: String,
     /// The version that is expected, as its `ETag` was.
     pub if_match: Option<&'a str>,
-    /// The body.
+    /// The body: YAML, or JSON. Of `PATCH` it is a JSON patch (RFC 6902).
     pub body: Vec<u8>,
 }
 
@@ -284,8 +284,12 @@ impl RemoteClient {
             true => format!("[{}]:{}", self.host, self.port),
             false => format!("{}:{}", self.host, self.port),
         };
+        let media_type = match asked.method {
+            Method::PATCH => "application/json-patch+json",
+            _ => "application/yaml",
+        };
         let mut request = Request::builder().method(asked.method).uri(asked.path);
-        request = request.header(HOST, authority).header(CONTENT_TYPE, "application/yaml");
+        request = request.header(HOST, authority).header(CONTENT_TYPE, media_type);
         if let Some(token) = token {
             let value = HeaderValue::try_from(format!("Bearer {token}"));
             let mut value = value.map_err(|error| self.broken(error))?;

@@ -9,8 +9,8 @@
 //! One write at a time is checked and committed. A write that stands is checked with the objects
 //! near it ([`nearby`]); what is wrong with one that does not, all objects say.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use logical::objects::{Identity, Kind, Name, Object};
@@ -52,7 +52,12 @@ const OUTCOMES_STEP: usize = 50;
 pub struct Catalog {
     store: Store,
     present: Mutex<Present>,
+    untold: Mutex<Untold>,
 }
+
+/// Objects that revisions have put of which nobody was told yet: who computes takes them, so that
+/// they are read once and kept once.
+type Untold = BTreeMap<Identity, (Revision, Arc<Object>)>;
 
 /// The objects of the newest revision that writes know of.
 #[derive(Debug)]
@@ -200,12 +205,54 @@ impl Catalog {
     /// [`OpenError`]
     pub fn open(store: Store) -> Result<Self, OpenError> {
         let present = Mutex::new(Present::read(&store)?);
-        Ok(Self { store, present })
+        Ok(Self { store, present, untold: Mutex::default() })
     }
 
     /// Where they are kept, for those who read.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// All objects, and the revision that they are of.
+    pub fn objects(&self) -> (Revision, BTreeMap<Identity, Arc<Object>>) {
+        let present = self.lock();
+        (present.revision, present.objects.shared().clone())
+    }
+
+    /// The object of a name.
+    pub fn object(&self, identity: &Identity) -> Option<Arc<Object>> {
+        self.lock().objects.shared().get(identity).map(Arc::clone)
+    }
+
+    /// Which object a change of the store is of, and what it is since.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::NoObject`]
+    pub fn edited(
+        &self,
+        change: &store::Change,
+    ) -> Result<(Identity, Option<Arc<Object>>), OpenError> {
+        let identity = place::identity(&change.key).filter(|_| change.entry.is_some());
+        if let Some(identity) = identity
+            && let btree_map::Entry::Occupied(it) = self.untold().entry(identity)
+            && it.get().0 == change.revision
+        {
+            let (identity, (_, object)) = it.remove_entry();
+            return Ok((identity, Some(object)));
+        }
+        let value = change.entry.as_ref().map(|it| &it.value[..]);
+        let (identity, object) = read_change(&change.key, value)?;
+        Ok((identity, object.map(Arc::new)))
+    }
+
+    /// Who computes has taken all up to a revision.
+    pub fn was_told(&self, revision: Revision) {
+        self.untold().retain(|_, (of, _)| *of > revision);
+    }
+
+    fn untold(&self) -> MutexGuard<'_, Untold> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tenant of a name, if there is one.
@@ -245,8 +292,8 @@ impl Catalog {
         if let Some((label, value)) = &prune {
             let own = tenant.as_ref().map(|it| &it.name);
             let is_own = |it: &Object| own.is_none() || it.metadata().tenant.as_ref() == own;
-            let has = |it: &Object| it.metadata().labels.get(label) == Some(value) && is_own(it);
-            let left = present.objects.iter().filter(|(id, it)| has(it) && !named.contains(id));
+            let alike = present.objects.with_label(label, value);
+            let left = alike.filter(|(id, it)| is_own(it) && !named.contains(id));
             deletes.extend(left.map(|(identity, _)| identity.clone()));
             source.faults.extend(without_label(&source.objects, label, value));
         }
@@ -254,8 +301,8 @@ impl Catalog {
         if cascade && !cascade::spread(&present.objects, &mut gone) {
             return Err(Refused::TooFar);
         }
-        let others = present.objects.iter();
-        let others = others.filter(|(id, _)| !named.contains(id) && !gone.contains(id));
+        let is_left = |id: &Identity| !named.contains(id) && !gone.contains(id);
+        let others = || present.objects.iter().filter(|(id, _)| is_left(id));
         let only_deletes = source.objects.is_empty() && source.faults.is_empty();
         let refused = |faults| match only_deletes {
             true => Refused::Needed(faults),
@@ -268,25 +315,28 @@ impl Catalog {
             said.faults.clone_from(&source.faults);
             (&tenant.name, said)
         });
-        let objects = source.objects.clone();
         let is_read = source.faults.is_empty();
-        if !(is_read && nearby::stands(&present.objects, &objects, &gone)) {
-            let all = others.clone().map(|(_, object)| object.clone()).collect();
+        let objects = if is_read && nearby::stands(&present.objects, &source.objects, &gone) {
+            source.objects
+        } else {
+            let objects = source.objects.clone();
+            let all = others().map(|(_, object)| object.clone()).collect();
             if let Err(faults) = source.resolve_beside(all) {
                 // Whether it stands say all objects; why it does not, those that the tenant knows.
                 let faults = match said {
-                    Some((tenant, said)) => view::told(tenant, said, others),
+                    Some((tenant, said)) => view::told(tenant, said, others()),
                     None => faults,
                 };
                 return Err(if faults.is_empty() { Refused::InTheWay } else { refused(faults) });
             }
-        }
+            objects
+        };
 
-        let mut changes: BTreeMap<Identity, (AppliedChange, Option<Object>)> = BTreeMap::new();
+        let mut changes: BTreeMap<Identity, (AppliedChange, Option<Arc<Object>>)> = BTreeMap::new();
         for object in objects {
             let before = present.objects.get(&object.identity());
             let (change, object) = stamped(object, before, next, now);
-            changes.insert(object.identity(), (change, Some(object)));
+            changes.insert(object.identity(), (change, Some(Arc::new(object))));
         }
         let known = gone.into_iter().filter(|it| present.objects.get(it).is_some());
         changes.extend(known.map(|it| (it, (AppliedChange::Deleted, None))));
@@ -306,7 +356,7 @@ impl Catalog {
         }
         for (identity, (_, object)) in changed() {
             match object {
-                Some(object) => transaction.put(place::key(identity), json(object)),
+                Some(object) => transaction.put(place::key(identity), json(&**object)),
                 None => transaction.delete(place::key(identity)),
             }
         }
@@ -325,6 +375,12 @@ impl Catalog {
         if !is_admitted() {
             return Err(Refused::Gone);
         }
+        // Before anybody is told of the revision. If it is not committed, no change of the store is
+        // of it, and the next one takes their place.
+        let put = changed().filter_map(|(identity, (_, object))| {
+            Some((identity.clone(), (next, Arc::clone(object.as_ref()?))))
+        });
+        self.untold().extend(put);
         self.commit(&mut present, transaction)?;
         present.remembered.extend(remembered);
         for (identity, (_, object)) in changes {
@@ -417,11 +473,12 @@ impl Present {
         let (revision, objects) = read_objects(store)?;
         let objects = objects.into_iter().collect();
         let mut present = Self { revision, objects, remembered: BTreeMap::new() };
-        for entry in read_all(store, OUTCOMES)?.1 {
+        each(store, OUTCOMES, OUTCOMES_STEP, |entry| {
             let writer = writer(&entry.key).to_owned();
             let tally = present.tally(&writer).with(entry.value.len());
             present.remembered.insert(writer, tally);
-        }
+            Ok(())
+        })?;
         Ok(present)
     }
 
@@ -459,20 +516,22 @@ fn is_still(found: Option<&Object>, tenancy: &Tenancy) -> bool {
 }
 
 /// Whether a tenant is among objects, and not another of its name.
-pub fn has(objects: &BTreeMap<Identity, Object>, tenancy: &Tenancy) -> bool {
-    is_still(objects.get(&tenant(&tenancy.name)), tenancy)
+pub fn has(objects: &BTreeMap<Identity, Arc<Object>>, tenancy: &Tenancy) -> bool {
+    is_still(objects.get(&tenant(&tenancy.name)).map(|it| &**it), tenancy)
 }
 
 /// All objects of a store, at its newest revision.
-pub fn read_objects(store: &Store) -> Result<(Revision, BTreeMap<Identity, Object>), OpenError> {
-    let (revision, entries) = read_all(store, place::ALL)?;
-    let mut objects = BTreeMap::new();
-    for Entry { key, value, .. } in entries {
+pub fn read_objects(
+    store: &Store,
+) -> Result<(Revision, BTreeMap<Identity, Arc<Object>>), OpenError> {
+    let mut objects = Vec::new();
+    let revision = each(store, place::ALL, STEP, |Entry { key, value, .. }| {
         if let (identity, Some(object)) = read_change(&key, Some(&value))? {
-            objects.insert(identity, object);
+            objects.push((identity, Arc::new(object)));
         }
-    }
-    Ok((revision, objects))
+        Ok(())
+    })?;
+    Ok((revision, objects.into_iter().collect()))
 }
 
 /// Which object a key of the store is, and what it is there.
@@ -493,16 +552,22 @@ pub fn shown(key: &Key, value: &[u8]) -> Result<Option<Object>, OpenError> {
     Ok(object)
 }
 
-/// Everything with a prefix, at one revision.
-fn read_all(store: &Store, prefix: &str) -> Result<(Revision, Vec<Entry>), StoreError> {
-    let mut page = store.list(prefix, None, STEP, None)?;
-    let mut entries = page.entries;
-    while page.has_more {
-        let after = entries.last().map(|it| it.key.clone());
-        page = store.list(prefix, after.as_ref(), STEP, Some(page.revision))?;
-        entries.append(&mut page.entries);
+/// Hands over everything with a prefix, at one revision: so many at once are in memory.
+fn each(
+    store: &Store,
+    prefix: &str,
+    step: usize,
+    mut take: impl FnMut(Entry) -> Result<(), OpenError>,
+) -> Result<Revision, OpenError> {
+    let (mut after, mut at) = (None, None);
+    loop {
+        let page = store.list(prefix, after.as_ref(), step, at)?;
+        (after, at) = (page.entries.last().map(|it| it.key.clone()), Some(page.revision));
+        page.entries.into_iter().try_for_each(&mut take)?;
+        if !page.has_more {
+            return Ok(page.revision);
+        }
     }
-    Ok((page.revision, entries))
 }
 
 /// Reads an object as it is kept.
@@ -598,11 +663,10 @@ fn stamped(
     if object == *before {
         return (AppliedChange::Unchanged, object);
     }
-    let mut with_metadata_of_before = object.clone();
-    *with_metadata_of_before.metadata_mut() = was.clone();
+    let is_declared_so = object.declares_as(before);
     let metadata = object.metadata_mut();
     metadata.revision = Some(revision.0);
-    if with_metadata_of_before != *before {
+    if !is_declared_so {
         metadata.generation = was.generation.map(|it| it + 1);
     }
     (AppliedChange::Updated, object)
@@ -659,6 +723,33 @@ mod tests {
         write("w", "more", later).unwrap();
         assert_eq!(catalog.lock().tally("w").count, 1);
         assert_eq!(catalog.lock().tally("v").count, 0);
+    }
+
+    #[test]
+    fn who_computes_has_the_objects_of_writes_or_reads_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(Box::new(Embedded::open(folder.path()).unwrap())).unwrap();
+        let catalog = Catalog::open(store).unwrap();
+        let put = |text: &str| {
+            let write = Write { source: logical::read(text), ..Write::default() };
+            catalog.write(write, SystemTime::now(), || true).unwrap();
+        };
+        put("{kind: Tenant, metadata: {name: t}, spec: {}}");
+        put("{kind: Tenant, metadata: {name: t, labels: {a: b}}, spec: {}}");
+        let behind = store::Cursor::behind(Revision(0));
+        let changes = catalog.store().changes(behind, place::ALL, 10).unwrap().changes;
+        let [older, newer] = &changes[..] else { panic!("{changes:?}") };
+        let edited = |change| catalog.edited(change).unwrap().1.unwrap();
+        let own = catalog.object(&tenant(&"t".parse().unwrap())).unwrap();
+        assert_eq!(edited(older).metadata().revision, Some(1));
+        assert!(Arc::ptr_eq(&edited(newer), &own), "the write's");
+        let read = edited(newer);
+        assert!(!Arc::ptr_eq(&read, &own) && read == own, "the store's");
+        put("{kind: Tenant, metadata: {name: u}, spec: {}}");
+        catalog.was_told(Revision(2));
+        assert_eq!(catalog.untold().len(), 1);
+        catalog.was_told(Revision(3));
+        assert!(catalog.untold().is_empty());
     }
 
     #[test]

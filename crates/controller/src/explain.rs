@@ -61,7 +61,7 @@ struct Known {
     revision: Revision,
     topology: Topology,
     ports: BTreeSet<Identity>,
-    tenants: BTreeMap<Identity, Object>,
+    tenants: BTreeMap<Identity, Arc<Object>>,
 }
 
 impl Topologies {
@@ -82,7 +82,7 @@ impl Topologies {
 impl Known {
     fn read(catalog: &Catalog) -> Result<Self, Refusal> {
         let (revision, mut named) = catalog::read_objects(catalog.store())?;
-        let objects: Vec<_> = named.values().cloned().collect();
+        let objects: Vec<_> = named.values().map(|it| (**it).clone()).collect();
         let topology = logical::resolve(&objects).map_err(|faults| {
             tracing::error!(
                 ?faults,

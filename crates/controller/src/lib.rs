@@ -28,6 +28,7 @@ mod explain;
 mod housekeeping;
 mod identity;
 mod labels;
+mod members;
 mod metrics;
 mod nearby;
 mod networks;

@@ -284,13 +284,12 @@ fn is_everybodys(kind: Kind) -> bool {
 
 /// Whether two objects say the same, but for what the controller writes.
 fn is_same(before: &Object, after: &Object) -> bool {
-    let mut after = after.clone();
-    let (was, is) = (before.metadata(), after.metadata_mut());
+    let (was, mut is) = (before.metadata(), after.metadata().clone());
     is.uid.clone_from(&was.uid);
     is.created_at.clone_from(&was.created_at);
     is.deleting_at.clone_from(&was.deleting_at);
     (is.revision, is.generation) = (was.revision, was.generation);
-    after == *before
+    is == *was && after.declares_as(before)
 }
 
 /// Whether what is at a port is of the same sort: others ask for that.

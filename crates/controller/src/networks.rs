@@ -7,7 +7,7 @@
 //!
 //! Both are computed change by change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use hypervisor::{Edit, Hypervisor};
@@ -24,9 +24,11 @@ use crate::whereabouts::{Whereabouts, name};
 /// All networks, as of a revision.
 pub struct Networks {
     hypervisor: Hypervisor,
-    objects: BTreeMap<Identity, Arc<Object>>,
     whereabouts: Whereabouts,
 }
+
+/// What an object is from now on. `None`: it is gone.
+pub type Edited = (Identity, Option<Arc<Object>>);
 
 /// What edits have led to.
 pub struct Computed {
@@ -39,60 +41,49 @@ pub struct Computed {
 impl Networks {
     /// None. `seed` is what hashes of names depend on: tenants choose these.
     pub fn new(seed: u64) -> Self {
-        let (objects, whereabouts) = Default::default();
-        Self { hypervisor: Hypervisor::new(seed), objects, whereabouts }
+        Self { hypervisor: Hypervisor::new(seed), whereabouts: Whereabouts::default() }
     }
 
     /// Edits that lead from what is here to these objects.
-    pub fn edits_to(&self, objects: BTreeMap<Identity, Object>) -> Vec<(Identity, Option<Object>)> {
-        let gone = self.objects.keys().filter(|it| !objects.contains_key(it));
+    pub fn edits_to(&self, objects: BTreeMap<Identity, Arc<Object>>) -> Vec<Edited> {
+        let gone = self.hypervisor.names().filter(|it| !objects.contains_key(it));
         let gone: Vec<_> = gone.map(|it| (it.clone(), None)).collect();
         let there = objects.into_iter().map(|(identity, object)| (identity, Some(object)));
         gone.into_iter().chain(there).collect()
     }
 
-    /// Makes edits, all at once, and says what they lead to.
+    /// Makes edits, all at once, and says what they lead to. Of several of one object the last
+    /// counts.
     ///
     /// # Panics
     ///
     /// If the objects are not right together after the edits, which the catalog has seen to.
-    pub fn commit(
-        &mut self,
-        revision: Revision,
-        edits: Vec<(Identity, Option<Object>)>,
-    ) -> Computed {
+    pub fn commit(&mut self, revision: Revision, edits: Vec<Edited>) -> Computed {
+        let edits: BTreeMap<_, _> = edits.into_iter().collect();
         let mut all = Vec::with_capacity(edits.len());
         let mut change = Change::default();
         for (identity, object) in edits {
             if identity.kind == Kind::TransportNode {
                 let node: replica::Name = identity.name.as_str().into();
-                let (to, from) = match object {
-                    Some(_) => (&mut change.come, &mut change.gone),
-                    None => (&mut change.gone, &mut change.come),
-                };
-                from.remove(&node);
+                let to = if object.is_some() { &mut change.come } else { &mut change.gone };
                 to.insert(node);
             }
-            let object = object.map(Arc::new);
-            let before = match &object {
-                Some(object) => self.objects.insert(identity.clone(), Arc::clone(object)),
-                None => self.objects.remove(&identity),
-            };
-            self.whereabouts.edit(before.as_deref(), object.as_deref());
+            let before = self.hypervisor.object(&identity);
+            self.whereabouts.edit(before.map(|it| &**it), object.as_deref());
             all.push(object.map_or_else(|| Edit::remove(identity), Edit::put));
         }
         let changes = self.hypervisor.commit(revision.0, all);
-        let moved = self.whereabouts.settle(&self.hypervisor, &changes, &self.objects);
-        let mut concerns = Vec::new();
+        let moved = self.whereabouts.settle(&self.hypervisor, &changes);
+        let (mut concerns, mut known) = (Vec::new(), HashSet::new());
         for (domain, rows) in changes {
             let (name, image) = (name(&domain), self.hypervisor.image().get(&domain));
             concerns.extend(concerns::concerns(&name, &rows, image));
             let delta = change.domains.entry(name).or_default();
-            rows.into_iter().for_each(|row| put(delta, &Told::Row(row)));
+            rows.into_iter().for_each(|row| put(delta, &mut known, &Told::Row(row)));
         }
         for (domain, id, site) in moved.sites {
             let delta = change.domains.entry(name(&domain)).or_default();
-            put(delta, &Told::Site(id, site));
+            put(delta, &mut known, &Told::Site(id, site));
         }
         (change.ports, change.homes) = (moved.ports, moved.homes);
         Computed { change, concerns }
@@ -101,7 +92,7 @@ impl Networks {
     /// How much there is.
     pub fn size(&self) -> Size {
         Size {
-            objects: self.objects.len(),
+            objects: self.hypervisor.objects(),
             domains: self.hypervisor.image().len(),
             rows: self.hypervisor.rows(),
             tuples: self.hypervisor.tuples(),
@@ -109,7 +100,39 @@ impl Networks {
     }
 }
 
-fn put(delta: &mut Delta, told: &Told) {
+/// Puts a row into a delta. `known`: rows as they were put before, by which equal ones are kept
+/// once: most policies say the same.
+fn put(delta: &mut Delta, known: &mut HashSet<Arc<[u8]>>, told: &Told) {
     let (key, row) = told.encode();
-    delta.put(key.into(), row.map(Into::into));
+    let row = row.map(|row| match known.get(&row[..]) {
+        Some(same) => Arc::clone(same),
+        None => {
+            let row: Arc<[u8]> = row.into();
+            known.insert(Arc::clone(&row));
+            row
+        }
+    });
+    delta.put(key.into(), row);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_say_the_same_are_kept_once() {
+        let text = "\
+- {kind: Tenant, metadata: {name: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: a, tenant: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: b, tenant: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: c, tenant: t}, spec: {mtu: 1400}}
+";
+        let objects = logical::read(text).objects.into_iter();
+        let edits = objects.map(|it| (it.identity(), Some(Arc::new(it)))).collect();
+        let change = Networks::new(1).commit(Revision(1), edits).change;
+        let rows = change.domains.values().flat_map(Delta::iter);
+        let rows: Vec<_> = rows.filter_map(|(_, row)| row.clone()).collect();
+        let [a, b, c] = &rows[..] else { panic!("{rows:?}") };
+        assert!(Arc::ptr_eq(a, b) && a != c);
+    }
 }

@@ -1,7 +1,10 @@
 //! Patches of objects: merge patches (RFC 7396) and JSON patches (RFC 6902).
 
 use json_patch::{PatchErrorKind, PatchOperation};
+use logical::objects::Object;
 use serde_json::Value;
+
+use crate::members;
 
 /// The media type of JSON patches. Whatever else is said of a body, it is a merge patch.
 pub const JSON_PATCH: &str = "application/json-patch+json";
@@ -72,6 +75,15 @@ impl Patch {
             }
         }
         Ok(Self::Operations(patch))
+    }
+
+    /// The object as it is once changed, if nothing but members of a long list come and go.
+    /// `None`: that is for [`Patch::apply`] to say.
+    pub fn of_members(&self, object: &Object) -> Option<Object> {
+        match self {
+            Self::Merge(_) => None,
+            Self::Operations(patch) => members::changed(object, patch),
+        }
     }
 
     /// Changes a value, whole or not at all.

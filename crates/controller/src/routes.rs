@@ -21,8 +21,10 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use logical::objects::{Condition, Identity, Object, Selector};
+use logical::Source;
+use logical::objects::{Condition, Identity, Kind, Object, Selector};
 use serde::Serialize;
+use serde_json::Value;
 use store::{Entry, Key, Revision};
 use utoipa::ToSchema;
 
@@ -397,7 +399,8 @@ async fn write(
     let waiter = waiter(&app, &who, request.uri())?;
     let share = place_of(&app, &who).await?;
     let text = text(request, OBJECT_LIMIT_BYTES).await?;
-    let entry = put(&app, &who, record, share, (identity, vec![guard]), text).await?;
+    let source = move || logical::read(&text);
+    let entry = put(&app, &who, record, share, (identity, vec![guard]), source).await?;
     entry.told(&app, &who, waiter).await
 }
 
@@ -448,20 +451,49 @@ async fn merge(
     let patch = blocking(move || Patch::read(&media_type, &body)).await??;
     // So patches of one object do not find it changed between here and the commit.
     let turn = app.patching.of(&identity).lock().await;
-    let unknown = || Refused::Unknown(identity.clone());
-    let entry = found(&app, &identity).await?.ok_or_else(unknown)?;
+    let (of, reader, wanted) = (app.clone(), who.clone(), identity.clone());
+    let patched = blocking(move || patched(&of, &reader, &wanted, &patch));
+    let (read, source) = patched.await??;
     // What else changed it in between is seen at the commit: the patch is of an older object then.
-    let read = Guard::At(vec![entry.modified.0]);
-    let reader = who.clone();
-    let object = blocking(move || {
-        let mut object = serde_json::from_str(declared(&entry, &reader)?.get()).map_err(defect)?;
-        patch.apply(&mut object)?;
-        Ok::<_, Refusal>(object.to_string())
-    });
-    let object = object.await??;
-    let entry = put(&app, &who, record, share, (identity, vec![asked, read]), object).await?;
+    let guards = vec![asked, Guard::At(vec![read.0])];
+    let entry = put(&app, &who, record, share, (identity, guards), move || source).await?;
     drop(turn);
     entry.told(&app, &who, waiter).await
+}
+
+/// What a patch makes of an object, and the revision that wrote what it is made of.
+fn patched(
+    app: &App,
+    who: &Principal,
+    identity: &Identity,
+    patch: &Patch,
+) -> Result<(Revision, Source), Refusal> {
+    // Groups and sets have nothing that a tenant is not to see.
+    if let Some(object) = app.catalog.object(identity)
+        && let Some(revision) = object.metadata().revision
+        && let Some(changed) = patch.of_members(&object)
+    {
+        return Ok((Revision(revision), changed.into()));
+    }
+    let entry = app.catalog.store().get(&place::key(identity), None)?;
+    let entry = entry.ok_or_else(|| Refused::Unknown(identity.clone()))?;
+    let mut value = serde_json::from_str(declared(&entry, who)?.get()).map_err(defect)?;
+    patch.apply(&mut value)?;
+    Ok((entry.modified, declaration(identity.kind, value)))
+}
+
+/// Reads an object of a kind. What is none is read as a text, by which it is told what is wrong.
+fn declaration(kind: Kind, mut value: Value) -> Source {
+    let word = value.as_object_mut().and_then(|it| it.remove("kind"));
+    if word.as_ref().and_then(Value::as_str) == Some(kind.name())
+        && let Ok(object) = Object::read(kind, &value)
+    {
+        return object.into();
+    }
+    if let (Some(word), Some(fields)) = (word, value.as_object_mut()) {
+        fields.insert("kind".into(), word);
+    }
+    logical::read(&value.to_string())
 }
 
 /// Removes an object that no other needs, or with all that needs it.
@@ -704,18 +736,18 @@ impl One {
     }
 }
 
-/// Writes the one object of a text, if all of this holds.
+/// Writes the one object of a source, if all of this holds.
 async fn put(
     app: &App,
     who: &Principal,
     record: Arc<Record>,
     share: Share,
     (identity, guards): (Identity, Vec<Guard>),
-    text: String,
+    source: impl FnOnce() -> Source + Send + 'static,
 ) -> Result<One, Refusal> {
     let (of, writer, wanted) = (app.clone(), who.clone(), identity);
     let one = blocking(move || {
-        let source = logical::read(&text);
+        let source = source();
         let count = source.objects.len();
         if source.is_empty || count > 1 || (count == 0 && source.faults.is_empty()) {
             return Err(Refusal::bad(format!("the body has to be one object, {wanted}")));

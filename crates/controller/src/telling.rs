@@ -11,16 +11,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use logical::objects::{Identity, Object};
 use model::Generation;
 use replica::{Fence, Store as StoreName};
 use southbound::Publisher;
 use store::{Cursor, Revision, StoreError};
 
-use crate::catalog::{self, Catalog, OpenError};
+use crate::catalog::{Catalog, OpenError};
 use crate::conditions::Progress;
 use crate::metrics::Metrics;
-use crate::networks::{Computed, Networks};
+use crate::networks::{Computed, Edited, Networks};
 use crate::place;
 
 /// How many changes are read at once.
@@ -68,15 +67,10 @@ impl Telling {
     }
 
     /// Publishes all that is there.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError`]: the store cannot be read.
-    pub fn begin(&mut self) -> Result<(), OpenError> {
-        let (revision, objects) = catalog::read_objects(self.catalog.store())?;
+    pub fn begin(&mut self) {
+        let (revision, objects) = self.catalog.objects();
         let edits = self.networks.edits_to(objects);
         self.commit(revision, edits);
-        Ok(())
     }
 
     /// Publishes each revision that there will be. Returns when the store cannot be read.
@@ -110,13 +104,15 @@ impl Telling {
             let read = self.catalog.store().changes(self.cursor, place::ALL, STEP);
             let changes = match read {
                 // So many revisions at once that some are forgotten by now.
-                Err(StoreError::Compacted { .. }) => return self.begin(),
+                Err(StoreError::Compacted { .. }) => {
+                    self.begin();
+                    return Ok(());
+                }
                 read => read?,
             };
             self.cursor = changes.next;
             for change in changes.changes {
-                let entry = change.entry.map(|entry| entry.value);
-                edits.push(catalog::read_change(&change.key, entry.as_deref())?);
+                edits.push(self.catalog.edited(&change)?);
             }
             if let Some(revision) = changes.complete {
                 self.commit(revision, edits);
@@ -125,8 +121,9 @@ impl Telling {
         }
     }
 
-    fn commit(&mut self, revision: Revision, edits: Vec<(Identity, Option<Object>)>) {
+    fn commit(&mut self, revision: Revision, edits: Vec<Edited>) {
         self.cursor = Cursor::behind(revision);
+        self.catalog.was_told(revision);
         if revision.0 <= self.publisher.revision().0 {
             return;
         }

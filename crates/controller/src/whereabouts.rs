@@ -9,7 +9,6 @@
 //! changes in one has no other looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use hypervisor::{Changes, Hypervisor};
 use image::{Change, Domain, Link, Site, Station, StationRole};
@@ -99,18 +98,13 @@ impl Whereabouts {
     }
 
     /// Looks where ports are now, wherever something has changed that says so.
-    pub fn settle(
-        &mut self,
-        hypervisor: &Hypervisor,
-        rows: &Changes,
-        objects: &BTreeMap<Identity, Arc<Object>>,
-    ) -> Moved {
+    pub fn settle(&mut self, hypervisor: &Hypervisor, rows: &Changes) -> Moved {
         let says = rows.iter().filter(|(_, rows)| rows.iter().any(says_where));
         let mut dirty: BTreeSet<_> = says.map(|(domain, _)| domain.clone()).collect();
         for port in std::mem::take(&mut self.moved) {
             let children = self.children.get(&port).into_iter().flatten();
             for port in children.chain([&port]) {
-                let Some(Object::LogicalPort(it)) = objects.get(port).map(|it| &**it) else {
+                let Some(Object::LogicalPort(it)) = hypervisor.object(port).map(|it| &**it) else {
                     continue;
                 };
                 let tenant = it.metadata.tenant.as_ref();
@@ -128,7 +122,7 @@ impl Whereabouts {
         for domain in dirty {
             let before = self.domains.remove(&domain).unwrap_or_default();
             let rows = hypervisor.image().get(&domain);
-            let after = rows.map(|rows| self.locate(rows, objects)).unwrap_or_default();
+            let after = rows.map(|rows| self.locate(rows, hypervisor)).unwrap_or_default();
             let sites = differing(&before.sites, &after.sites);
             moved.sites.extend(sites.map(|(id, site)| (domain.clone(), id, site)));
             for (port, node) in differing(&before.ports, &after.ports) {
@@ -153,11 +147,11 @@ impl Whereabouts {
     }
 
     /// Where the ports of a domain are, by its rows.
-    fn locate(&self, rows: &Domain, objects: &BTreeMap<Identity, Arc<Object>>) -> Located {
+    fn locate(&self, rows: &Domain, hypervisor: &Hypervisor) -> Located {
         let (mut found, mut homes) = (Located::default(), BTreeSet::new());
         let mut put = |of: &Identity, node: &Name| {
             let id = Identity { kind: Kind::TransportNode, tenant: None, name: node.clone() };
-            if let Some(Object::TransportNode(it)) = objects.get(&id).map(|it| &**it) {
+            if let Some(Object::TransportNode(it)) = hypervisor.object(&id).map(|it| &**it) {
                 found.nodes.insert(node.clone());
                 found.sites.insert(of.clone(), it.spec.vteps.clone());
             }

@@ -196,22 +196,30 @@ impl Writer<'_> {
     fn port(&mut self, id: &Identity, metadata: &Metadata, it: &LogicalPort, version: u64) {
         let tenant = id.tenant.as_ref();
         let switch = text::meant(Kind::LogicalSwitch, tenant, &it.switch);
-        self.say("port", [id.into(), switch.into(), version.into()]);
-        self.say("port_tenant", [id.into(), text::tenant_name(tenant).into()]);
+        let addresses = if it.router.is_some() { &[][..] } else { &it.addresses };
+        self.say(
+            "port",
+            [
+                id.into(),
+                (&switch).into(),
+                version.into(),
+                text::tenant_name(tenant).into(),
+                text::addresses(addresses).into(),
+            ],
+        );
         if let Some(to) = &it.router {
             let to = text::meant(Kind::RouterPort, tenant, &to.router_port);
             self.say("stands", [id.into(), to.into()]);
         }
-        let addresses = if it.router.is_some() { &[][..] } else { &it.addresses };
-        self.say("port_addresses", [id.into(), text::addresses(addresses).into()]);
         match it.mac {
             MacChoice::Fixed(mac) => {
                 let mac = mac.to_string();
-                self.say("claim", [id.into(), mac.clone().into(), mac.into()]);
+                self.say("claim", [id.into(), switch.into(), mac.clone().into(), mac.into()]);
             }
             MacChoice::Dynamic if it.router.is_none() => {
                 let mac = Mac::local(hash::fnv1a_32(id.to_string().as_bytes()));
-                self.say("claim", [id.into(), mac.to_string().into(), id.into()]);
+                let mac = mac.to_string();
+                self.say("claim", [id.into(), switch.into(), mac.into(), id.into()]);
             }
             MacChoice::Dynamic => {}
         }
@@ -221,11 +229,10 @@ impl Writer<'_> {
         }
         self.each("port_profile", id, Kind::DhcpProfile, it.dhcp4.iter().chain(&it.dhcp6));
         if it.router.is_none() && it.provider.is_none() && it.l2gateway.is_none() {
-            self.say("machine", [id.into()]);
+            self.say("machine", [id.into(), text::labels(&metadata.labels).into()]);
             let tenant = text::tenant_name(tenant);
-            self.say("port_labels", [id.into(), text::labels(&metadata.labels).into()]);
-            let labels = metadata.labels.iter().map(|(key, value)| text::label(key, value));
-            for label in labels.chain([String::new()]) {
+            for (key, value) in &metadata.labels {
+                let label = text::label(key, value);
                 self.say("port_label", [tenant.into(), label.into(), id.into()]);
             }
         }

@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 
 use logical::objects::AddressRange;
-use nlog::{Answer, Call, Datum, Library};
+use nlog::{Answer, Call, Datum, Library, Scalar};
 use units::{Mac, Prefix, hash};
 
 use crate::text;
@@ -24,6 +24,8 @@ pub fn library() -> Library {
             let target = text::hop(input(call, 0), input(call, 1));
             give(call, &target)
         })
+        .with("no_policies", |call| give_empty(call, &[Scalar::Text]))
+        .with("silence", |call| give_empty(call, &[Scalar::Int, Scalar::Text]))
         .with("give_mac", |call| {
             let Datum::Set(all) = call.datum(1) else { return Err("no set".into()) };
             match mac(input(call, 0), all.iter().filter_map(word)) {
@@ -47,6 +49,15 @@ fn input<'a>(call: &'a Call<'_>, index: usize) -> &'a str {
 fn give(call: &mut Call<'_>, text: &str) -> Result<Answer, String> {
     let value = call.values().text(text);
     call.give(value);
+    Ok(Answer::Row)
+}
+
+/// Gives sets of such members, without any.
+fn give_empty(call: &mut Call<'_>, of: &[Scalar]) -> Result<Answer, String> {
+    for scalar in of {
+        let value = call.values().empty(*scalar);
+        call.give(value);
+    }
     Ok(Answer::Row)
 }
 

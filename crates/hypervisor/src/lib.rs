@@ -114,6 +114,21 @@ impl Hypervisor {
         &self.image
     }
 
+    /// The object that has a name.
+    pub fn object(&self, id: &Identity) -> Option<&Arc<Object>> {
+        self.objects.get(id).map(|(object, _)| object)
+    }
+
+    /// The names of all objects, in order.
+    pub fn names(&self) -> impl Iterator<Item = &Identity> {
+        self.objects.names()
+    }
+
+    /// How many objects there are.
+    pub fn objects(&self) -> usize {
+        self.objects.len()
+    }
+
     /// How many rows there are in all domains.
     pub fn rows(&self) -> usize {
         self.rows

@@ -27,6 +27,16 @@ impl Objects {
         }
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The names of all of them, in order.
+    pub fn names(&self) -> impl Iterator<Item = &Identity> {
+        self.all.keys()
+    }
+
     /// The object of a name, with its number.
     pub fn get(&self, id: &Identity) -> Option<&Version> {
         self.all.get(id)

@@ -30,6 +30,13 @@ pub struct Source {
     broken: BTreeSet<Identity>,
 }
 
+/// An object that was read already: faults have no places in a text.
+impl From<Object> for Source {
+    fn from(object: Object) -> Self {
+        Self { objects: alloc::vec![object], ..Self::default() }
+    }
+}
+
 impl Source {
     /// Checks the objects together: the topology, or all that is wrong, in the text's order.
     pub fn resolve(self) -> Result<Topology, Vec<Fault>> {

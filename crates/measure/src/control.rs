@@ -51,7 +51,8 @@ pub struct Config {
 /// One phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// `declare`, `compute`, `cold`, `restart`, `add`, `delete`, `move`, `member`, `reconnect`.
+    /// `declare`, `compute`, `cold`, `restart`, `add`, `delete`, `move`, `member`, `group`,
+    /// `reconnect`.
     pub phase: String,
     /// How long it took until all agents concerned had executed it; of `declare` until it was
     /// stored, of `compute` until the controller served. Of changes, the median.
@@ -329,7 +330,7 @@ impl Experiment<'_> {
         self.pinged(agents, all.phase("move"))
     }
 
-    /// A large group has a member more, or less.
+    /// A large group has a member more, or less: by a patch, and then by the whole group.
     fn member(
         &mut self,
         controller: &Controller,
@@ -339,20 +340,31 @@ impl Experiment<'_> {
         let (members, rules) = (self.plan.members, plan::RULES);
         self.bench.step(&format!("a group of {members} ports in {rules} rules changes"))?;
         controller.forget_most();
-        let mut all = Rounds::default();
+        let (mut patched, mut put) = (Rounds::default(), Rounds::default());
         let (switch, _) = self.plan.ports[0];
         let hosts = self.plan.hosts_of(switch);
-        for round in 0..rounds {
-            let group = self.plan.group(round % 2 == 0, false);
-            let bench = self.bench;
-            let hosts = hosts.clone();
-            all.round(controller, || {
-                let revision = controller.apply("", group)?;
-                agents.wait(bench, revision, hosts)?;
-                Ok(Instant::now())
-            })?;
+        let mut is_whole = false;
+        for round in 0..2 * rounds {
+            is_whole = !is_whole;
+            let (bench, hosts) = (self.bench, hosts.clone());
+            if round < rounds {
+                let (path, patch) = self.plan.member(is_whole);
+                patched.round(controller, || {
+                    let revision = controller.patch(path, patch)?;
+                    agents.wait(bench, revision, hosts)?;
+                    Ok(Instant::now())
+                })?;
+            } else {
+                let group = self.plan.group(is_whole, false);
+                put.round(controller, || {
+                    let revision = controller.apply("", group)?;
+                    agents.wait(bench, revision, hosts)?;
+                    Ok(Instant::now())
+                })?;
+            }
         }
-        self.pinged(agents, all.phase("member"))
+        self.pinged(agents, patched.phase("member"))?;
+        self.pinged(agents, put.phase("group"))
     }
 
     /// A phase is over: pings.

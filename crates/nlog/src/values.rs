@@ -82,6 +82,11 @@ impl Values {
         Value { kind: Kind::One(Scalar::Bytes), word: self.keep(value) }
     }
 
+    /// The value of a set without members: none that rules derive is so.
+    pub fn empty(&mut self, of: Scalar) -> Value {
+        Value { kind: Kind::Set(of), word: self.keep(&[]) }
+    }
+
     /// How many values are kept, and their bytes together.
     pub fn kept(&self) -> (usize, usize) {
         (self.len(), self.kept.iter().map(|it| it.len()).sum())
@@ -286,5 +291,8 @@ mod tests {
         let word = values.set_word(words.into_iter());
         let set = Value { kind: Kind::Set(Scalar::Text), word };
         assert_eq!(values.datum(set).to_string(), "{\"a\", \"b\", \"c\"}");
+        let empty = values.empty(Scalar::Text);
+        assert_eq!(values.empty(Scalar::Text), empty);
+        assert_eq!(values.datum(empty), Datum::Set(Vec::new()));
     }
 }

@@ -100,7 +100,7 @@ fn write(text: &str, other: &str, rng: &mut Rng) -> (usize, usize) {
         let edit = edit(&objects, &others, rng);
         let next = after(&objects, &edit);
         let is_found = stands(&objects, &edit.0, &edit.1);
-        assert!(next.is_some() || !is_found, "{edit:#?}\nin {:#?}", objects.iter());
+        assert!(next.is_some() || !is_found, "{edit:#?}\nin {objects:#?}");
         let Some(next) = next else { continue };
         stood += 1;
         found += usize::from(is_found);

@@ -1,6 +1,7 @@
 //! What is kept by domain is what all objects say together.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use image::{Site, StationRole};
 use logical::objects::{Identity, Object};
@@ -83,8 +84,8 @@ impl Told {
     }
 }
 
-fn objects(text: &str) -> BTreeMap<Identity, Object> {
-    read(text).objects.into_iter().map(|it| (it.identity(), it)).collect()
+fn objects(text: &str) -> BTreeMap<Identity, Arc<Object>> {
+    read(text).objects.into_iter().map(|it| (it.identity(), Arc::new(it))).collect()
 }
 
 /// Has networks follow texts, one after another.
@@ -178,7 +179,7 @@ fn a_move_is_one_site() {
     followed.follow(&world);
     let networks = followed.networks.as_mut().unwrap();
     let mut next = objects(&world);
-    let binding = next.values_mut().find_map(|it| match it {
+    let binding = next.values_mut().find_map(|it| match Arc::make_mut(it) {
         Object::Binding(it) => Some(it),
         _ => None,
     });

@@ -175,7 +175,6 @@ macro_rules! kinds {
         }
 
         /// An object of any kind.
-        #[expect(clippy::large_enum_variant, reason = "objects are read, checked and compiled, and not moved much")]
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
         #[serde(tag = "kind")]
@@ -197,6 +196,14 @@ macro_rules! kinds {
             /// Who it is, to be written.
             pub const fn metadata_mut(&mut self) -> &mut Metadata {
                 match self { $(Self::$kind(it) => &mut it.metadata,)* }
+            }
+
+            /// Whether the same is declared of both, whoever they are.
+            pub fn declares_as(&self, other: &Self) -> bool {
+                match (self, other) {
+                    $((Self::$kind(one), Self::$kind(other)) => one.spec == other.spec,)*
+                    _ => false,
+                }
             }
 
             /// Reads what is an object of a kind, but for the word `kind`.

@@ -1,5 +1,6 @@
 //! Rules about packets, and what they speak of.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -333,7 +334,7 @@ pub struct Rule {
     pub ethertype: Option<Ethertype>,
     /// What has to hold besides: of both ends, and of Ethernet addresses.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
-    pub matches: Option<Match>,
+    pub matches: Option<Box<Match>>,
     /// How its packets are logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<Log>,

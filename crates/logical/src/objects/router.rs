@@ -1,5 +1,6 @@
 //! Routers, their ports, routes, and what they translate.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -394,7 +395,7 @@ pub struct Nat {
     pub only_for: Vec<Reference>,
     /// Only packets that match.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
-    pub matches: Option<Match>,
+    pub matches: Option<Box<Match>>,
     /// Of several that match, the highest translates; of equal ones, that of fewer addresses
     /// inside.
     #[serde(default, skip_serializing_if = "is_default")]

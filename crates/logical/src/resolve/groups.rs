@@ -52,13 +52,15 @@ fn peers(object: &Object) -> Vec<&Peer> {
         Object::Policy(it) => {
             let rules = &it.spec.rules;
             let own = rules.iter().filter_map(|rule| rule.peer.as_ref());
-            let more = rules.iter().filter_map(|rule| rule.matches.as_ref()).flat_map(ends);
+            let more = rules.iter().filter_map(|rule| rule.matches.as_deref()).flat_map(ends);
             own.chain(more.flatten()).collect()
         }
         Object::LogicalRouter(it) => {
             it.spec.policies.iter().map(|it| &it.matches).flat_map(ends).flatten().collect()
         }
-        Object::Nat(it) => it.spec.matches.iter().flat_map(ends).flatten().collect(),
+        Object::Nat(it) => {
+            it.spec.matches.as_deref().into_iter().flat_map(ends).flatten().collect()
+        }
         _ => Vec::new(),
     }
 }

@@ -146,6 +146,16 @@ impl Plan {
         listed(&(text + &self.switch(at)))
     }
 
+    /// The path of the large group, and the JSON patch by which its last member comes or goes.
+    pub fn member(&self, comes: bool) -> (String, String) {
+        let last = self.members - 1;
+        let patch = match comes {
+            true => format!(r#"[{{"op":"add","path":"/spec/ports/-","value":"{}"}}]"#, port(last)),
+            false => format!(r#"[{{"op":"remove","path":"/spec/ports/{last}"}}]"#),
+        };
+        (format!("/v1/tenants/{}/port-groups/everybody", tenant(0)), patch)
+    }
+
     /// The large group with its last member or without, and, at first, the rules that speak of it.
     pub fn group(&self, is_whole: bool, with_rules: bool) -> String {
         let members = self.members - u32::from(!is_whole);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use api::{Asked, Remote, RemoteClient};
 use hyper::Method;
 use kernel::spawn;
+use serde::Deserialize;
 
 use crate::{Bench, MeasureError};
 
@@ -113,6 +114,14 @@ impl Controller {
         applied["revision"].as_u64().ok_or_else(|| failed("it tells no revision"))
     }
 
+    /// Has the object of a path be changed by a JSON patch. The revision that does it.
+    pub fn patch(&self, path: String, patch: String) -> Result<u64, MeasureError> {
+        let (method, body) = (Method::PATCH, patch.into_bytes());
+        let asked = Asked { method, path, if_match: None, body };
+        let patched: Patched = self.client.ask(asked).map_err(failed)?;
+        Ok(patched.metadata.revision)
+    }
+
     /// The newest revision that agents are told of.
     pub fn revision(&self) -> Result<u64, MeasureError> {
         Ok(self.counts()?("told_revision") as u64)
@@ -166,6 +175,18 @@ impl Drop for Controller {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What is read of an object that was changed.
+#[derive(Deserialize)]
+struct Patched {
+    metadata: Written,
+}
+
+/// Which revision wrote it.
+#[derive(Deserialize)]
+struct Written {
+    revision: u64,
 }
 
 /// Where a controller serves.
