@@ -5,6 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::{Deserialize, Serialize};
 
 use crate::MeasureError;
@@ -101,22 +102,43 @@ fn ovs_version() -> Option<String> {
 /// /proc/stat's first line but idle time and waits for disks (proc(5)), in steps of a clock tick
 /// each.
 pub(crate) fn busy_ns() -> Result<u64, MeasureError> {
-    let failed = |why: &str| {
-        MeasureError::Config(format!("cannot tell how busy the machine is by /proc/stat: {why}"))
+    let told = busy_of(&stat()?, |name| name == "cpu");
+    if told.1 == 1 { Ok(told.0) } else { Err(untold("it has no `cpu`")) }
+}
+
+/// The same of the processors that the calling thread may use, and how many those are.
+pub(crate) fn busy_here() -> Result<(u64, usize), MeasureError> {
+    let ours = sched_getaffinity(None).map_err(|error| untold(&error.to_string()))?;
+    let is_ours = |name: &str| {
+        let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok());
+        number.is_some_and(|number| number < CpuSet::MAX_CPU && ours.is_set(number))
     };
-    let text = fs::read_to_string("/proc/stat").map_err(|error| failed(&error.to_string()))?;
-    let times = text
-        .lines()
-        .next()
-        .and_then(|line| line.strip_prefix("cpu "))
-        .ok_or_else(|| failed("it has no `cpu`"))?;
-    let ticks: u64 = times
-        .split_whitespace()
-        .enumerate()
-        .filter(|(place, _)| !matches!(place, 3 | 4 | 8 | 9))
-        .filter_map(|(_, ticks)| ticks.parse::<u64>().ok())
-        .sum();
-    Ok(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+    let told = busy_of(&stat()?, is_ours);
+    if told.1 > 0 { Ok(told) } else { Err(untold("it has none of our processors")) }
+}
+
+fn untold(why: &str) -> MeasureError {
+    MeasureError::Config(format!("cannot tell how busy the machine is by /proc/stat: {why}"))
+}
+
+fn stat() -> Result<String, MeasureError> {
+    fs::read_to_string("/proc/stat").map_err(|error| untold(&error.to_string()))
+}
+
+/// How long those lines of /proc/stat say that were chosen by their names, in nanoseconds, and how
+/// many they are.
+fn busy_of(stat: &str, is_chosen: impl Fn(&str) -> bool) -> (u64, usize) {
+    let lines = stat.lines().filter_map(|line| line.split_once(' '));
+    let chosen: Vec<u64> = lines
+        .filter(|(name, _)| is_chosen(name))
+        .map(|(_, times)| {
+            let times = times.split_whitespace().enumerate();
+            let busy = times.filter(|(place, _)| !matches!(place, 3 | 4 | 8 | 9));
+            busy.filter_map(|(_, ticks)| ticks.parse::<u64>().ok()).sum()
+        })
+        .collect();
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+    (chosen.iter().sum::<u64>() * tick_ns, chosen.len())
 }
 
 #[cfg(test)]
@@ -129,5 +151,17 @@ mod tests {
         assert!(!here.kernel.is_empty());
         assert!(here.cores > 0);
         assert!(here.sysctls.contains_key("net.core.rmem_default"));
+    }
+
+    #[test]
+    fn busy_times_are_those_of_the_chosen_processors() {
+        let stat = "cpu  9 1 2 100 50 3 4 5 6 7\ncpu0 4 1 0 60 20 1 0 0 0 0\ncpu10 5 0 2 40 30 2 4 5 6 7\n\
+                    intr 1 2\n";
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+        assert_eq!(busy_of(stat, |name| name == "cpu"), (24 * tick_ns, 1));
+        assert_eq!(busy_of(stat, |name| name == "cpu10"), (18 * tick_ns, 1));
+        assert_eq!(busy_of(stat, |name| name.len() > 3 && name != "intr"), (24 * tick_ns, 2));
+        let (_, cores) = busy_here().unwrap();
+        assert_eq!(cores, sched_getaffinity(None).unwrap().count() as usize);
     }
 }

@@ -1,5 +1,5 @@
-//! Senders that flood one receiver with UDP frames: what `loss` and `ramp` are made of, and half of
-//! `throughput`.
+//! Senders that flood one receiver, or several, with UDP frames: what `loss` and `ramp` are made
+//! of, and half of `throughput`.
 
 use std::time::Duration;
 
@@ -116,35 +116,70 @@ impl Flood {
         senders: u32,
         meanwhile: impl FnOnce() -> Result<T, MeasureError>,
     ) -> Result<(Flooded, T), MeasureError> {
-        let to = address(lab, RECEIVER, PORT)?;
-        let role = Role::UdpReceive(UdpReceive { port: PORT, senders, pace: self.pace });
-        let mut receiver = [Program::start(bench, lab, RECEIVER, &role)?];
+        self.run_to(bench, lab, &[RECEIVER], senders, meanwhile)
+    }
+
+    /// The same to several receivers, which senders send to in turn.
+    pub fn run_to<T>(
+        &self,
+        bench: &Bench<'_>,
+        lab: &Lab,
+        receivers: &[&str],
+        senders: u32,
+        meanwhile: impl FnOnce() -> Result<T, MeasureError>,
+    ) -> Result<(Flooded, T), MeasureError> {
+        let count = receivers.len() as u32;
+        let mut receiving = Vec::new();
+        for (place, receiver) in (0..count).zip(receivers) {
+            let senders = (place..senders).step_by(receivers.len()).count() as u32;
+            let role = UdpReceive { port: PORT, senders, pace: self.pace };
+            receiving.push(Program::start(bench, lab, receiver, &Role::UdpReceive(role))?);
+        }
         let mut sending = Vec::new();
-        for number in 0..senders {
+        for (number, receiver) in (0..senders).zip(receivers.iter().cycle()) {
             let Self { size, rate, duration, .. } = *self;
-            let role = Role::UdpSend(UdpSend { to, sender: number, size, rate, duration });
-            sending.push(Program::start(bench, lab, &sender(number + 1), &role)?);
+            let to = address(lab, receiver, PORT)?;
+            // A receiver numbers its own senders.
+            let role = UdpSend { to, sender: number / count, size, rate, duration };
+            sending.push(Program::start(bench, lab, &sender(number + 1), &Role::UdpSend(role))?);
         }
         for program in &mut sending {
             program.ready(bench)?;
         }
         let before = settled(lab)?;
-        start_all(bench, &mut receiver)?;
+        start_all(bench, &mut receiving)?;
         sending.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
         let done = meanwhile()?;
         let mut sent: Vec<UdpSent> = Vec::new();
         for program in &mut sending {
             sent.push(program.report(bench, PATIENCE + Duration::from(self.duration))?);
         }
-        finish_all(&mut receiver)?;
-        let [mut receiver] = receiver;
-        let received: UdpReceived = receiver.report(bench, PATIENCE)?;
+        finish_all(&mut receiving)?;
+        let mut reports: Vec<UdpReceived> = Vec::new();
+        for program in &mut receiving {
+            reports.push(program.report(bench, PATIENCE)?);
+        }
+        let received = reports.into_iter().reduce(together).unwrap_or_default();
         let after = settled(lab)?;
         let sockets = (sent.iter().map(|sent| sent.sent).sum(), received.received);
-        let seen = SeenAt::between(sockets, RECEIVER, &before, &after);
+        let seen = SeenAt::between(sockets, receivers, &before, &after);
         let losses = Losses::between(&before, &after);
         let ledger = after.agents.into_iter().next().map(|agent| agent.ledger);
         Ok((Flooded { sent, received, seen, losses, ledger }, done))
+    }
+}
+
+/// What two receivers saw. Their bins begin at different moments, and are left out.
+fn together(one: UdpReceived, other: UdpReceived) -> UdpReceived {
+    UdpReceived {
+        received: one.received + other.received,
+        duplicates: one.duplicates + other.duplicates,
+        out_of_order: one.out_of_order + other.out_of_order,
+        marks: one.marks + other.marks,
+        elapsed_ns: one.elapsed_ns.max(other.elapsed_ns),
+        longest_silence_ns: one.longest_silence_ns.max(other.longest_silence_ns),
+        busy_ns: one.busy_ns.max(other.busy_ns),
+        bins: Vec::new(),
     }
 }
 

@@ -70,6 +70,15 @@ pub trait Progress {
     fn begin(&self, steps: usize);
     /// The next step begins.
     fn step(&self, doing: &str);
+    /// The next step begins, and takes about as long as so many others, for which it counts.
+    fn long_step(&self, doing: &str, steps: usize) {
+        let _ = steps;
+        self.step(doing);
+    }
+    /// Something that people want to know before the next step begins.
+    fn tell(&self, what: &str) {
+        let _ = what;
+    }
 }
 
 /// Nobody.
@@ -84,7 +93,7 @@ pub struct Measurement<C, R> {
     /// The version that measured.
     pub zovn: String,
     /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `tunnel`, `isolation`, `adversary`,
-    /// `machines`, `bfd`, `paths`, `policy`, `profile`, `control`, `demo`.
+    /// `machines`, `bfd`, `paths`, `policy`, `profile`, `paper`, `control`, `demo`.
     pub experiment: String,
     /// Where.
     pub environment: Environment,
@@ -104,6 +113,13 @@ impl Bench<'_> {
     fn step(&self, doing: &str) -> Result<(), MeasureError> {
         self.go_on()?;
         self.progress.step(doing);
+        Ok(())
+    }
+
+    /// Begins the next step, which counts for so many, unless the user wants no more.
+    fn long_step(&self, doing: &str, steps: usize) -> Result<(), MeasureError> {
+        self.go_on()?;
+        self.progress.long_step(doing, steps);
         Ok(())
     }
 

@@ -47,21 +47,23 @@ pub struct LostAt {
 impl SeenAt {
     /// What programs and lab counted between `before` and `after`.
     ///
-    /// `sockets` are the frames that all senders sent and that the program in endpoint `receiver`
-    /// read. Nothing but those frames may have been under way, but for what a port itself adds to
-    /// wake its switch: so no point is said to have seen more than the point before it, nor less
-    /// than what was read in the end.
+    /// `sockets` are the frames that all senders sent and that the programs in the endpoints
+    /// `receivers` read. Nothing but those frames may have been under way, but for what a port
+    /// itself adds to wake its switch: so no point is said to have seen more than the point before
+    /// it, nor less than what was read in the end.
     pub fn between(
         sockets: (u64, u64),
-        receiver: &str,
+        receivers: &[&str],
         before: &Counters,
         after: &Counters,
     ) -> Self {
         let (sent, read) = sockets;
         let senders = |counters: &Counters, point: fn(&Counters, &str) -> u64| -> u64 {
-            let names = counters.endpoints.keys().filter(|name| *name != receiver);
+            let names = counters.endpoints.keys().filter(|it| !receivers.contains(&it.as_str()));
             names.map(|name| point(counters, name)).sum()
         };
+        let all_receivers =
+            |point: &dyn Fn(&str) -> u64| -> u64 { receivers.iter().map(|name| point(name)).sum() };
         let vnic_out = |counters: &Counters| {
             senders(counters, |counters, name| counters.endpoints[name].device.tx_packets)
         };
@@ -73,10 +75,14 @@ impl SeenAt {
             })
         };
         let switch_out = |counters: &Counters| {
-            counters.ports.get(receiver).map_or(0, |port| port.device.tx_packets)
+            let port =
+                |name: &str| counters.ports.get(name).map_or(0, |port| port.device.tx_packets);
+            all_receivers(&port)
         };
         let vnic_in = |counters: &Counters| {
-            counters.endpoints.get(receiver).map_or(0, |endpoint| endpoint.device.rx_packets)
+            let vnic =
+                |name: &str| counters.endpoints.get(name).map_or(0, |it| it.device.rx_packets);
+            all_receivers(&vnic)
         };
         let grown = |point: &dyn Fn(&Counters) -> u64, most: u64| {
             point(after).saturating_sub(point(before)).min(most).max(read.min(most))
@@ -176,7 +182,7 @@ pub(crate) mod tests {
     #[test]
     fn every_lost_frame_is_lost_at_one_point() {
         let after = counters(95, 95, 60, 60, Some(90));
-        let seen = SeenAt::between((100, 20), "rx", &Counters::default(), &after);
+        let seen = SeenAt::between((100, 20), &["rx"], &Counters::default(), &after);
         let lost = seen.lost_at().points().map(|(_, lost)| lost);
         assert_eq!(lost, [0, 5, 5, 30, 0, 40]);
         assert_eq!(seen.lost_at().total(), 80);
@@ -185,7 +191,7 @@ pub(crate) mod tests {
     #[test]
     fn frames_that_a_port_adds_are_no_negative_losses() {
         let after = counters(140, 140, 100, 100, None);
-        let seen = SeenAt::between((100, 100), "rx", &Counters::default(), &after);
+        let seen = SeenAt::between((100, 100), &["rx"], &Counters::default(), &after);
         assert_eq!(seen.lost_at(), LostAt::default());
     }
 }

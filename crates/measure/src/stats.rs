@@ -1,4 +1,4 @@
-//! What is told of many numbers: medians, quartiles, fairness.
+//! What is told of many numbers: medians, quartiles, box plots, fairness.
 
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,47 @@ impl Quartiles {
     }
 }
 
+/// How far a whisker reaches from its quartile at most, by the distance between the quartiles.
+const REACH: f64 = 1.5;
+
+/// What a box plot shows of numbers (Tukey, *Exploratory Data Analysis*, 1977).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Boxplot {
+    /// The box, the line in it, and the extremes.
+    #[serde(flatten)]
+    pub quartiles: Quartiles,
+    /// The end of the lower whisker: the smallest number that is at most 1.5 times the distance
+    /// between the quartiles below the first.
+    pub low: f64,
+    /// The end of the upper whisker: the largest that is at most that above the third.
+    pub high: f64,
+    /// The numbers beyond the whiskers, from the smallest.
+    pub outliers: Vec<f64>,
+    /// The mean of all.
+    pub mean: f64,
+    /// How many they are.
+    pub count: usize,
+}
+
+impl Boxplot {
+    /// Of some numbers; none of nothing.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<_> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let quartiles = Quartiles::of(values.iter().copied())?;
+        let reach = REACH * (quartiles.q3 - quartiles.q1);
+        let (least, most) = (quartiles.q1 - reach, quartiles.q3 + reach);
+        let is_near = |value: &f64| (least..=most).contains(value);
+        let near = || values.iter().copied().filter(is_near);
+        // Quartiles lie between numbers: one may have none near on its side of the box.
+        let low = near().fold(quartiles.q1, f64::min);
+        let high = near().fold(quartiles.q3, f64::max);
+        let outliers = values.iter().copied().filter(|value| !is_near(value)).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        Some(Self { quartiles, low, high, outliers, mean, count: values.len() })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +139,30 @@ mod tests {
         let two = Quartiles::of([8.0, 4.0]).unwrap();
         assert_eq!([two.min, two.q1, two.median, two.q3, two.max], [4.0, 5.0, 6.0, 7.0, 8.0]);
         assert_eq!(Quartiles::of([]), None);
+    }
+
+    #[test]
+    fn whiskers_end_at_the_last_numbers_that_are_near() {
+        // As R's `quantile(type = 7)` has the quartiles, and as `boxplot` of matplotlib has it all.
+        let ten = (1..10).map(f64::from).chain([30.0]);
+        let plot = Boxplot::of(ten).unwrap();
+        let Quartiles { min, q1, median, q3, max } = plot.quartiles;
+        assert_eq!([min, q1, median, q3, max], [1.0, 3.25, 5.5, 7.75, 30.0]);
+        assert_eq!((plot.low, plot.high), (1.0, 9.0));
+        assert_eq!((plot.outliers, plot.mean, plot.count), (vec![30.0], 7.5, 10));
+        // 7.75 + 1.5 · 4.5 is 14.5: what lies there is near, what lies beyond is not.
+        let at = |last: f64| Boxplot::of((1..10).map(f64::from).chain([last])).unwrap();
+        assert_eq!((at(14.5).high, at(14.5).outliers), (14.5, vec![]));
+        assert_eq!((at(14.6).high, at(14.6).outliers), (9.0, vec![14.6]));
+    }
+
+    #[test]
+    fn a_box_without_numbers_near_has_no_whisker() {
+        // The quartiles are 7.5 and 10, and 0 is too far from them.
+        let plot = Boxplot::of([10.0, 0.0, 10.0, 10.0]).unwrap();
+        assert_eq!((plot.low, plot.high, plot.outliers), (7.5, 10.0, vec![0.0]));
+        let one = Boxplot::of([4.0]).unwrap();
+        assert_eq!((one.low, one.high, one.outliers.len(), one.count), (4.0, 4.0, 0, 1));
+        assert_eq!(Boxplot::of([]), None);
     }
 }

@@ -1,5 +1,5 @@
-//! TCP streams to one receiver, all at the same time: half of `throughput`, and what `tunnel`
-//! carries.
+//! TCP streams to one receiver or several, all at the same time: half of `throughput`, and what
+//! `tunnel` carries.
 
 use std::time::Duration;
 
@@ -22,17 +22,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Streams<'a> {
     /// The endpoint of each stream's sender.
     pub senders: &'a [String],
-    /// The endpoint of the receiver.
-    pub receiver: &'a str,
+    /// The endpoints of the receivers, which senders send to in turn.
+    pub receivers: &'a [&'a str],
     /// TCP's congestion control.
     pub congestion: &'a str,
     /// How long each sends.
     pub duration: Span,
+    /// The length of the parts of the time whose bytes receivers count apart, if they do.
+    pub part: Option<Span>,
 }
 
 /// What streams carried.
 pub struct Streamed {
-    /// What the receiver saw.
+    /// What the receivers saw.
     pub received: TcpReceived,
     /// What all senders did about losses.
     pub repairs: Repairs,
@@ -56,15 +58,20 @@ impl Streams<'_> {
         meanwhile: impl FnOnce() -> Result<T, MeasureError>,
     ) -> Result<(Streamed, T), MeasureError> {
         let congestion = || self.congestion.to_owned();
-        let flows = self.senders.len() as u32;
-        let role = Role::TcpReceive(TcpReceive { port: PORT, flows, congestion: congestion() });
-        let mut receiver = Program::start(bench, lab, self.receiver, &role)?;
-        receiver.ready(bench)?;
-        let to = address(lab, self.receiver, PORT)?;
-        let role = TcpSend { to, congestion: congestion(), duration: self.duration };
-        let role = Role::TcpSend(role);
-        let senders = self.senders.iter().map(|sender| Program::start(bench, lab, sender, &role));
-        let mut senders = senders.collect::<Result<Vec<_>, _>>()?;
+        let mut receiving = Vec::new();
+        for (place, receiver) in self.receivers.iter().enumerate() {
+            let flows = (place..self.senders.len()).step_by(self.receivers.len()).count() as u32;
+            let (port, part) = (PORT, self.part);
+            let role = TcpReceive { port, flows, congestion: congestion(), part };
+            receiving.push(Program::start(bench, lab, receiver, &Role::TcpReceive(role))?);
+        }
+        receiving.iter_mut().try_for_each(|program| program.ready(bench))?;
+        let mut senders = Vec::new();
+        for (sender, receiver) in self.senders.iter().zip(self.receivers.iter().cycle()) {
+            let to = address(lab, receiver, PORT)?;
+            let role = TcpSend { to, congestion: congestion(), duration: self.duration };
+            senders.push(Program::start(bench, lab, sender, &Role::TcpSend(role))?);
+        }
         senders.iter_mut().try_for_each(|program| program.ready(bench))?;
         let busy_before = busy_ns()?;
         senders.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
@@ -76,7 +83,10 @@ impl Streams<'_> {
             repairs += sent.repairs;
             senders_busy_ns.push(sent.busy_ns);
         }
-        let received = receiver.report(bench, PATIENCE)?;
+        let mut received = TcpReceived::default();
+        for program in &mut receiving {
+            received = received.and(program.report(bench, PATIENCE)?);
+        }
         let busy_ns = busy_ns()?.saturating_sub(busy_before);
         Ok((Streamed { received, repairs, senders_busy_ns, busy_ns }, done))
     }

@@ -243,9 +243,10 @@ fn tcp(bench: &Bench<'_>, switch: SwitchKind, config: &Config) -> Result<Carried
     let senders: Vec<_> = (1..=config.flows).map(sender).collect();
     let streams = Streams {
         senders: &senders,
-        receiver: RECEIVER,
+        receivers: &[RECEIVER],
         congestion: &config.tcp,
         duration: config.duration,
+        part: None,
     };
     let Streamed { received, repairs, .. } = streams.run(bench, &lab)?;
     let losses = Losses::between(&before, &settled(&lab)?);

@@ -284,9 +284,10 @@ fn carry(
     let senders = vec![SENDER.to_owned(); streams as usize];
     let streams = Streams {
         senders: &senders,
-        receiver: RECEIVER,
+        receivers: &[RECEIVER],
         congestion: &config.tcp,
         duration: config.duration,
+        part: None,
     };
     let Streamed { received, repairs, busy_ns, .. } = streams.run(bench, &lab)?;
     let after = settled(&lab)?;

@@ -4,6 +4,9 @@
 //! mix of sizes and ways adds up to shares of its time. Between sizes that were measured, that time
 //! is interpolated. Smaller frames take what the smallest take, larger ones so much a byte as the
 //! largest: both are rather too much than too little.
+//!
+//! Where a switch was measured on several numbers of processors, those with the most count; where
+//! with several numbers of far hosts, those with the fewest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -138,6 +141,12 @@ struct Entry {
     switch: String,
     way: Way,
     tunnel: String,
+    /// How many far hosts frames went to, and how many processors there were: not said by profiles
+    /// that have one number of each.
+    #[serde(default)]
+    far: u32,
+    #[serde(default)]
+    cores: u32,
     load: Load,
     offload: bool,
     size: u32,
@@ -183,7 +192,10 @@ impl Costs {
             return Err(ProfileError::Switch { path: owned(), switch: switch.into(), known });
         }
         let on = |way, tunnel: &str| {
-            let there = of_switch.iter().filter(|it| it.way == way && it.tunnel == tunnel);
+            let there = || of_switch.iter().filter(|it| it.way == way && it.tunnel == tunnel);
+            let cores = there().map(|it| it.cores).max();
+            let far = there().map(|it| it.far).min();
+            let there = there().filter(|it| (Some(it.cores), Some(it.far)) == (cores, far));
             // Frames, and what large segments are in their place; segments of the MTU are frames.
             there.filter(|it| it.load == Load::Frames || it.offload).copied().collect::<Vec<_>>()
         };
@@ -317,6 +329,22 @@ mod tests {
             format!("{name} has no frames of `zovn` by the link with tunnel `none`: it has geneve");
         assert_eq!(told("zovn", None), expected);
         assert!(told("bridge", None).contains("has no frames of `bridge` within the host"));
+
+        let with = |mut entry: serde_json::Value, cores: u32, far: u32| {
+            (entry["cores"], entry["far"]) = (cores.into(), far.into());
+            entry
+        };
+        write(serde_json::json!([
+            with(entry("zovn", "host", "none", "frames", 64, 200e3), 2, 0),
+            with(entry("zovn", "host", "none", "frames", 64, 90e3), 1, 0),
+            with(entry("zovn", "link", "geneve", "frames", 64, 70e3), 2, 4),
+            with(entry("zovn", "link", "geneve", "frames", 64, 60e3), 1, 1),
+            with(entry("zovn", "link", "geneve", "frames", 64, 100e3), 2, 1),
+        ]));
+        let costs = Costs::read(&path, "zovn", Some("geneve")).unwrap();
+        near(costs.host.of(64.0), 5e-6);
+        near(costs.link.of(64.0), 10e-6);
+        assert!(costs.doubts[0].starts_with("1 of 2 entries"), "{:?}", costs.doubts);
 
         write(serde_json::json!([entry("zovn", "host", "none", "frames", 64, 0.0)]));
         let expected = format!("{name}: results/0 carries nothing: measure it again");

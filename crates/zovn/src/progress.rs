@@ -1,5 +1,6 @@
 //! How far a measurement is, on stderr: a bar on a terminal, a line for each step elsewhere.
 
+use std::cell::Cell;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
@@ -19,11 +20,15 @@ pub fn show<T>(
     }
     let bar = Bar::new();
     let made = make(&Bench { program, stop: &stop, progress: &bar });
-    bar.0.finish_and_clear();
+    bar.bar.finish_and_clear();
     Ok(made)
 }
 
-struct Bar(ProgressBar);
+struct Bar {
+    bar: ProgressBar,
+    /// How many steps the one counts for that is being done.
+    weight: Cell<u64>,
+}
 
 impl Bar {
     fn new() -> Self {
@@ -33,22 +38,31 @@ impl Bar {
             style.expect("the template is well-formed, as every run with a terminal shows"),
         );
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self(bar)
+        Self { bar, weight: Cell::new(1) }
     }
 }
 
 impl Progress for Bar {
     fn begin(&self, steps: usize) {
-        self.0.inc_length(steps as u64);
-        self.0.reset_eta();
+        self.bar.inc_length(steps as u64);
+        self.bar.reset_eta();
     }
 
     fn step(&self, doing: &str) {
+        self.long_step(doing, 1);
+    }
+
+    fn long_step(&self, doing: &str, steps: usize) {
+        let done = self.weight.replace(steps as u64);
         // The first step has none before it that is now done.
-        if !self.0.message().is_empty() {
-            self.0.inc(1);
+        if !self.bar.message().is_empty() {
+            self.bar.inc(done);
         }
-        self.0.set_message(doing.to_owned());
+        self.bar.set_message(doing.to_owned());
+    }
+
+    fn tell(&self, what: &str) {
+        self.bar.println(what);
     }
 }
 
@@ -59,5 +73,9 @@ impl Progress for Lines {
 
     fn step(&self, doing: &str) {
         eprintln!("{doing}");
+    }
+
+    fn tell(&self, what: &str) {
+        eprintln!("{what}");
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn up(
     }
     match site.spec.switch {
         SwitchKind::Bridge => return kernel::up(site, hosts, grounds),
-        SwitchKind::Ovs => return ovs::up(site, hosts.tunnels, &grounds),
+        SwitchKind::Ovs => return ovs::up(site, hosts, &grounds),
         _ => {}
     }
     let key = hosts.key.map(|_| Keys::draw());

@@ -1,9 +1,9 @@
-//! Open vSwitch on each of two hosts, in user space, with a VXLAN port to the other host; or,
-//! without tunnels, with the end of the cable as a port.
+//! Open vSwitch on each of two hosts, in user space, with a VXLAN or GRE port to the other host;
+//! or, without tunnels, with the end of the cable as a port.
 //!
 //! ```text
-//!   eth0 ◀─tap─▶ overlay bridge ─▶ vxlan0 · · the host's address ─▶ underlay bridge ◀─AF_XDP─▶ uplink ◀══ cable ══▶
-//!  endpoint                        └────────────── inside ovs-vswitchd ──────────────┘
+//!   eth0 ◀─tap─▶ overlay bridge ─▶ tunnel0 · · the host's address ─▶ underlay bridge ◀─AF_XDP─▶ uplink ◀══ cable ══▶
+//!  endpoint                        └─────────────── inside ovs-vswitchd ──────────────┘
 //! ```
 //!
 //! Of the ways in which the datapath can take frames from the kernel, these are the fastest that
@@ -15,10 +15,12 @@
 //! host, with frames or without.
 
 use kernel::netlink::{LinkChange, Netlink};
+use model::Encapsulation;
 use units::Mac;
 
 use super::cable::{UPLINK, give_address};
 use super::names::{FIRST_MAC, NETWORK_NUMBER, vtep};
+use super::spec::HostsSpec;
 use crate::bridge::SWITCH;
 use crate::ovs::OpenVSwitch;
 use crate::site::{Ground, Site};
@@ -29,18 +31,37 @@ use crate::{INTERFACE, LabError, endpoint, ovs};
 const UNDERLAY: &str = "underlay";
 
 /// The tunnel's port.
-const TUNNEL: &str = "vxlan0";
+const TUNNEL: &str = "tunnel0";
 
 /// How the datapath takes frames from the cable.
 const AF_XDP: &str = "type=afxdp-nonpmd";
 
 /// Starts both hosts' Open vSwitches, with a tunnel between them or the bare cable.
-pub(super) fn up(site: &Site<'_>, tunnels: bool, grounds: &[Ground<'_>]) -> Result<(), LabError> {
-    (0..).zip(grounds).try_for_each(|(host, ground)| start(site, tunnels, ground, host))
+pub(super) fn up(
+    site: &Site<'_>,
+    hosts: &HostsSpec,
+    grounds: &[Ground<'_>],
+) -> Result<(), LabError> {
+    (0..).zip(grounds).try_for_each(|(host, ground)| start(site, hosts, ground, host))
+}
+
+/// What Open vSwitch calls a tunnel's port.
+fn kind(encapsulation: Encapsulation) -> &'static str {
+    match encapsulation {
+        // The same but for what the key's last byte says.
+        Encapsulation::Nvgre => "type=gre",
+        _ => "type=vxlan",
+    }
 }
 
 /// Starts a host's, and moves its endpoints' interfaces to them.
-fn start(site: &Site<'_>, tunnels: bool, ground: &Ground<'_>, host: u32) -> Result<(), LabError> {
+fn start(
+    site: &Site<'_>,
+    hosts: &HostsSpec,
+    ground: &Ground<'_>,
+    host: u32,
+) -> Result<(), LabError> {
+    let tunnels = hosts.tunnels;
     let [_, _, vswitchd, ..] = ovs::programs()?;
     let switch = OpenVSwitch::start(ground, vswitchd, &[])?;
     if tunnels {
@@ -53,7 +74,7 @@ fn start(site: &Site<'_>, tunnels: bool, ground: &Ground<'_>, host: u32) -> Resu
     overlay.args(["add-br", SWITCH, "--", "set", "bridge", SWITCH, "datapath_type=netdev"]);
     overlay.args(["--", "add-port", SWITCH, to_far, "--", "set", "interface", to_far]);
     if tunnels {
-        overlay.arg("type=vxlan");
+        overlay.arg(kind(hosts.encapsulation));
         overlay.arg(format!("options:key={NETWORK_NUMBER}"));
         overlay.arg(format!("options:local_ip={}", vtep(host)));
         overlay.arg(format!("options:remote_ip={}", vtep(1 - host)));

@@ -14,6 +14,7 @@ mod ask;
 mod background;
 mod connections;
 mod control;
+mod download;
 mod error;
 mod frame;
 mod pace;
@@ -34,6 +35,7 @@ pub use ask::{Answer, Answered, Ask, Asked};
 pub use background::{Background, BackgroundReport};
 pub use connections::{TcpAccept, TcpAccepted, TcpConnect, TcpConnected};
 pub use control::{Event, Order};
+pub use download::{TcpDownload, TcpDownloaded, TcpServe, TcpServed};
 pub use error::EndpointError;
 pub use frame::FRAME_HEADERS;
 pub use query::{Aggregator, AggregatorReport, Worker, WorkerReport};
@@ -84,7 +86,11 @@ pub enum Role {
     TcpAccept(TcpAccept),
     /// Takes TCP streams.
     TcpReceive(TcpReceive),
-    /// Takes one, and tells when how much of it came.
+    /// Serves a file over TCP to one client.
+    TcpServe(TcpServe),
+    /// Downloads it.
+    TcpDownload(TcpDownload),
+    /// Takes one stream, and tells when how much of it came.
     TcpWatch(TcpWatch),
     /// Sends flows of random sizes to random peers, and takes theirs.
     Background(Background),
@@ -126,6 +132,8 @@ fn play(role: Role, control: &Control) -> Result<serde_json::Value, EndpointErro
         Role::TcpConnect(role) => report(connections::connect(&role, control)?),
         Role::TcpAccept(role) => report(connections::accept(&role, control)?),
         Role::TcpReceive(role) => report(stream::receive(&role, control)?),
+        Role::TcpServe(role) => report(download::serve(&role, control)?),
+        Role::TcpDownload(role) => report(download::download(&role, control)?),
         Role::TcpWatch(role) => report(stream::watch(&role, control)?),
         Role::Background(role) => report(background::run(&role, control)?),
     }

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kernel::clock::thread_time;
@@ -10,6 +11,7 @@ use units::Span;
 
 use super::control::{Control, Event};
 use super::error::{Doing, EndpointError};
+use super::frame::nanos;
 use super::query::{ZEROES, connect, listen};
 use super::repairs::{self, Repairs};
 use super::timed::monotonic_ns;
@@ -47,10 +49,13 @@ pub struct TcpReceive {
     pub flows: u32,
     /// TCP's congestion control, for what the receiver answers.
     pub congestion: String,
+    /// The length of the parts of the time whose bytes are counted apart; none if absent.
+    #[serde(default)]
+    pub part: Option<Span>,
 }
 
 /// What a receiver saw.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpReceived {
     /// Bytes of all streams.
     pub bytes: u64,
@@ -60,6 +65,22 @@ pub struct TcpReceived {
     /// nanoseconds.
     #[serde(default)]
     pub busy_ns: u64,
+    /// Bytes of all streams in each part of the time, from the first byte of any on.
+    #[serde(default)]
+    pub parts: Vec<u64>,
+}
+
+impl TcpReceived {
+    /// What two receivers saw together.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.bytes += other.bytes;
+        self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
+        self.busy_ns = self.busy_ns.max(other.busy_ns);
+        self.parts.resize(self.parts.len().max(other.parts.len()), 0);
+        self.parts.iter_mut().zip(other.parts).for_each(|(sum, bytes)| *sum += bytes);
+        self
+    }
 }
 
 /// Takes one stream, and tells when how much of it came.
@@ -132,32 +153,60 @@ pub fn send(role: &TcpSend, control: &Control) -> Result<TcpSent, EndpointError>
 pub fn receive(role: &TcpReceive, control: &Control) -> Result<TcpReceived, EndpointError> {
     let listener = listen(role.port, &role.congestion)?;
     control.say(&Event::Ready);
+    let begin = Arc::new(OnceLock::new());
+    let part = role.part.map(Duration::from).filter(|part| !part.is_zero());
     let mut streams = Vec::new();
     for _ in 0..role.flows {
         let (stream, _) = listener.accept().doing("accept a stream")?;
-        streams.push(std::thread::spawn(move || drain(stream)));
+        let begin = Arc::clone(&begin);
+        streams.push(std::thread::spawn(move || drain(stream, part, &begin)));
     }
     let mut report = TcpReceived::default();
     for stream in streams {
-        let (bytes, elapsed, busy) =
+        let drained =
             stream.join().expect("a drain does not panic: it only reads").doing("read a stream")?;
-        report.bytes += bytes;
-        report.busy_ns = report.busy_ns.max(busy);
-        report.elapsed_ns =
-            report.elapsed_ns.max(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+        report = report.and(drained);
     }
     Ok(report)
 }
 
-/// Reads to the end; tells how much came, in what time, and how long this thread ran for it.
-fn drain(mut stream: TcpStream) -> std::io::Result<(u64, Duration, u64)> {
+/// Reads to the end; tells how much came, in what time, and how long this thread ran for it. Parts
+/// of the time are those since `begin`, which is when the first bytes of any stream came.
+fn drain(
+    mut stream: TcpStream,
+    part: Option<Duration>,
+    begin: &OnceLock<Instant>,
+) -> std::io::Result<TcpReceived> {
     let mut buffer = vec![0; 1 << 18];
-    let mut bytes = stream.read(&mut buffer)? as u64;
+    let mut drained = TcpReceived::default();
+    let mut count = stream.read(&mut buffer)?;
     let first = Instant::now();
-    loop {
-        match stream.read(&mut buffer)? {
-            0 => return Ok((bytes, first.elapsed(), thread_time().as_nanos())),
-            count => bytes += count as u64,
+    let begin = *begin.get_or_init(|| first);
+    while count > 0 {
+        drained.bytes += count as u64;
+        if let Some(part) = part {
+            let place = (begin.elapsed().as_nanos() / part.as_nanos()) as usize;
+            if drained.parts.len() <= place {
+                drained.parts.resize(place + 1, 0);
+            }
+            drained.parts[place] += count as u64;
         }
+        count = stream.read(&mut buffer)?;
+    }
+    drained.elapsed_ns = nanos(first.elapsed());
+    drained.busy_ns = thread_time().as_nanos();
+    Ok(drained)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_streams_add_up() {
+        let one = TcpReceived { bytes: 7, elapsed_ns: 30, busy_ns: 5, parts: vec![3, 4] };
+        let other = TcpReceived { bytes: 10, elapsed_ns: 20, busy_ns: 9, parts: vec![1, 2, 7] };
+        let sum = TcpReceived { bytes: 17, elapsed_ns: 30, busy_ns: 9, parts: vec![4, 6, 7] };
+        assert_eq!(one.and(other), sum);
     }
 }

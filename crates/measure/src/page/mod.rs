@@ -5,7 +5,7 @@
 //! reader's light or dark preference, prints, and says in words and in tables what its charts show.
 //!
 //! ```text
-//!     values in base units ─▶ Axis (unit, scale) ─▶ Lines, Bars, Cdf, Heat, Matrix ─▶ Page ─▶ one String of HTML
+//!     values in base units ─▶ Axis (unit, scale) ─▶ Lines, Bars, Boxes, Cdf, Heat, Matrix ─▶ Page ─▶ one String of HTML
 //! ```
 //!
 //! A name (usually a switch) has the same colour and marker wherever it appears; see
@@ -13,6 +13,7 @@
 //! number is so small that it prints as zero. The page knows nothing of what was measured.
 
 mod bars;
+mod boxes;
 mod cdf;
 mod heat;
 mod lines;
@@ -26,6 +27,7 @@ mod table;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use bars::Bars;
+pub use boxes::{Boxes, Whiskered};
 pub use cdf::Cdf;
 pub use figures::{Unit, bar, count, percent, si};
 pub use heat::Heat;
@@ -78,6 +80,8 @@ pub enum Chart {
     Lines(Lines),
     /// Names compared.
     Bars(Bars),
+    /// Names compared by many values of each.
+    Boxes(Boxes),
     /// How something is distributed.
     Cdf(Cdf),
     /// Where and when there is how much of something.
@@ -209,6 +213,7 @@ impl Chart {
         match self {
             Self::Lines(chart) => chart.names().collect(),
             Self::Bars(chart) => chart.names().collect(),
+            Self::Boxes(chart) => chart.names().collect(),
             Self::Cdf(chart) => chart.names().collect(),
             Self::Matrix(chart) => chart.names().collect(),
             Self::Heat(_) => Vec::new(),
@@ -221,6 +226,9 @@ impl Chart {
                 (&chart.title, chart.subject(), chart.draw(id, palette), chart.table())
             }
             Self::Bars(chart) => {
+                (&chart.title, chart.subject(), chart.draw(id, palette), chart.table())
+            }
+            Self::Boxes(chart) => {
                 (&chart.title, chart.subject(), chart.draw(id, palette), chart.table())
             }
             Self::Cdf(chart) => {
@@ -258,6 +266,12 @@ impl From<Lines> for Chart {
 impl From<Bars> for Chart {
     fn from(chart: Bars) -> Self {
         Self::Bars(chart)
+    }
+}
+
+impl From<Boxes> for Chart {
+    fn from(chart: Boxes) -> Self {
+        Self::Boxes(chart)
     }
 }
 

@@ -57,12 +57,17 @@ fn page_of(names: &[String], points: &[(f64, f64)]) -> String {
             .groups("group", points.iter().map(|point| point.0.to_string()));
         let mut bars = Bars::new("Bars", axis());
         let mut cdf = Cdf::new("Distribution", axis());
+        let groups_of_boxes = points.iter().map(|point| point.0.to_string());
+        let mut boxes = Boxes::new("Boxes", axis(), "group", groups_of_boxes);
         for name in names {
             lines = lines.series(name, points.iter().copied()).mark(name, 7.0, name);
             groups = groups.series(name, points.iter().map(|point| point.1));
             ranges = ranges.ranged(name, points.iter().map(|point| (point.1, [point.0, point.1])));
             bars = bars.bar(name, points.first().map_or(0.0, |point| point.1));
             cdf = cdf.steps(name, points.iter().copied());
+            let whiskered =
+                |&(x, y): &(f64, f64)| Whiskered { five: [x, y, x, y, x], outliers: vec![y] };
+            boxes = boxes.series(name, points.iter().map(|point| Some(whiskered(point))));
         }
         page = page
             .chart(lines)
@@ -71,7 +76,8 @@ fn page_of(names: &[String], points: &[(f64, f64)]) -> String {
             .chart(ranges.horizontal())
             .chart(bars.clone())
             .chart(bars.horizontal())
-            .chart(cdf);
+            .chart(cdf)
+            .chart(boxes);
     }
     page.render()
 }
@@ -99,7 +105,7 @@ fn names_are_escaped_everywhere() {
 fn every_drawing_is_described_and_tabled() {
     let page = page_of(&["zovn".into(), "bridge".into()], &[(1.0, 2.0), (2.0, 0.0)]);
     let drawings = drawings(&page);
-    assert_eq!(drawings.len(), 21);
+    assert_eq!(drawings.len(), 24);
     assert_eq!(page.matches("<table").count(), drawings.len());
     for drawing in drawings {
         assert!(drawing.contains("<desc id=") && drawing.contains("bridge: "), "{drawing}");

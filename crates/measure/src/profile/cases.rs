@@ -1,10 +1,11 @@
-//! What is measured: which switch, on which way, around which frames.
+//! What is measured: which switch, on which way, around which frames, on how many processors.
 
 use std::fmt;
 use std::str::FromStr;
 
-use lab::{Cable, EndpointSpec, HostsSpec, LabSpec, PhysicalSpec, SwitchKind};
+use lab::{Cable, EndpointSpec, HostsSpec, LabSpec, PhysicalKind, PhysicalSpec, SwitchKind};
 use serde::{Deserialize, Serialize};
+use units::{Bytes, Rate};
 
 use crate::MeasureError;
 use crate::flood::{RECEIVER, sender};
@@ -15,9 +16,17 @@ use crate::words::one_of;
 /// them.
 const LINK_MTU: u32 = 1640;
 
-/// The receiver's host and the senders', by their numbers from 1.
+/// The receiver's host and the senders', by their numbers from 1, where one is far.
 pub const FAR: u32 = 1;
 pub const NEAR: u32 = 2;
+
+/// The rate of links to a bridge between hosts, in 10⁹ bits a second. A lab's links to one are
+/// shaped: this is more than a processor carries.
+const LINK_GBIT: u64 = 100;
+
+/// What a bridge between hosts holds for each of them: what comes in while a program waits for a
+/// processor.
+const LINK_BUFFER: Bytes = Bytes(4 << 20);
 
 /// Where frames go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -25,9 +34,19 @@ pub const NEAR: u32 = 2;
 pub enum Way {
     /// From one endpoint to another of the same host.
     Host,
-    /// By the link to another host. Both hosts are on this machine, so its processors do the work
-    /// of two.
+    /// By the link to another host, or several. All hosts are on this machine, so its processors do
+    /// the work of all.
     Link,
+}
+
+/// What is between hosts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Underlay {
+    /// A cable between two.
+    Cable,
+    /// The kernel's bridge between all, which takes processors' time as well.
+    Bridge,
 }
 
 /// What is put around frames on the link.
@@ -40,6 +59,8 @@ pub enum Tunnel {
     Vxlan,
     /// Geneve (RFC 8926), with credit and repair: nothing is lost.
     Geneve,
+    /// GRE with a key (RFC 2890), which of zovn is NVGRE (RFC 7637).
+    Gre,
 }
 
 /// What is carried.
@@ -59,7 +80,11 @@ impl Way {
 
 impl Tunnel {
     /// All there are.
-    pub const ALL: [Self; 3] = [Self::None, Self::Vxlan, Self::Geneve];
+    pub const ALL: [Self; 4] = [Self::None, Self::Vxlan, Self::Geneve, Self::Gre];
+    /// Those that hosts of today have among them.
+    pub const USUAL: [Self; 3] = [Self::None, Self::Vxlan, Self::Geneve];
+    /// The paper's.
+    pub const PAPER: [Self; 3] = [Self::None, Self::Vxlan, Self::Gre];
 }
 
 impl Load {
@@ -73,6 +98,24 @@ pub struct Case {
     pub switch: SwitchKind,
     pub way: Way,
     pub tunnel: Tunnel,
+    /// How many other hosts frames go to; none within the host.
+    pub far: u32,
+    /// What is between hosts; none within the host.
+    pub underlay: Option<Underlay>,
+    /// How many processors all of it is confined to.
+    pub cores: u32,
+}
+
+/// What cases are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice<'a> {
+    pub switches: &'a [SwitchKind],
+    pub ways: &'a [Way],
+    pub tunnels: &'a [Tunnel],
+    /// Numbers of far hosts.
+    pub far: &'a [u32],
+    /// Numbers of processors.
+    pub cores: &'a [u32],
 }
 
 /// What one entry of a profile carries.
@@ -100,29 +143,58 @@ impl What {
 
 impl Case {
     /// All that these switches can do of it, in this order.
-    pub fn all(switches: &[SwitchKind], ways: &[Way], tunnels: &[Tunnel]) -> Vec<Self> {
+    pub fn all(choice: &Choice<'_>) -> Vec<Self> {
+        let Choice { switches, ways, tunnels, far, cores } = *choice;
+        // One far host is compared with several: by the same links.
+        let is_joined = far.iter().any(|count| *count > 1);
         let mut cases = Vec::new();
         for &switch in switches {
+            let (tunnel, way) = (Tunnel::None, Way::Host);
+            let within = Self { switch, way, tunnel, far: 0, underlay: None, cores: 0 };
+            let mut places = Vec::new();
             if ways.contains(&Way::Host) {
-                cases.push(Self { switch, way: Way::Host, tunnel: Tunnel::None });
+                places.push(within);
             }
             if ways.contains(&Way::Link) {
-                let link =
-                    tunnels.iter().map(|tunnel| Self { switch, way: Way::Link, tunnel: *tunnel });
-                cases.extend(link.filter(Self::can_be));
+                let link = tunnels.iter().flat_map(|tunnel| {
+                    far.iter().map(move |far| {
+                        let way = Self { way: Way::Link, tunnel: *tunnel, far: *far, ..within };
+                        let joins = is_joined && way.joins_several();
+                        let underlay = Some(if joins { Underlay::Bridge } else { Underlay::Cable });
+                        Self { underlay, ..way }
+                    })
+                });
+                places.extend(link.filter(Self::can_be));
             }
+            let on = |place: Self| cores.iter().map(move |cores| Self { cores: *cores, ..place });
+            cases.extend(places.into_iter().flat_map(on));
         }
         cases
     }
 
     fn can_be(&self) -> bool {
-        match self.switch {
+        let has_tunnel = match self.switch {
             SwitchKind::Zovn => true,
             // A port of its own to the other host would have to promise nothing either.
             SwitchKind::ZovnLossy => self.tunnel != Tunnel::None,
             // Geneve of a lab is zovn's.
-            _ => self.tunnel != Tunnel::Geneve,
-        }
+            SwitchKind::Ovs => self.tunnel != Tunnel::Geneve,
+            _ => matches!(self.tunnel, Tunnel::None | Tunnel::Vxlan),
+        };
+        has_tunnel && (self.far == 1 || self.joins_several())
+    }
+
+    /// Whether a lab has more than two hosts with this switch: their frames cross in tunnels of
+    /// zovn.
+    fn joins_several(&self) -> bool {
+        matches!(self.switch, SwitchKind::Zovn | SwitchKind::ZovnLossy)
+            && self.tunnel != Tunnel::None
+    }
+
+    /// The endpoints that frames go to: one, or one on each far host.
+    pub fn receivers(&self) -> Vec<String> {
+        let others = (2..=self.far).map(|number| format!("{RECEIVER}{number}"));
+        std::iter::once(RECEIVER.to_owned()).chain(others).collect()
     }
 
     /// Whether large segments reach this switch where endpoints hand them over.
@@ -131,13 +203,15 @@ impl Case {
         self.switch != SwitchKind::Ovs
     }
 
-    /// A lab with so many senders and one receiver.
+    /// A lab with so many senders, and a receiver or one on each far host.
     pub fn lab(&self, senders: u32, offload: bool) -> Result<LabSpec, MeasureError> {
-        let receiver = std::iter::once((RECEIVER.to_owned(), FAR));
-        self.lab_of(receiver.chain((1..=senders).map(|it| (sender(it), NEAR))), offload)
+        // Receivers are on the first hosts, senders on the one behind them.
+        let receivers = self.receivers().into_iter().zip(1..);
+        let senders = (1..=senders).map(|number| (sender(number), self.far + 1));
+        self.lab_of(receivers.chain(senders), offload)
     }
 
-    /// A lab with these endpoints, each at its host if there are two.
+    /// A lab with these endpoints, each at its host if there are several.
     pub fn lab_of(
         &self,
         endpoints: impl IntoIterator<Item = (String, u32)>,
@@ -151,21 +225,25 @@ impl Case {
         }
         if self.way == Way::Link {
             let is_session = is_lossless(self.switch, self.way, self.tunnel);
-            let cable = if offload { Cable::Whole } else { Cable::Cut };
+            let mut physical = PhysicalSpec { mtu: LINK_MTU, ..PhysicalSpec::default() };
+            if self.underlay == Some(Underlay::Bridge) {
+                physical.switch = PhysicalKind::Bridge;
+                physical.rate = Rate::from_gbit(LINK_GBIT);
+                physical.buffer.bytes = LINK_BUFFER;
+            } else {
+                physical.cable = Some(if offload { Cable::Whole } else { Cable::Cut });
+            }
             spec.hosts = Some(HostsSpec {
                 tunnels: self.tunnel != Tunnel::None,
                 encapsulation: match self.tunnel {
                     Tunnel::Vxlan => model::Encapsulation::Vxlan,
+                    Tunnel::Gre => model::Encapsulation::Nvgre,
                     Tunnel::None | Tunnel::Geneve => model::Encapsulation::Geneve,
                 },
                 retransmit: is_session.into(),
                 credit: is_session.into(),
-                physical: PhysicalSpec {
-                    cable: Some(cable),
-                    mtu: LINK_MTU,
-                    ..PhysicalSpec::default()
-                },
-                ..HostsSpec::new(2)
+                physical,
+                ..HostsSpec::new(self.far + 1)
             });
         }
         Ok(spec)
@@ -179,10 +257,11 @@ pub fn is_lossless(switch: SwitchKind, way: Way, tunnel: Tunnel) -> bool {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosts = if self.far > 1 { format!(" to {} hosts", self.far) } else { String::new() };
         match (self.way, self.tunnel) {
             (Way::Host, _) => write!(f, "{} within the host", self.switch),
-            (Way::Link, Tunnel::None) => write!(f, "{} over the link", self.switch),
-            (Way::Link, tunnel) => write!(f, "{} over the link by {tunnel}", self.switch),
+            (Way::Link, Tunnel::None) => write!(f, "{} over the link{hosts}", self.switch),
+            (Way::Link, tunnel) => write!(f, "{} over the link by {tunnel}{hosts}", self.switch),
         }
     }
 }
@@ -212,6 +291,7 @@ impl fmt::Display for Tunnel {
             Self::None => "none",
             Self::Vxlan => "vxlan",
             Self::Geneve => "geneve",
+            Self::Gre => "gre",
         })
     }
 }
@@ -253,10 +333,18 @@ impl FromStr for Load {
 mod tests {
     use super::*;
 
+    const CHOICE: Choice<'static> = Choice {
+        switches: &SwitchKind::OF_CONTAINERS,
+        ways: &Way::ALL,
+        tunnels: &Tunnel::ALL,
+        far: &[1],
+        cores: &[2],
+    };
+
     #[test]
     fn every_case_that_can_be_has_a_lab() {
-        let cases = Case::all(&SwitchKind::OF_CONTAINERS, &Way::ALL, &Tunnel::ALL);
-        assert_eq!(cases.len(), 3 + 3 + 3 + 4);
+        let cases = Case::all(&CHOICE);
+        assert_eq!(cases.len(), 3 + 4 + 4 + 5);
         for (case, offload) in cases.iter().flat_map(|case| [(case, false), (case, true)]) {
             let endpoints = case.lab(2, offload).unwrap().resolve("zovn-7c1e").unwrap();
             let hosts: Vec<_> = endpoints.iter().map(|it| it.host).collect();
@@ -266,9 +354,30 @@ mod tests {
     }
 
     #[test]
+    fn several_far_hosts_are_joined_by_a_bridge() {
+        let (ways, far, cores) = (&[Way::Link][..], &[1, 3][..], &[1, 2][..]);
+        let choice = Choice { ways, far, cores, tunnels: &Tunnel::USUAL, ..CHOICE };
+        let cases = Case::all(&choice);
+        // Of zovn's tunnels, each number of hosts; of all else one; on one processor and on two.
+        assert_eq!(cases.len(), 2 * (2 + 2 + 2 + 5));
+        for case in &cases {
+            let is_joined = case.joins_several();
+            let expected = if is_joined { Underlay::Bridge } else { Underlay::Cable };
+            assert_eq!(case.underlay, Some(expected), "{case}");
+            let lab = case.lab(3, false).unwrap();
+            let endpoints = lab.resolve("zovn-7c1e").unwrap();
+            let hosts: Vec<_> = endpoints.iter().filter_map(|it| it.host).collect();
+            let apart = if case.far == 3 { vec![0, 1, 2, 3, 3, 3] } else { vec![0, 1, 1, 1] };
+            assert_eq!(hosts, apart, "{case}");
+            assert_eq!(case.receivers().len(), case.far as usize);
+        }
+        assert_eq!(cases.last().unwrap().receivers(), ["rx", "rx2", "rx3"]);
+    }
+
+    #[test]
     fn words_are_read_as_they_are_written() {
         assert_eq!(Tunnel::Vxlan.to_string().parse::<Tunnel>().unwrap(), Tunnel::Vxlan);
         assert_eq!("link".parse::<Way>().unwrap(), Way::Link);
-        assert_eq!("gre".parse::<Tunnel>().unwrap_err(), "write one of none, vxlan, geneve");
+        assert_eq!("stt".parse::<Tunnel>().unwrap_err(), "write one of none, vxlan, geneve, gre");
     }
 }

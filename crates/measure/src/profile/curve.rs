@@ -45,11 +45,17 @@ impl Curve {
 }
 
 impl Report {
-    /// The curve of frames whose size is next to this one, by how many times larger one is.
+    /// The curve of frames whose size is next to this one, by how many times larger one is: with the
+    /// most processors and the fewest far hosts that were measured.
     pub fn curve(&self, switch: SwitchKind, way: Way, tunnel: Tunnel, size: u32) -> Option<Curve> {
-        let there = self.results.iter().filter(|it| {
-            (it.switch, it.way, it.tunnel, it.load) == (switch, way, tunnel, Load::Frames)
-        });
+        let there = || {
+            self.results.iter().filter(|it| {
+                (it.switch, it.way, it.tunnel, it.load) == (switch, way, tunnel, Load::Frames)
+            })
+        };
+        let cores = there().map(|it| it.cores).max();
+        let hosts = there().map(|it| it.far).min();
+        let there = there().filter(|it| (Some(it.cores), Some(it.far)) == (cores, hosts));
         let far = |it: &&Entry| (f64::from(it.size) / f64::from(size)).ln().abs();
         there.min_by(|one, other| far(one).total_cmp(&far(other))).and_then(Curve::of)
     }

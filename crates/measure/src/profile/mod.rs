@@ -4,6 +4,7 @@
 //! ```text
 //!   sender ─▶ switch ─▶ receiver                       way `host`
 //!   sender ─▶ switch ─▶ tunnel or none ═ link ═▶ switch ─▶ receiver      way `link`
+//!                                          └═══▶ …                       to several far hosts
 //! ```
 //!
 //! No delay is added anywhere: with one, a stream would measure its window over that delay. Each
@@ -11,7 +12,9 @@
 //! figures are what the switch carries at least.
 
 mod cases;
+mod confined;
 mod curve;
+pub mod paper;
 mod processors;
 mod report;
 mod rounds;
@@ -20,13 +23,15 @@ pub mod trial;
 use lab::SwitchKind;
 use units::Span;
 
-pub use self::cases::{Load, Tunnel, Way, is_lossless};
+pub use self::cases::{Load, Tunnel, Underlay, Way, is_lossless};
+pub use self::confined::available;
 pub use self::curve::Curve;
 pub use self::processors::{Bound, Busy};
 pub use self::report::{Config, Entry, Report, Step};
-pub use crate::stats::Quartiles;
+pub use crate::stats::{Boxplot, Quartiles};
 
-use self::cases::{Case, What};
+use self::cases::{Case, Choice, What};
+use self::confined::Confined;
 use self::report::CONGESTION;
 use self::rounds::{Rounds, Runs};
 use crate::loss::check_size;
@@ -73,10 +78,15 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
                     continue;
                 }
                 bench.go_on()?;
+                // The lab goes before its confinement does.
+                let _confined = Confined::to(case.cores)?;
                 let lab = raise(bench, &case.lab(config.senders, offload)?)?;
-                let runs = Runs { bench, lab: &lab, config: &config };
+                let receivers = case.receivers();
+                let receivers: Vec<&str> = receivers.iter().map(String::as_str).collect();
+                let runs = Runs { bench, lab: &lab, receivers: &receivers, config: &config };
+                let place = format!("{case}{}", on(case, &config));
                 for rounds in loads {
-                    bench.step(&format!("{case}: {}", rounds.what))?;
+                    bench.step(&format!("{place}: {}", rounds.what))?;
                     rounds.add(&runs)?;
                 }
             }
@@ -85,6 +95,15 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let results = all.iter().flat_map(|(case, loads)| loads.iter().filter_map(|it| it.told(case)));
     let results = results.collect();
     Ok(Measurement::new("profile", environment, config, results))
+}
+
+/// How many processors a case is measured with, where that differs.
+fn on(case: &Case, config: &Config) -> String {
+    match (config.cores.len(), case.cores) {
+        (0 | 1, _) => String::new(),
+        (_, 1) => " on 1 processor".into(),
+        (_, cores) => format!(" on {cores} processors"),
+    }
 }
 
 fn check(config: &Config) -> Result<Vec<Case>, MeasureError> {
@@ -97,18 +116,49 @@ fn check(config: &Config) -> Result<Vec<Case>, MeasureError> {
         return wrong("a profile needs frames of a size, or streams".into());
     }
     config.sizes.iter().try_for_each(|size| check_size(*size))?;
-    let cases = Case::all(&config.switches, &config.ways, &config.tunnels);
-    let is_missing = |switch: &&SwitchKind| cases.iter().all(|case| case.switch != **switch);
-    if let Some(switch) = config.switches.iter().find(is_missing) {
-        return wrong(format!(
-            "`{switch}` has none of these ways and tunnels: bridge and ovs have none and vxlan, zovn-lossy vxlan, zovn \
-             all"
-        ));
+    let least_and_most = |counts: &[u32]| Some((*counts.iter().min()?, *counts.iter().max()?));
+    match least_and_most(&config.far) {
+        None | Some((0, _)) => {
+            return wrong("frames go to 1 far host or more: raise `--far`".into());
+        }
+        Some((_, most)) if most > config.senders => {
+            return wrong(format!(
+                "{most} far hosts need as many senders: raise `--senders` to {most}"
+            ));
+        }
+        Some(_) => {}
     }
+    let available = available();
+    match least_and_most(&config.cores) {
+        None | Some((0, _)) => {
+            return wrong("a lab needs 1 processor or more: raise `--cores`".into());
+        }
+        Some((_, most)) if most > available => {
+            return wrong(format!(
+                "there are no {most} processors, of which this process may use {available}: lower `--cores`"
+            ));
+        }
+        Some(_) => {}
+    }
+    let Config { switches, ways, tunnels, far, cores, .. } = config;
+    let cases = all(&Choice { switches, ways, tunnels, far, cores })?;
     if config.loads.contains(&Load::Stream) {
         check_congestion(CONGESTION)?;
     }
     Ok(cases)
+}
+
+/// All cases of this choice; each of its switches has one.
+fn all(choice: &Choice<'_>) -> Result<Vec<Case>, MeasureError> {
+    let cases = Case::all(choice);
+    let is_missing = |switch: &&SwitchKind| cases.iter().all(|case| case.switch != **switch);
+    match choice.switches.iter().find(is_missing) {
+        None => Ok(cases),
+        Some(switch) => Err(MeasureError::Config(format!(
+            "`{switch}` has none of these ways and tunnels: bridge has none and vxlan, ovs gre as well, zovn-lossy vxlan \
+             and gre, zovn all; more than one far host is for the tunnels of zovn-lossy and zovn"
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -119,7 +169,9 @@ mod tests {
         Config {
             switches: vec![SwitchKind::Zovn],
             ways: Way::ALL.into(),
-            tunnels: Tunnel::ALL.into(),
+            tunnels: Tunnel::USUAL.into(),
+            far: vec![1],
+            cores: vec![1],
             loads: Load::ALL.into(),
             sizes: vec![64],
             senders: 1,
@@ -144,6 +196,20 @@ mod tests {
                 },
                 "`bridge` has none",
             ),
+            (Config { far: vec![1, 0], ..config() }, "`--far`"),
+            (Config { far: vec![1, 3], senders: 2, ..config() }, "`--senders` to 3"),
+            (
+                Config {
+                    switches: vec![SwitchKind::Bridge],
+                    ways: vec![Way::Link],
+                    far: vec![2],
+                    senders: 2,
+                    ..config()
+                },
+                "more than one far host",
+            ),
+            (Config { cores: Vec::new(), ..config() }, "1 processor"),
+            (Config { cores: vec![u32::MAX], ..config() }, "lower `--cores`"),
         ] {
             let error = check(&config).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
@@ -152,8 +218,9 @@ mod tests {
 
     #[test]
     fn open_vswitch_is_handed_no_large_segments() {
-        let whats =
-            |switch| Case { switch, way: Way::Host, tunnel: Tunnel::None }.whats(&config()).len();
+        let (way, tunnel) = (Way::Host, Tunnel::None);
+        let case = |switch| Case { switch, way, tunnel, far: 0, underlay: None, cores: 1 };
+        let whats = |switch| case(switch).whats(&config()).len();
         assert_eq!((whats(SwitchKind::Bridge), whats(SwitchKind::Ovs)), (3, 2));
     }
 }

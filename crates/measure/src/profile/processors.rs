@@ -8,14 +8,15 @@ use lab::{Lab, ThreadTime};
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-use crate::environment::busy_ns;
+use crate::environment::busy_here;
 use crate::points::LostAt;
+use crate::stats::median;
 use crate::{Bench, MeasureError};
 
 /// Who runs for this share of the time can do no more.
 const FULL: f64 = 0.9;
 
-/// A machine whose processors are busy for this share of the time has none left.
+/// Processors that are busy for this share of the time have none left.
 const NONE_LEFT: f64 = 0.95;
 
 /// How often a wait looks whether the user wants to stop.
@@ -32,7 +33,7 @@ pub enum Bound {
     Senders,
     /// The receiver: it ran all the time, or frames were lost at its socket.
     Receiver,
-    /// The machine: no processor was left, and more than one wanted it.
+    /// The processors: none was left, and more than one wanted it.
     Processors,
     /// Nobody ran all the time: they waited for one another, for a window or to be woken.
     Waiting,
@@ -47,7 +48,7 @@ pub struct Busy {
     pub sender: f64,
     /// The receiver, of a processor.
     pub receiver: f64,
-    /// All processors of the machine, whatever they ran.
+    /// All processors that the lab may use, whatever they ran.
     pub machine: f64,
 }
 
@@ -60,7 +61,7 @@ pub struct Processors {
     pub wanted: f64,
     /// The time of processors that all its threads had, a second.
     pub all: f64,
-    /// The share that the machine's processors were busy.
+    /// The share that the processors that we may use were busy.
     pub machine: f64,
 }
 
@@ -72,6 +73,16 @@ impl Processors {
         let before = Sample::take(lab)?;
         wait(bench, 3 * part)?;
         Ok(Sample::take(lab)?.since(&before))
+    }
+
+    /// Looks at all that is done meanwhile.
+    pub fn during<T>(
+        lab: &Lab,
+        work: impl FnOnce() -> Result<T, MeasureError>,
+    ) -> Result<(T, Self), MeasureError> {
+        let before = Sample::take(lab)?;
+        let done = work()?;
+        Ok((done, Sample::take(lab)?.since(&before)))
     }
 }
 
@@ -88,18 +99,21 @@ fn wait(bench: &Bench<'_>, time: Duration) -> Result<(), MeasureError> {
 struct Sample {
     at: Instant,
     threads: BTreeMap<u32, ThreadTime>,
+    /// Of the processors that we may use.
     machine_ns: u64,
+    /// How many those are.
+    cores: usize,
 }
 
 impl Sample {
     fn take(lab: &Lab) -> Result<Self, MeasureError> {
         let threads = lab.switch_threads()?.into_iter().map(|it| (it.id, it)).collect();
-        Ok(Self { at: Instant::now(), threads, machine_ns: busy_ns()? })
+        let (machine_ns, cores) = busy_here()?;
+        Ok(Self { at: Instant::now(), threads, machine_ns, cores })
     }
 
     fn since(&self, before: &Self) -> Processors {
         let ns = self.at.duration_since(before.at).as_nanos().max(1) as f64;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let had = self.threads.values().map(|now| {
             let then = before.threads.get(&now.id).copied().unwrap_or_default();
             let ran = now.ran_ns.saturating_sub(then.ran_ns) as f64 / ns;
@@ -110,7 +124,24 @@ impl Sample {
             busiest: busiest.map(|(ran, _)| ran),
             wanted: busiest.map_or(0.0, |(_, wanted)| wanted),
             all: had.map(|(ran, _)| ran).sum(),
-            machine: self.machine_ns.saturating_sub(before.machine_ns) as f64 / ns / cores as f64,
+            machine: self.machine_ns.saturating_sub(before.machine_ns) as f64
+                / ns
+                / self.cores.max(1) as f64,
+        }
+    }
+}
+
+impl Busy {
+    /// The median of each; none of a switch that once had no threads.
+    pub fn middle(all: impl Iterator<Item = Self> + Clone) -> Self {
+        let of =
+            |figure: fn(&Self) -> f64| median(all.clone().map(|it| figure(&it))).unwrap_or(0.0);
+        let has_threads = all.clone().all(|it| it.switch.is_some());
+        Self {
+            switch: has_threads.then(|| of(|it| it.switch.unwrap_or(0.0))),
+            sender: of(|it| it.sender),
+            receiver: of(|it| it.receiver),
+            machine: of(|it| it.machine),
         }
     }
 }
@@ -164,16 +195,18 @@ mod tests {
         let threads = |times: [(u32, u64, u64); 2]| {
             times.map(|(id, ran_ns, waited_ns)| (id, ThreadTime { id, ran_ns, waited_ns })).into()
         };
-        let before = Sample { at, threads: threads([(1, 5, 0), (2, 100, 0)]), machine_ns: 0 };
+        let before =
+            Sample { at, threads: threads([(1, 5, 0), (2, 100, 0)]), machine_ns: 0, cores: 2 };
         let after = Sample {
             at: at + Duration::from_nanos(1000),
             threads: threads([(2, 700, 300), (3, 50, 0)]),
             machine_ns: 1000,
+            cores: 2,
         };
         let told = after.since(&before);
         let near = |one: f64, other: f64| (one - other).abs() < 1e-9;
         assert!(near(told.busiest.unwrap(), 0.6) && near(told.wanted, 0.9), "{told:?}");
-        assert!(near(told.all, 0.65), "{told:?}");
+        assert!(near(told.all, 0.65) && near(told.machine, 0.5), "{told:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use lab::SwitchKind;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-use super::cases::{Load, Tunnel, Way, is_lossless};
+use super::cases::{Load, Tunnel, Underlay, Way, is_lossless};
 use super::processors::{Bound, Busy};
 use crate::Measurement;
 use crate::stats::Quartiles;
@@ -21,11 +21,17 @@ pub struct Config {
     pub ways: Vec<Way>,
     /// What is put around them on the link. What a switch has no tunnel for is left out.
     pub tunnels: Vec<Tunnel>,
+    /// How many other hosts frames go to by the link, one number after the other. Switches of which
+    /// a lab joins two hosts alone are measured with one.
+    pub far: Vec<u32>,
+    /// How many processors switches, senders and receivers have together, one number after the
+    /// other.
+    pub cores: Vec<u32>,
     /// What is carried.
     pub loads: Vec<Load>,
     /// Bytes a frame, Ethernet header included, without checksum; of UDP frames.
     pub sizes: Vec<u32>,
-    /// How many senders, or streams.
+    /// How many senders, or streams; one for each far host at least.
     pub senders: u32,
     /// How long each run lasts.
     pub duration: Span,
@@ -42,6 +48,12 @@ pub struct Entry {
     pub way: Way,
     /// What was around them on the link.
     pub tunnel: Tunnel,
+    /// How many other hosts they went to; none within the host.
+    pub far: u32,
+    /// What was between hosts; none within the host.
+    pub underlay: Option<Underlay>,
+    /// How many processors switches, senders and receivers had together.
+    pub cores: u32,
     /// What was carried.
     pub load: Load,
     /// Whether large segments and unfinished checksums reached the switch.

@@ -5,7 +5,7 @@ use lab::{Counters, Lab};
 use super::cases::{Case, What};
 use super::processors::{Bound, Busy, Processors};
 use super::report::{CONGESTION, Config, Entry, Step};
-use crate::flood::{Flood, RECEIVER, Sum, sender};
+use crate::flood::{Flood, Sum, sender};
 use crate::losses::{Losses, both_hold, settled};
 use crate::points::SeenAt;
 use crate::stats::{Quartiles, median};
@@ -25,6 +25,8 @@ const HALVINGS: u32 = 5;
 pub struct Runs<'a> {
     pub bench: &'a Bench<'a>,
     pub lab: &'a Lab,
+    /// The endpoints that receive.
+    pub receivers: &'a [&'a str],
     pub config: &'a Config,
 }
 
@@ -87,7 +89,7 @@ impl Rounds {
 
     /// What they found together; none if nothing arrived.
     pub fn told(&self, case: &Case) -> Option<Entry> {
-        let Case { switch, way, tunnel } = *case;
+        let Case { switch, way, tunnel, far, underlay, cores } = *case;
         let best = || self.rounds.iter().map(|round| &round.steps[round.best]);
         let of = |figure: fn(&Run) -> f64| Quartiles::of(best().map(figure));
         let fps = of(|run| run.carried_fps).filter(|it| it.max > 0.0)?;
@@ -97,16 +99,16 @@ impl Rounds {
                 of(|run| run.carried_bps / 8.0 / run.carried_fps)?.median.round() as u32
             }
         };
-        let busy = |figure: fn(&Busy) -> f64| {
-            median(self.rounds.iter().map(|round| figure(&round.busy))).unwrap_or(0.0)
-        };
-        let has_threads = self.rounds.iter().all(|round| round.busy.switch.is_some());
+        let busy = Busy::middle(self.rounds.iter().map(|round| round.busy));
         let bound_by = most(self.rounds.iter().map(|round| round.bound))?;
         let steps = || self.rounds.iter().flat_map(|round| &round.steps);
         Some(Entry {
             switch,
             way,
             tunnel,
+            far,
+            underlay,
+            cores,
             load: self.what.load(),
             offload: self.what.offload(),
             size,
@@ -114,15 +116,10 @@ impl Rounds {
             gbps: of(|run| run.carried_bps / 1e9)?,
             bound_by,
             at_least: bound_by != Bound::Switch,
-            busy: Busy {
-                switch: has_threads.then(|| busy(|it| it.switch.unwrap_or(0.0))),
-                sender: busy(|it| it.sender),
-                receiver: busy(|it| it.receiver),
-                machine: busy(|it| it.machine),
-            },
-            switch_ns_per_frame: has_threads
-                .then(|| median(best().map(|run| run.processors.all * 1e9 / run.carried_fps)))
-                .flatten(),
+            busy,
+            switch_ns_per_frame: busy
+                .switch
+                .and_then(|_| median(best().map(|run| run.processors.all * 1e9 / run.carried_fps))),
             curve: if self.estimate.is_some() { self.curve() } else { Vec::new() },
             lost: steps().map(|run| run.lost).sum(),
             duplicates: steps().map(|run| run.duplicates).sum(),
@@ -145,7 +142,7 @@ impl Rounds {
 }
 
 /// The one that there is most of; of as many, the first in their order.
-fn most(bounds: impl Iterator<Item = Bound> + Clone) -> Option<Bound> {
+pub fn most(bounds: impl Iterator<Item = Bound> + Clone) -> Option<Bound> {
     let count = |bound: &Bound| bounds.clone().filter(|it| it == bound).count();
     let mut all: Vec<Bound> = bounds.clone().collect();
     all.sort();
@@ -198,11 +195,11 @@ impl Runs<'_> {
 
     /// Sends UDP frames, together so many a second, or as many as senders can.
     fn frames(&self, size: u32, target_fps: Option<f64>) -> Result<Run, MeasureError> {
-        let Self { bench, lab, config } = *self;
+        let Self { bench, lab, receivers, config } = *self;
         let rate = target_fps.map(|all| all / f64::from(config.senders));
         let flood = Flood { duration: config.duration, size, rate, pace: None };
         let watch = || Processors::watch(bench, lab, config.duration);
-        let (flooded, processors) = flood.run_while(bench, lab, config.senders, watch)?;
+        let (flooded, processors) = flood.run_to(bench, lab, receivers, config.senders, watch)?;
         let (sent, received) = (&flooded.sent, &flooded.received);
         let mut sum = Sum::default();
         sum.add(sent, received);
@@ -231,13 +228,14 @@ impl Runs<'_> {
 
     /// Has TCP streams send what they can.
     fn stream(&self) -> Result<Run, MeasureError> {
-        let Self { bench, lab, config } = *self;
+        let Self { bench, lab, receivers, config } = *self;
         let names: Vec<_> = (1..=config.senders).map(sender).collect();
         let streams = Streams {
             senders: &names,
-            receiver: RECEIVER,
+            receivers,
             congestion: CONGESTION,
             duration: config.duration,
+            part: None,
         };
         let before = settled(lab)?;
         let watch = || Processors::watch(bench, lab, config.duration);
@@ -279,7 +277,8 @@ impl Runs<'_> {
     }
 }
 
-fn share(of_ns: u64, all_ns: u64) -> f64 {
+/// The share of a time that something had.
+pub fn share(of_ns: u64, all_ns: u64) -> f64 {
     of_ns as f64 / all_ns.max(1) as f64
 }
 
@@ -319,7 +318,8 @@ mod tests {
     #[test]
     fn rounds_are_told_by_their_quartiles() {
         let mut rounds = Rounds::new(What::Stream { offload: true });
-        let case = Case { switch: SwitchKind::Zovn, way: Way::Host, tunnel: Tunnel::None };
+        let (switch, way, tunnel) = (SwitchKind::Zovn, Way::Host, Tunnel::None);
+        let case = Case { switch, way, tunnel, far: 0, underlay: None, cores: 2 };
         assert_eq!(rounds.told(&case), None);
         for carried in [1.0, 2.0, 4.0] {
             rounds.rounds.push(Round::of(vec![run(carried, 1)]));

@@ -15,7 +15,8 @@ use lab::{Lab, SwitchKind};
 use serde::Serialize;
 use units::Span;
 
-use super::cases::{Case, FAR, NEAR, Tunnel, Way};
+use super::cases::{Case, FAR, NEAR, Tunnel, Underlay, Way};
+use super::confined::available;
 use crate::endpoint::{
     BIN, Order, Role, StatesSend, StatesSent, Towards, UdpReceive, UdpReceived, Visit,
 };
@@ -190,7 +191,14 @@ pub fn run(
     let way = if is_far { Way::Link } else { Way::Host };
     let receivers: Vec<(&str, u32)> =
         RECEIVERS.into_iter().filter(|(_, host)| is_far || *host == NEAR).collect();
-    let case = Case { switch: setup.switch, way, tunnel: setup.tunnel };
+    let case = Case {
+        switch: setup.switch,
+        way,
+        tunnel: setup.tunnel,
+        far: u32::from(is_far),
+        underlay: is_far.then_some(Underlay::Cable),
+        cores: available(),
+    };
     bench.progress.begin(trials.len());
     bench.go_on()?;
     let endpoints = receivers.iter().map(|(name, host)| ((*name).to_owned(), *host));

@@ -7,6 +7,7 @@ mod isolation;
 mod loss;
 mod machines;
 mod pa;
+mod paper;
 mod paths;
 mod policy;
 mod profile;
@@ -136,7 +137,7 @@ fn us(value: f64) -> String {
 }
 
 /// `1 sender`, `2 senders`.
-fn many(count: u64, what: &str) -> String {
+pub(crate) fn many(count: u64, what: &str) -> String {
     format!("{} {what}{}", crate::page::count(count), if count == 1 { "" } else { "s" })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::Environment;
 use crate::page::{Axis, Bars, Chart, Lines, Unit, count, percent, si};
-use crate::profile::{Entry, Load, Report, Tunnel, Way};
+use crate::profile::{Config, Entry, Load, Report, Tunnel, Underlay, Way};
 
 use super::{Readable, Rows, many, unbalanced};
 
@@ -27,6 +27,8 @@ impl Readable for Report {
             "switch",
             "way",
             "tunnel",
+            "far hosts",
+            "cores",
             "load",
             "B/frame",
             "frames/s",
@@ -47,6 +49,8 @@ impl Readable for Report {
                 one.switch.to_string(),
                 one.way.to_string(),
                 one.tunnel.to_string(),
+                if one.way == Way::Host { "–".into() } else { count(one.far.into()) },
+                count(one.cores.into()),
                 load.into(),
                 count(one.size.into()),
                 brief(one.fps.median),
@@ -70,38 +74,38 @@ impl Readable for Report {
             )
         });
         let both = self.config.ways.contains(&Way::Link).then(|| {
-            "Both ends of the link are on this machine: its processors do the work of two hosts.".to_owned()
+            "All hosts are on this machine: its processors do the work of all.".to_owned()
+        });
+        let is_joined = self.results.iter().any(|one| one.underlay == Some(Underlay::Bridge));
+        let joined = is_joined.then(|| {
+            "Where there are several far hosts, the kernel's bridge joins them, also with one: its work is done in the time              of whoever sends."
+                .to_owned()
         });
         let told = [
             "Bound by: what could do no more while senders sent what they could. switch: its busiest thread ran all the time, or \
              frames were lost in it; senders, receiver: those ran all the time, or frames were lost at the receiver's socket; \
              processors: the machine had none left; waiting: nobody ran all the time.",
             "A bridge has no threads: its work is done in its senders' time. ns/frame is the time of processors that the switch's \
-             threads take over a frame, on both hosts together.",
-            "Not measured: switches with more than one core, and more than one far host.",
+             threads take over a frame, on all hosts together.",
+            "Cores: the processors that switches, senders and receivers have together. A switch here has one thread on each              host, so what one with more threads carries is not measured.",
         ];
-        more.into_iter().chain(both).chain(told.map(str::to_owned)).collect()
+        more.into_iter().chain(both).chain(joined).chain(told.map(str::to_owned)).collect()
     }
 
     fn charts(&self) -> Vec<Chart> {
         let mut charts = Vec::new();
-        for (way, tunnel) in self.places() {
-            let there =
-                || self.results.iter().filter(move |it| (it.way, it.tunnel) == (way, tunnel));
-            let place = match (way, tunnel) {
-                (Way::Host, _) => "within the host".to_owned(),
-                (Way::Link, Tunnel::None) => "over the link".to_owned(),
-                (Way::Link, tunnel) => format!("over the link by {tunnel}"),
-            };
+        for place in self.places() {
+            let there = || self.results.iter().filter(move |it| Place::of(it) == place);
+            let place = place.words(&self.config);
             charts.extend(by_size(&place, there()));
-            let sizes = &self.config.sizes;
-            let (least, most) = (sizes.iter().min(), sizes.iter().max());
-            for size in least.into_iter().chain(most.filter(|most| Some(*most) != least)) {
-                let of = |it: &&Entry| it.load == Load::Frames && it.size == *size;
+            for size in self.extremes() {
+                let of = |it: &&Entry| it.load == Load::Frames && it.size == size;
                 charts.extend(curves(&format!("{size} B, {place}"), there().filter(of)));
             }
             charts.extend(streams(&place, there().filter(|it| it.load == Load::Stream)));
         }
+        charts.extend(self.by_number("far hosts", |it| &mut it.far));
+        charts.extend(self.by_number("processors", |it| &mut it.cores));
         charts
     }
 
@@ -122,22 +126,98 @@ impl Readable for Report {
     }
 }
 
+/// Where switches are compared.
+#[derive(Clone, Copy, PartialEq)]
+struct Place {
+    way: Way,
+    tunnel: Tunnel,
+    far: u32,
+    cores: u32,
+}
+
+impl Place {
+    fn of(one: &Entry) -> Self {
+        let Entry { way, tunnel, far, cores, .. } = *one;
+        Self { way, tunnel, far, cores }
+    }
+
+    fn words(self, config: &Config) -> String {
+        let mut words = match (self.way, self.tunnel) {
+            (Way::Host, _) => "within the host".to_owned(),
+            (Way::Link, Tunnel::None) => "over the link".to_owned(),
+            (Way::Link, tunnel) => format!("over the link by {tunnel}"),
+        };
+        if self.far > 1 {
+            words += &format!(" to {} hosts", self.far);
+        }
+        if config.cores.len() > 1 && self.cores > 0 {
+            words += &format!(", on {}", many(self.cores.into(), "processor"));
+        }
+        words
+    }
+}
+
 impl Report {
-    /// The ways and tunnels that there are, in their order.
-    fn places(&self) -> Vec<(Way, Tunnel)> {
+    /// The places that there are, in their order.
+    fn places(&self) -> Vec<Place> {
         let mut places = Vec::new();
-        for one in &self.results {
-            if !places.contains(&(one.way, one.tunnel)) {
-                places.push((one.way, one.tunnel));
+        for place in self.results.iter().map(Place::of) {
+            if !places.contains(&place) {
+                places.push(place);
             }
         }
         places
+    }
+
+    /// The smallest and the largest size of frames.
+    fn extremes(&self) -> Vec<u32> {
+        let sizes = &self.config.sizes;
+        let mut extremes: Vec<u32> =
+            sizes.iter().min().into_iter().chain(sizes.iter().max()).copied().collect();
+        extremes.dedup();
+        extremes
+    }
+
+    /// What frames of these sizes are carried by a number that places have, all else being alike;
+    /// nothing where there is one number alone.
+    fn by_number(&self, label: &str, number: fn(&mut Place) -> &mut u32) -> Vec<Chart> {
+        // A place's number, and the place without it.
+        let apart = |one: &Entry| {
+            let mut place = Place::of(one);
+            let number = std::mem::take(number(&mut place));
+            (number, place)
+        };
+        let mut charts = Vec::new();
+        let mut seen = Vec::new();
+        for (first, place) in self.results.iter().map(apart) {
+            let there = || self.results.iter().filter(move |it| apart(it).1 == place);
+            if seen.contains(&place) || there().all(|it| apart(it).0 == first) {
+                continue;
+            }
+            seen.push(place);
+            for size in self.extremes() {
+                let of = |it: &&Entry| it.load == Load::Frames && it.size == size;
+                let chart = Lines::new(
+                    format!("Carried by {label}: {size} B, {}", place.words(&self.config)),
+                    Axis::linear(label, Unit::NONE),
+                    Axis::linear("carried", Unit::FRAMES_PER_SEC),
+                );
+                let series = by_switch(there().filter(of));
+                let chart = series.iter().fold(chart, |chart, (name, entries)| {
+                    let point = |it: &&Entry| (f64::from(apart(it).0), it.fps.median);
+                    chart.series(name, entries.iter().map(point))
+                });
+                charts.extend((!series.is_empty()).then(|| chart.into()));
+            }
+        }
+        charts
     }
 }
 
 fn place(one: &Entry) -> String {
     let Entry { switch, way, tunnel, size, .. } = one;
-    format!("{switch}, {way}, {tunnel}, {size} B")
+    let far = if one.far > 1 { format!(", {} far hosts", one.far) } else { String::new() };
+    format!("{switch}, {way}, {tunnel}{far}, {size} B")
 }
 
 /// The series of each switch, in their order.
@@ -203,7 +283,7 @@ mod tests {
 
     use super::*;
     use crate::Measurement;
-    use crate::profile::{Bound, Busy, Config, Quartiles, Step};
+    use crate::profile::{Bound, Busy, Quartiles, Step};
 
     fn entry(change: impl Fn(&mut Entry)) -> Entry {
         let quartiles = Quartiles::of([1e5, 2e5, 3e5]).unwrap();
@@ -217,6 +297,9 @@ mod tests {
             switch: SwitchKind::Zovn,
             way: Way::Host,
             tunnel: Tunnel::None,
+            far: 0,
+            underlay: None,
+            cores: 2,
             load: Load::Frames,
             offload: false,
             size: 64,
@@ -239,7 +322,9 @@ mod tests {
         let config = Config {
             switches: vec![SwitchKind::Bridge, SwitchKind::Zovn],
             ways: Way::ALL.into(),
-            tunnels: Tunnel::ALL.into(),
+            tunnels: Tunnel::USUAL.into(),
+            far: vec![1],
+            cores: vec![1, 2],
             loads: Load::ALL.into(),
             sizes: vec![64, 1514],
             senders: 2,
@@ -255,6 +340,11 @@ mod tests {
         assert_eq!(report(vec![entry(lossy), entry(|_| ())]).broken(), [""; 0]);
         let bare = |it: &mut Entry| (it.way, it.lost) = (Way::Link, 7);
         assert_eq!(report(vec![entry(bare)]).broken(), [""; 0]);
+        let far = |it: &mut Entry| {
+            (it.way, it.tunnel, it.far, it.lost) = (Way::Link, Tunnel::Geneve, 4, 1)
+        };
+        let told = report(vec![entry(far)]).broken();
+        assert_eq!(told, ["zovn, link, geneve, 4 far hosts, 64 B lost 1 frame."]);
         let lost = report(vec![entry(|it| it.lost = 7), entry(|it| it.balanced = Some(false))]);
         let expected = [
             "zovn, host, none, 64 B lost 7 frames.",
@@ -275,5 +365,22 @@ mod tests {
             "{text}"
         );
         assert!(!report.remarks()[0].contains("at least"));
+    }
+
+    #[test]
+    fn each_number_of_processors_and_of_hosts_has_its_charts() {
+        let one = |it: &mut Entry| it.cores = 1;
+        let far = |it: &mut Entry| (it.way, it.tunnel, it.far) = (Way::Link, Tunnel::Geneve, 4);
+        let report = report(vec![entry(|_| ()), entry(one), entry(far)]);
+        let places: Vec<_> =
+            report.places().into_iter().map(|place| place.words(&report.config)).collect();
+        let expected = [
+            "within the host, on 2 processors",
+            "within the host, on 1 processor",
+            "over the link by geneve to 4 hosts, on 2 processors",
+        ];
+        assert_eq!(places, expected);
+        // By size, and a curve; and one by processors.
+        assert_eq!(report.charts().len(), 3 * 2 + 1);
     }
 }

@@ -143,7 +143,7 @@ impl Scene {
                     Takes::Datagrams => Role::UdpReceive(UdpReceive { port, senders, pace: None }),
                     Takes::Streams(flows) => {
                         let congestion = CONGESTION.into();
-                        Role::TcpReceive(TcpReceive { port, flows, congestion })
+                        Role::TcpReceive(TcpReceive { port, flows, congestion, part: None })
                     }
                     Takes::Nothing { sockets: count } => {
                         let (on_one_port, are_read) = (false, false);
