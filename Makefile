@@ -27,7 +27,7 @@ guest: packages ## target/guest/zovn-guest: what runs in virtual machines, stati
 kernel: packages ## target/tmp/kernel: the kernel of tests' virtual machines, fetched alone
 	$(CARGO) run --quiet --package lab --example kernel -- target/tmp
 
-run: build ## the demo: every switch under the same load; writes report.html (needs root)
+run: build ## the demo: a tenant's network, and every switch under the same load; writes report.html (needs root)
 	target/release/zovn demo --report report.html
 
 check: ## formatting and the tests that need no root

@@ -58,6 +58,11 @@ impl Asked<'_> {
     pub fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), if_match: None, body: Vec::new() }
     }
+
+    /// To hand something over.
+    pub fn post(path: impl Into<String>, body: Vec<u8>) -> Self {
+        Self { method: Method::POST, path: path.into(), if_match: None, body }
+    }
 }
 
 /// Why a controller did not do what it was asked.

@@ -2,6 +2,7 @@
 //! itself.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,6 +29,16 @@ pub(crate) fn start(
     config: &HostConfig,
     core: Option<usize>,
 ) -> Result<Client, LabError> {
+    start_by(ground, config, core, &[])
+}
+
+/// The same, with flags that say whom it follows.
+pub(crate) fn start_by(
+    ground: &Ground<'_>,
+    config: &HostConfig,
+    core: Option<usize>,
+    flags: &[OsString],
+) -> Result<Client, LabError> {
     let file = ground.directory.join("host.toml");
     let text = toml::to_string(config)
         .expect("every value of a host's declaration can be written as TOML");
@@ -41,7 +52,7 @@ pub(crate) fn start(
             pinned
         }
     };
-    command.arg("agent").arg("-c").arg(&file);
+    command.arg("agent").arg("-c").arg(&file).args(flags);
     let agent = Program::start(ground, "agent", command)?;
     let client = Client::new(&config.agent.socket)?;
     agent.wait_until(ground, || Ok(client.ready()?))?;

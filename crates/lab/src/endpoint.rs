@@ -41,39 +41,41 @@ pub(crate) fn make_host_namespace(name: &str) -> Result<Namespace, LabError> {
     make_switch_namespace(name)
 }
 
-/// Gives endpoints whose interfaces are there the rest of what they asked for.
+/// Gives endpoints the rest of what they asked for. Those whose interfaces come later have asked
+/// for nothing that needs one.
 pub(crate) fn finish(site: &Site<'_>) -> Result<(), LabError> {
     for (endpoint, namespace) in &site.endpoints {
         site.ground.check_interrupted()?;
-        await_addresses(
-            namespace,
-            INTERFACE,
-            endpoint.addresses.clone(),
-            Instant::now() + PATIENCE,
-        )?;
-        let mut netlink = Netlink::open_in(namespace)?;
-        let link = netlink.index(INTERFACE)?;
-        if site.spec.static_addresses {
-            for (other, _) in site.endpoints.iter().filter(|(other, _)| other.name != endpoint.name)
-            {
-                for address in &other.addresses {
-                    netlink.add_neighbour(link, address.address, other.mac)?;
-                }
-            }
-        }
-        if endpoint.initcwnd.is_some() {
-            for address in &endpoint.addresses {
-                let to = network(*address);
-                netlink.add_route(Route {
-                    to,
-                    via: None,
-                    link,
-                    initial_window: endpoint.initcwnd,
-                })?;
-            }
+        if !site.spec.comes_later(endpoint) {
+            finish_interface(site, endpoint, namespace)?;
         }
         for (key, value) in &endpoint.sysctls {
             set(namespace, &endpoint.name, key, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits for an endpoint's addresses, and tells its interface of the others.
+fn finish_interface(
+    site: &Site<'_>,
+    endpoint: &Endpoint,
+    namespace: &Namespace,
+) -> Result<(), LabError> {
+    await_addresses(namespace, INTERFACE, endpoint.addresses.clone(), Instant::now() + PATIENCE)?;
+    let mut netlink = Netlink::open_in(namespace)?;
+    let link = netlink.index(INTERFACE)?;
+    if site.spec.static_addresses {
+        for (other, _) in site.endpoints.iter().filter(|(other, _)| other.name != endpoint.name) {
+            for address in &other.addresses {
+                netlink.add_neighbour(link, address.address, other.mac)?;
+            }
+        }
+    }
+    if endpoint.initcwnd.is_some() {
+        for address in &endpoint.addresses {
+            let to = network(*address);
+            netlink.add_route(Route { to, via: None, link, initial_window: endpoint.initcwnd })?;
         }
     }
     Ok(())

@@ -152,6 +152,22 @@ pub enum LabError {
     /// The agent does not answer.
     #[error("the lab's agent does not answer: {0}")]
     Agent(#[from] api::ClientError),
+    /// The controller refuses, or does not answer.
+    #[error(transparent)]
+    Controller(#[from] api::RemoteError),
+    /// Hosts do not execute what a controller was told.
+    #[error(
+        "not all hosts execute after {seconds} s what was declared ({said}): look at their agents' logs in the lab's directory"
+    )]
+    Unrealized {
+        /// How long we waited.
+        seconds: u64,
+        /// What the controller says.
+        said: String,
+    },
+    /// There is no controller.
+    #[error("lab `{0}` has no controller: add [controller] to its file")]
+    NoController(String),
     /// The caller changed its mind.
     #[error("interrupted: what was up already is removed")]
     Interrupted,

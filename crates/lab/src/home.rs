@@ -24,6 +24,7 @@ use kernel::netlink::Netlink;
 use kernel::netns::{self, Namespace};
 use serde::{Deserialize, Serialize};
 
+use crate::hosts;
 use crate::hugepages::give_back;
 use crate::process::{Process, identity};
 use crate::{Endpoint, LabError, LabSpec};
@@ -233,6 +234,11 @@ impl Home {
     /// The namespace of a host, by its number from 0.
     pub(crate) fn host_netns(&self, id: &str, host: u32) -> String {
         format!("{}-{id}-host{}", self.prefix, host + 1)
+    }
+
+    /// The namespace of the controller's host.
+    pub(crate) fn controller_netns(&self, id: &str) -> String {
+        format!("{}-{id}-{}", self.prefix, hosts::CONTROLLER)
     }
 
     /// The namespace of a rack's machine, by its number from 0.

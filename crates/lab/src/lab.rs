@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +18,7 @@ use crate::home::{GUEST, PROCESSES, Record};
 use crate::process::Process;
 use crate::program::{nft, run};
 use crate::site::{Ground, Site, open};
-use crate::{Endpoint, Home, LabError, LabSpec, SwitchKind};
+use crate::{Controller, Endpoint, Home, LabError, LabSpec, SwitchKind};
 use crate::{agent, bridge, endpoint, hosts, ovs};
 
 /// A lab that is up: endpoints in namespaces of their own, around the switch under test.
@@ -197,15 +198,15 @@ impl Lab {
         run(command.arg("-f").arg(&file)).map(drop)
     }
 
-    /// Becomes a command inside an endpoint; it ends when the lab is taken down. Returns only if
-    /// that fails.
+    /// Becomes a command inside an endpoint, or where the `controller` is; it ends when the lab is
+    /// taken down. Returns only if that fails.
     pub fn exec(
         &self,
         endpoint: &str,
         program: &OsStr,
         arguments: &[impl AsRef<OsStr>],
     ) -> LabError {
-        let namespace = match self.endpoint(endpoint).and_then(|endpoint| open(&endpoint.netns)) {
+        let namespace = match self.inside(endpoint) {
             Ok(namespace) => namespace,
             Err(error) => return error,
         };
@@ -220,6 +221,14 @@ impl Lab {
             error if error.kind() == io::ErrorKind::NotFound => LabError::NoProgram(program.into()),
             error => LabError::kernel(format!("run {}", program.display()))(error),
         }
+    }
+
+    /// The namespace of an endpoint, or of the controller's host.
+    fn inside(&self, word: &str) -> Result<Namespace, LabError> {
+        if word == hosts::CONTROLLER && self.spec().controller.is_some() {
+            return open(&self.home.controller_netns(self.id()));
+        }
+        open(&self.endpoint(word)?.netns)
     }
 
     pub(crate) fn directory(&self) -> PathBuf {
@@ -269,6 +278,24 @@ impl Lab {
         Ok(Client::new(agent::socket(&hosts::directory(&self.directory(), host)))?)
     }
 
+    /// Where agents find the lab's controller, if it has one.
+    pub fn controller_at(&self) -> Option<SocketAddr> {
+        let hosts = self.spec().hosts.as_ref().filter(|_| self.spec().controller.is_some());
+        hosts.map(|hosts| hosts::agents_at(hosts.count))
+    }
+
+    /// Asks the controller that the lab's agents follow.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::NoController`] if it has none, [`LabError::Namespace`] if its host is gone.
+    pub fn controller(&self) -> Result<Controller, LabError> {
+        if self.spec().controller.is_none() {
+            return Err(LabError::NoController(self.spec().name.clone()));
+        }
+        Controller::within(open(&self.home.controller_netns(self.id()))?)
+    }
+
     /// Plugs a host's end of a cable between two hosts in, or pulls it out; both by their numbers
     /// from 0. The other end is up still.
     ///
@@ -298,7 +325,8 @@ impl Lab {
             site.endpoints.push((endpoint, endpoint::make_namespace(&endpoint.netns)?));
         }
         if let Some(hosts) = &self.spec().hosts {
-            hosts::up(&site, hosts, |host| self.home.host_netns(self.id(), host))?;
+            let netns = |host| self.home.host_netns(self.id(), host);
+            hosts::up(&site, hosts, netns, &self.home.controller_netns(self.id()))?;
             endpoint::finish(&site)?;
             return site.ground.check_interrupted();
         }

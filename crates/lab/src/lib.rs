@@ -59,7 +59,8 @@ pub use endpoint::INTERFACE;
 pub use error::LabError;
 pub use home::{Found, Home, Record, State};
 pub use hosts::{
-    Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology, check_wireguard,
+    Cable, Controller, ControllerSpec, Declared, HostsSpec, ParseCableError, PhysicalKind,
+    PhysicalSpec, Topology, check_wireguard,
 };
 pub use hugepages::{HUGEPAGE_BYTES, Hugepages};
 pub use lab::Lab;

@@ -1,39 +1,45 @@
-//! The logical networks of a lab's endpoints: what its agents are told of them, and when they
-//! execute it.
+//! The logical networks of a lab's endpoints: what its agents, or their controller, are told of
+//! them, and when they execute it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use api::{Client, Condition};
+use api::{Client, ClientError, Condition};
 use logical::objects::{Kind, Object};
-use model::{PortName, PortState};
+use model::{PortName, PortState, PortStatus};
 
 use crate::hosts::host_name;
 use crate::wire::Wire;
-use crate::{Endpoint, Lab, LabError, site};
+use crate::{Declared, Endpoint, HostsSpec, Lab, LabError, site};
 
 /// How long agents may take to execute what they are told.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Lab {
-    /// Tells all agents the logical networks of their ports, one agent after the other. On several
-    /// hosts, objects that say nothing of nodes get those that this lab has: a TransportNode for
-    /// each host, and where each endpoint's port is.
+    /// Tells all agents the logical networks of their ports, one agent after the other; or the
+    /// controller that they follow, which keeps them beside what it has, and returns when all hosts
+    /// execute them. On several hosts, objects that say nothing of nodes get those that this lab
+    /// has: a TransportNode for each host, and where each endpoint's port is.
     ///
     /// # Errors
     ///
-    /// [`LabError`], [`LabError::Agent`] if the networks cannot stand.
-    pub fn declare(&self, objects: &[Object]) -> Result<(), LabError> {
+    /// [`LabError`], [`LabError::Agent`] or [`LabError::Controller`] if the networks cannot stand.
+    pub fn declare(&self, objects: &[Object]) -> Result<Declared, LabError> {
         let mut all = objects.to_vec();
         let says = |it: &Object| matches!(it.kind(), Kind::TransportNode | Kind::Binding);
-        if !objects.iter().any(says) {
-            all.extend(self.places());
+        if !objects.iter().any(says)
+            && let Some(hosts) = &self.spec().hosts
+        {
+            all.extend(places(hosts, self.endpoints()));
+        }
+        if self.spec().controller.is_some() {
+            return self.controller()?.declare(&all);
         }
         for agent in self.agents()? {
             agent.apply_if(Condition::default(), &all)?;
         }
-        Ok(())
+        Ok(Declared { objects: all.len(), revision: None })
     }
 
     /// Waits until all endpoints that are logical ports are up, and decided about by a network.
@@ -47,9 +53,20 @@ impl Lab {
             let agent = self.agent_at(endpoint)?;
             let name = PortName(endpoint.name.clone());
             loop {
-                let port = agent.port(&name)?;
-                let is_realized = port.logical_state.is_some_and(|it| it.realized.is_some());
-                if port.state == PortState::Up && is_realized {
+                let port = match agent.port(&name) {
+                    // It comes when the controller's agent knows its network.
+                    Err(ClientError::Refused { status: 404, .. })
+                        if self.spec().comes_later(endpoint) =>
+                    {
+                        None
+                    }
+                    port => Some(port?),
+                };
+                let is_up = |it: &PortStatus| {
+                    let state = it.logical_state.as_ref();
+                    it.state == PortState::Up && state.is_some_and(|it| it.realized.is_some())
+                };
+                if port.as_ref().is_some_and(is_up) {
                     break;
                 }
                 if interrupted.load(Ordering::Relaxed) {
@@ -91,26 +108,23 @@ impl Lab {
             Some(hosts) => (0..hosts.count).map(|host| self.agent_of(host)).collect(),
         }
     }
+}
 
-    /// Where hosts and endpoints' ports are. Nothing if one switch has them all.
-    fn places(&self) -> Vec<Object> {
-        let Some(hosts) = &self.spec().hosts else { return Vec::new() };
-        let node = |host: u32| {
-            let vteps: Vec<_> = hosts.vteps(host).iter().map(|it| format!("'{it}'")).collect();
-            let (name, vteps) = (host_name(host), vteps.join(", "));
-            format!(
-                "- {{kind: TransportNode, metadata: {{name: {name}}}, spec: {{vteps: [{vteps}]}}}}\n"
-            )
-        };
-        let binding = |(number, endpoint): (usize, &Endpoint)| {
-            let (port, node) = (endpoint.logical.as_ref()?, host_name(endpoint.host.unwrap_or(0)));
-            let spec = format!("{{port: {port}, node: {node}}}");
-            Some(format!(
-                "- {{kind: Binding, metadata: {{name: endpoint{number}}}, spec: {spec}}}\n"
-            ))
-        };
-        let bindings = (1..).zip(self.endpoints()).filter_map(binding);
-        let text: String = (0..hosts.count).map(node).chain(bindings).collect();
-        logical::read(&text).objects
-    }
+/// Where hosts and endpoints' ports are.
+pub(crate) fn places(hosts: &HostsSpec, endpoints: &[Endpoint]) -> Vec<Object> {
+    let node = |host: u32| {
+        let vteps: Vec<_> = hosts.vteps(host).iter().map(|it| format!("'{it}'")).collect();
+        let (name, vteps) = (host_name(host), vteps.join(", "));
+        format!(
+            "- {{kind: TransportNode, metadata: {{name: {name}}}, spec: {{vteps: [{vteps}]}}}}\n"
+        )
+    };
+    let binding = |(number, endpoint): (usize, &Endpoint)| {
+        let (port, node) = (endpoint.logical.as_ref()?, host_name(endpoint.host.unwrap_or(0)));
+        let spec = format!("{{port: {port}, node: {node}}}");
+        Some(format!("- {{kind: Binding, metadata: {{name: endpoint{number}}}, spec: {spec}}}\n"))
+    };
+    let bindings = (1..).zip(endpoints).filter_map(binding);
+    let text: String = (0..hosts.count).map(node).chain(bindings).collect();
+    logical::read(&text).objects
 }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Prefix, Rate};
 
 use crate::LabError;
-use crate::hosts::HostsSpec;
+use crate::hosts::{ControllerSpec, HostsSpec};
 
 /// Names that the switch's namespace gives to something else.
 const RESERVED: [&str; 6] = ["switch", "ovs-netdev", "eth0", "lo", "all", "default"];
@@ -57,6 +57,10 @@ pub struct LabSpec {
     /// endpoints if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<HostsSpec>,
+    /// A controller that the agents of all hosts follow. Without, they are told logical networks
+    /// one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<ControllerSpec>,
     /// What virtual networks have of what they share; one that is not named here has no terms.
     #[serde(default, rename = "network", skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkTerms>,
@@ -178,6 +182,7 @@ impl LabSpec {
             static_addresses: true,
             agent: AgentSettings::default(),
             hosts: None,
+            controller: None,
             networks: Vec::new(),
             endpoints: Vec::new(),
         }
@@ -253,9 +258,19 @@ impl LabSpec {
         Ok(endpoints)
     }
 
+    /// Whether an endpoint's interface comes when its logical port has been declared: agents that
+    /// follow a controller wait for that.
+    pub(crate) fn comes_later(&self, endpoint: &Endpoint) -> bool {
+        self.controller.is_some() && endpoint.logical.is_some()
+    }
+
     /// Puts endpoints on hosts.
     fn place(&self, endpoints: &mut [Endpoint]) -> Result<(), LabError> {
         self.check_networks(endpoints)?;
+        let fault = self.controller.and_then(|it| it.fault(self, endpoints));
+        if let Some(fault) = fault {
+            return Err(self.wrong(format!("[controller]: {fault}")));
+        }
         let Some(hosts) = &self.hosts else { return Ok(()) };
         let joins = match self.switch {
             SwitchKind::Zovn => true,

@@ -48,6 +48,9 @@ pub enum MeasureError {
     /// A switch that has stopped.
     #[error("the switch neither takes frames nor delivers any: nothing moved for ten seconds")]
     Stuck,
+    /// Something else that is measured with it.
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
     /// The user wants no more.
     #[error("interrupted")]
     Interrupted,

@@ -93,7 +93,7 @@ pub struct Measurement<C, R> {
     /// The version that measured.
     pub zovn: String,
     /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `tunnel`, `isolation`, `adversary`,
-    /// `machines`, `bfd`, `paths`, `policy`, `profile`, `paper`, `control`, `demo`.
+    /// `machines`, `bfd`, `paths`, `policy`, `profile`, `paper`, `control`, `network`, `demo`.
     pub experiment: String,
     /// Where.
     pub environment: Environment,

@@ -1,13 +1,16 @@
-//! `zovn demo`: the whole story in three minutes. The same two experiments through every switch on
-//! this machine, told with a bar for each.
+//! `zovn demo`: the whole story in four minutes. First a tenant's network through a controller; then
+//! the same two experiments through every switch on this machine, told with a bar for each.
+
+mod network;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use figures::{Unit, bar, count, percent, si};
 use measure::pa::{Completion, Era};
-use measure::{Bench, MeasureError, Measurement, SwitchKind, loss, pa};
+use measure::{Bench, MeasureError, Measurement, Readable, SwitchKind, loss, pa};
 use serde::Serialize;
 use units::{Rate, Span};
 
@@ -19,13 +22,16 @@ const WIDTH: usize = 32;
 
 /// See all of it in a few minutes on this machine.
 ///
-/// Two of the experiments, short, on every switch that is installed. Its labs need root.
+/// A controller and two hosts that follow it: a tenant's network is declared, compared with packets,
+/// and changed meanwhile. Then two of the experiments, short, on every switch that is installed. Its
+/// labs need root. Exit code 1 if anything was not as intended.
 #[derive(clap::Args)]
 pub struct Args {
     /// Write a self-contained HTML page with charts here, too.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Tell it with few workers, few queries and short floods: to try it out, not to compare.
+    /// Tell it with few packets, few workers, few queries and short floods: to try it out, not to
+    /// compare.
     #[arg(long)]
     short: bool,
     /// Print one JSON object instead of the story.
@@ -33,16 +39,18 @@ pub struct Args {
     json: bool,
 }
 
-/// Both experiments.
+/// All chapters.
 struct Story {
+    network: network::Report,
     loss: loss::Report,
     pa: pa::Report,
 }
 
-/// Either experiment, as an entry of the demo's results.
+/// A chapter, as an entry of the demo's results.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Chapter<'a> {
+    Network(&'a network::Report),
     Loss(&'a loss::Report),
     Pa(&'a pa::Report),
 }
@@ -63,13 +71,14 @@ pub fn run(args: Args) -> Outcome {
         write!(&stdout, "{}", story.text(colour))?;
     }
     if let (Some(page), Some(path)) = (page, &args.report) {
-        let lead = "The same traffic through every virtual switch on one machine: first a flood, then a question.";
-        page.write("zovn demo", lead, &[&story.loss, &story.pa])?;
+        let lead = "A tenant's network through a controller, packet by packet. Then the same traffic through every \
+                    virtual switch on one machine: a flood, and a question.";
+        page.write("zovn demo", lead, &story.chapters())?;
         if !args.json {
             writeln!(std::io::stdout(), "Charts and details: {}", path.display())?;
         }
     }
-    Ok(ending::verdict(&[&story.loss, &story.pa]))
+    Ok(ending::verdict(&story.chapters()))
 }
 
 impl Story {
@@ -82,6 +91,8 @@ impl Story {
                 false
             }
         });
+        let lead = Duration::from_millis(if short { 300 } else { 2_000 });
+        let network = network::run(bench, lead)?;
         let loss = loss::Config {
             switches: switches.clone(),
             senders: 2,
@@ -108,16 +119,24 @@ impl Story {
             rounds: 1,
             testbed: None,
         };
-        Ok(Self { loss, pa: pa::run(bench, pa)? })
+        Ok(Self { network, loss, pa: pa::run(bench, pa)? })
+    }
+
+    fn chapters(&self) -> [&dyn Readable; 3] {
+        [&self.network, &self.loss, &self.pa]
     }
 
     fn as_measurement(&self) -> Measurement<(), Chapter<'_>> {
         Measurement {
             zovn: self.loss.zovn.clone(),
             experiment: "demo".into(),
-            environment: self.loss.environment.clone(),
+            environment: self.network.environment().clone(),
             config: (),
-            results: vec![Chapter::Loss(&self.loss), Chapter::Pa(&self.pa)],
+            results: vec![
+                Chapter::Network(&self.network),
+                Chapter::Loss(&self.loss),
+                Chapter::Pa(&self.pa),
+            ],
         }
     }
 
@@ -128,8 +147,9 @@ impl Story {
     }
 
     fn tell(&self, text: &mut String, paint: &Paint) -> std::fmt::Result {
+        self.network.tell(text, paint)?;
         let config = &self.loss.config;
-        writeln!(text, "{}", paint.strong("1. A flood into a slow receiver"))?;
+        writeln!(text, "{}", paint.strong("2. A flood into a slow receiver"))?;
         writeln!(
             text,
             "   {} programs send as fast as they can, one reads {} frames a second, for {}.",
@@ -166,7 +186,7 @@ impl Story {
         writeln!(
             text,
             "\n{}",
-            paint.strong(&format!("2. A question to {} workers", config.workers))
+            paint.strong(&format!("3. A question to {} workers", config.workers))
         )?;
         writeln!(
             text,

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use api::Asked;
 use clap::Subcommand;
 use controller::{Explained, ObjectHost};
-use hyper::Method;
 use logical::objects::Name;
 use reach::{Explanation, Remedy};
 
@@ -65,9 +64,7 @@ pub fn run(args: &Args) -> Outcome {
         question.to = of(&question.to, tenant.as_ref());
     }
     let body = serde_json::to_vec(&question)?;
-    let path = "/v1/trace".into();
-    let asked = Asked { method: Method::POST, path, if_match: None, body };
-    let explained: Explained = refusable(client.ask(asked))?;
+    let explained: Explained = refusable(client.ask(Asked::post("/v1/trace", body)))?;
     show(&explained, args.json, || text(&explained))?;
     Ok(exit(&explained.explanation.trace))
 }

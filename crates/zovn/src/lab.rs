@@ -29,6 +29,7 @@ Examples:
   zovn lab up examples/lab/pair.toml --switch bridge --name peer
   zovn lab up examples/lab/bridged.toml                  four hosts joined by a bridge with shaped links
   zovn lab up examples/lab/leaf-spine.toml               two leaves, two spines, and PFC between them
+  zovn lab up examples/lab/controlled.toml               two hosts whose agents follow a controller
   zovn lab exec pair left -- ping -c 3 10.0.0.2
   zovn lab ps
   zovn lab counters pair                                 where frames went
@@ -72,11 +73,11 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Run a command inside an endpoint; its exit code is ours.
+    /// Run a command inside an endpoint, or where the controller is; its exit code is ours.
     Exec {
         /// The lab's name or id.
         lab: String,
-        /// The endpoint's name.
+        /// The endpoint's name, or `controller`.
         endpoint: String,
         /// The command and its arguments.
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -92,7 +93,8 @@ enum Command {
     },
     /// Tell a lab's agents the logical networks of its endpoints; they execute them then.
     ///
-    /// On several hosts, files that have no TransportNode and no Binding get those that the lab
+    /// Where agents follow a controller, it is told, beside what it has, and has all of them execute
+    /// it. On several hosts, files that have no TransportNode and no Binding get those that the lab
     /// has. Exit code 2 if a file is wrong.
     Declare {
         /// The lab's name or id.
@@ -159,7 +161,7 @@ fn up(spec: &LabSpec, home: &Home, json: bool) -> Outcome {
         }
         lab => lab?,
     };
-    let id = lab.id().to_owned();
+    let (id, controller) = (lab.id().to_owned(), lab.controller_at());
     lab.keep()?;
     let found = home.find(&id)?;
     if json {
@@ -184,6 +186,12 @@ fn up(spec: &LabSpec, home: &Home, json: bool) -> Outcome {
         spec.switch
     );
     eprintln!("take down with `zovn lab down {name}`");
+    if let Some(agents) = controller {
+        eprintln!(
+            "agents follow the controller at {agents}; commands ask it at http://127.0.0.1:6640 when they run there,"
+        );
+        eprintln!("by `zovn lab exec {name} controller -- COMMAND`");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

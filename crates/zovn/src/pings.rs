@@ -29,9 +29,10 @@ use crate::net::files::{Read, complain, load_both};
 use crate::signals;
 use culprit::Culprits;
 use intent::{Intent, Machine, services};
-pub use report::Report;
-use report::{Book, Ran, Wrong};
+use report::{Book, Wrong};
+pub use report::{Ran, Report};
 use rounds::{Packets, Round, Rounds, Stage};
+pub use running::Change;
 use running::Running;
 
 /// How soon a round follows another while a command runs, and how much longer than it takes to ask.
@@ -101,7 +102,8 @@ pub fn run(args: &Args) -> Outcome {
     };
     let networks =
         Networks { before: &before.topology, after: after.as_ref().map(|it| &it.topology) };
-    let change = args.command.as_deref().map(|command| (command, args.settle.into()));
+    let command = args.command.as_deref().map(Change::Command);
+    let change = command.map(|command| (command, args.settle.into()));
     let Some(report) = ask(&lab, &networks, change, args.wait.into(), &stop)? else {
         return Ok(ExitCode::from(signals::INTERRUPTED));
     };
@@ -136,12 +138,12 @@ pub struct Networks<'a> {
 /// Why a matrix could not be asked.
 type Failed = Box<dyn Error + Send + Sync>;
 
-/// Asks every machine of a lab about every other: once; or before, during and after a command,
-/// whose outcome may take so long after it. `None`: interrupted.
+/// Asks every machine of a lab about every other: once; or before, during and after a change, whose
+/// outcome may take so long after it. `None`: interrupted.
 pub fn ask(
     lab: &Lab,
     networks: &Networks<'_>,
-    change: Option<(&str, Duration)>,
+    change: Option<(Change<'_>, Duration)>,
     wait: Duration,
     stop: &AtomicBool,
 ) -> Result<Option<Report>, Failed> {
@@ -180,12 +182,12 @@ pub fn ask(
     if matrix.once(&first)?.is_none() {
         return Ok(None);
     }
-    if let Some((line, settle)) = change {
+    if let Some((change, settle)) = change {
         let mut meanwhile = first;
         if networks.after.is_some() {
             meanwhile.intents.push(after.verdicts(&meanwhile.questions));
         }
-        let Some(ran) = matrix.during(&meanwhile, line, settle)? else { return Ok(None) };
+        let Some(ran) = matrix.during(&meanwhile, change, settle)? else { return Ok(None) };
         command = Some(ran);
         let questions = after.questions(&services);
         let intents = vec![after.verdicts(&questions)];
@@ -239,18 +241,18 @@ impl Matrix<'_> {
         Ok(None)
     }
 
-    /// Asks while a command runs, and after it until all is as the last network intends, or time is
+    /// Asks while something changes, and after it until all is as the last network intends, or time is
     /// over. `None`: interrupted.
     fn during(
         &mut self,
         stage: &Stage,
-        line: &str,
+        change: Change<'_>,
         settle: Duration,
     ) -> Result<Option<Ran>, Failed> {
         let most = (MOST_OPEN / stage.questions.len().max(1)).clamp(1, 64);
         let after = stage.intents.last().map_or(&[][..], Vec::as_slice);
         let began = Instant::now();
-        let mut running = Running::start(line)?;
+        let mut running = Running::start(change)?;
         let mut next = began;
         let (mut ended, mut settled): (Option<(Instant, Option<i32>)>, Option<Instant>) =
             (None, None);

@@ -1,5 +1,5 @@
 //! Several hosts, joined by a physical switch or a cable: on each a switch of its own, with the
-//! endpoints that are there.
+//! endpoints that are there. A controller, if there is one, is at a host of its own.
 //!
 //! ```text
 //!   zovn-7c1e-host1               zovn-7c1e-switch               zovn-7c1e-host2
@@ -12,6 +12,7 @@
 mod bare;
 mod bridge;
 mod cable;
+mod controller;
 mod kernel;
 mod names;
 mod ovs;
@@ -20,6 +21,7 @@ mod spec;
 mod wireguard;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,6 +32,8 @@ use seal::Keys;
 use units::{Mac, Prefix};
 
 pub(crate) use self::cable::{UPLINK, uplink};
+pub use self::controller::{Controller, ControllerSpec, Declared};
+pub(crate) use self::controller::{NAME as CONTROLLER, agents_at};
 pub(crate) use self::names::host_name;
 use self::names::{FIRST_MAC, NETWORK_NUMBER, vtep};
 pub use self::spec::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology};
@@ -43,10 +47,12 @@ use crate::{Endpoint, INTERFACE, LabError, SwitchKind, agent, endpoint};
 const NETWORK: &str = "lab";
 
 /// Makes the hosts, the physical switch between them, and an agent on each; frames flow then.
+/// `netns` has the name of a host's namespace, `controllers` that of the controller's.
 pub(crate) fn up(
     site: &Site<'_>,
     hosts: &HostsSpec,
     netns: impl Fn(u32) -> String,
+    controllers: &str,
 ) -> Result<(), LabError> {
     let grounds = (0..hosts.count).map(|host| {
         site.ground.check_interrupted()?;
@@ -56,6 +62,7 @@ pub(crate) fn up(
         Ok(site.ground.of_host(directory, switch))
     });
     let grounds = grounds.collect::<Result<Vec<_>, LabError>>()?;
+    let controller = controller::ground(site, controllers)?;
     match (hosts.physical.cable, &grounds[..]) {
         (Some(cable), [one, other]) => {
             for number in 0..hosts.uplinks {
@@ -71,8 +78,9 @@ pub(crate) fn up(
         }
         _ => match hosts.physical.switch {
             PhysicalKind::Fabric => {
-                join(site, hosts, &netns)?;
-                introduce(hosts, &grounds)?;
+                let there = site.spec.controller.map(|_| controllers.to_owned());
+                join(site, hosts, &netns, there)?;
+                introduce(hosts, &grounds.iter().chain(&controller).collect::<Vec<_>>())?;
             }
             PhysicalKind::Bridge => bridge::join(&site.ground, &grounds, &hosts.physical)?,
         },
@@ -82,6 +90,13 @@ pub(crate) fn up(
         SwitchKind::Ovs => return ovs::up(site, hosts, &grounds),
         _ => {}
     }
+    if let Some(ground) = &controller {
+        controller::start(ground, hosts.count)?;
+    }
+    let follow = |host, directory: &Path| -> Vec<OsString> {
+        let flags = || controller::flags(hosts.count, host, directory);
+        controller.as_ref().map(|_| flags()).unwrap_or_default()
+    };
     let key = hosts.key.map(|_| Keys::draw());
     for (host, ground) in (0..).zip(&grounds) {
         if let Some(key) = &key {
@@ -89,7 +104,8 @@ pub(crate) fn up(
         }
         let mut config = config(site, hosts, host, &ground.directory);
         if hosts.tunnels {
-            agent::start(ground, &config, None)?;
+            let flags = follow(host, &ground.directory);
+            agent::start_by(ground, &config, None, &flags)?;
         } else {
             config.ports.push(bare::port(site, host, netns(host)));
             agent::start(ground, &config, None)?;
@@ -114,11 +130,13 @@ pub(crate) fn fabric_socket(lab: &Path) -> PathBuf {
     lab.join("fabric.sock")
 }
 
-/// Starts the physical switch, which makes the hosts' interfaces.
+/// Starts the physical switch, which makes the hosts' interfaces, and that of the controller's in
+/// its namespace.
 fn join(
     site: &Site<'_>,
     hosts: &HostsSpec,
     netns: &impl Fn(u32) -> String,
+    controllers: Option<String>,
 ) -> Result<(), LabError> {
     let PhysicalSpec { promise, mtu, rate, delay, buffer, ecn, loss, seed, offload, .. } =
         hosts.physical;
@@ -127,10 +145,12 @@ fn join(
         Topology::LeafSpine => hosts.physical.leaves_and_spines(),
     };
     let leaf = |leaf: u32| format!("leaf{}", leaf + 1);
-    let port = |host: u32| FabricPort {
-        name: host_name(host),
-        switch: if spines > 0 { leaf(host * leaves / hosts.count) } else { String::new() },
-        netns: netns(host),
+    let leaf_of = |host: u32| leaf(host.min(hosts.count - 1) * leaves / hosts.count);
+    // The controller's is one more: with the last at its leaf, with an address behind all others'.
+    let port = |host: u32, name: String, netns: String| FabricPort {
+        name,
+        switch: if spines > 0 { leaf_of(host) } else { String::new() },
+        netns,
         interface: INTERFACE.into(),
         mac: Mac::local(FIRST_MAC + host),
         addresses: vec![Prefix { address: vtep(host).into(), length: 24 }],
@@ -155,7 +175,10 @@ fn join(
         ecn,
         loss,
         seed,
-        ports: (0..hosts.count).map(port).collect(),
+        ports: (0..hosts.count)
+            .map(|host| port(host, host_name(host), netns(host)))
+            .chain(controllers.map(|netns| port(hosts.count, CONTROLLER.into(), netns)))
+            .collect(),
         ..FabricSpec::default()
     };
     let file = site.ground.directory.join("fabric.toml");
@@ -174,14 +197,14 @@ fn join(
 }
 
 /// Tells hosts at several switches each other's addresses: nobody can be asked across the spines.
-fn introduce(hosts: &HostsSpec, grounds: &[Ground<'_>]) -> Result<(), LabError> {
+fn introduce(hosts: &HostsSpec, grounds: &[&Ground<'_>]) -> Result<(), LabError> {
     if hosts.physical.topology == Topology::Star {
         return Ok(());
     }
     for (host, ground) in (0..).zip(grounds) {
         let mut netlink = Netlink::open_in(&ground.switch)?;
         let link = netlink.index(INTERFACE)?;
-        for other in (0..hosts.count).filter(|other| *other != host) {
+        for other in (0..grounds.len() as u32).filter(|other| *other != host) {
             netlink.add_neighbour(link, vtep(other).into(), Mac::local(FIRST_MAC + other))?;
         }
     }

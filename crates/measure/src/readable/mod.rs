@@ -50,11 +50,13 @@ pub struct Rows {
 }
 
 impl Rows {
-    fn new(heads: impl IntoIterator<Item = &'static str>) -> Self {
+    /// No rows yet, under these heads.
+    pub fn new(heads: impl IntoIterator<Item = &'static str>) -> Self {
         Self { heads: heads.into_iter().collect(), rows: Vec::new() }
     }
 
-    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    /// One more, with a cell for each head.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 

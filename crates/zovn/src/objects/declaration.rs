@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use api::{Asked, RemoteClient, RemoteError};
-use hyper::Method;
 use logical::objects::Identity;
 use serde_json::Value;
 
@@ -73,7 +72,7 @@ impl<'a> Declaration<'a> {
         let waiting = wait.map_or_else(String::new, |it| format!("&{}", it.query()));
         let path = format!("/v1/apply?dry_run={is_dry}{prune}{waiting}");
         let body = self.text.clone().into_bytes();
-        let asked = Asked { method: Method::POST, path, if_match: None, body };
+        let asked = Asked::post(path, body);
         let waits = wait.map(Timeout::duration).unwrap_or_default();
         client.ask_and_wait(asked, waits).map_err(|error| match error {
             RemoteError::Refused(refused) => {

@@ -14,6 +14,8 @@ use crate::common::until;
 
 const SHOP: &str = include_str!("../../../../examples/shop.yaml");
 const LAB: &str = include_str!("../../../../examples/lab/shop.toml");
+const CONTROLLED: &str = include_str!("../../../../examples/lab/controlled.toml");
+const HOSTS: &str = include_str!("../../../../examples/shop-hosts.yaml");
 
 /// Where the lab's hosts and ports are, for files that one of its agents is told alone.
 const PLACES: &str = "
@@ -33,13 +35,19 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        Self::of(LAB, "shop")
+    }
+
+    /// A lab of this file, where it is called so.
+    fn of(lab: &str, called: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let place = Self {
             name: format!("pings-{}-{number}", std::process::id()),
             folder: tempfile::tempdir().unwrap(),
         };
-        let named = LAB.replace("name = \"shop\"", &format!("name = \"{}\"", place.name));
+        let named =
+            lab.replace(&format!("name = \"{called}\""), &format!("name = \"{}\"", place.name));
         place.file("lab.toml", &named);
         place.file("shop.yaml", SHOP);
         place
@@ -191,6 +199,47 @@ fn what_is_wrong_for_a_while_is_told_with_its_time() {
     let (code, report) = place.matrix(&["--while", "true", "--settle", "300ms"]);
     assert_eq!(code, Some(1));
     assert!(report["command"]["settled_s"].is_null(), "{report}");
+}
+
+#[test]
+fn agents_of_a_lab_follow_its_controller_which_is_asked_where_it_is() {
+    let place = Place::of(CONTROLLED, "controlled");
+    let [lab, shop] = ["lab.toml", "shop.yaml"].map(|it| place.path(it));
+    said(zovn(&["lab", "up", &lab]));
+    // Whoever declares it by the lab returns when all is executed.
+    said(zovn(&["lab", "declare", &place.name, &shop]));
+    let (code, report) = place.matrix(&[]);
+    assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
+    assert_eq!(report["packets"], 18, "{report}");
+
+    // A client beside the controller has it as any other controller, and finds the same objects.
+    let program = env!("CARGO_BIN_EXE_zovn");
+    let client = |words: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(["lab", "exec", &place.name, "controller", "--", program]).args(words);
+        said(command.env("XDG_CONFIG_HOME", place.folder.path()).output().unwrap())
+    };
+    client(&["context", "set", "lab", "--server", "http://127.0.0.1:6640"]);
+    let hosts = place.file("hosts.yaml", HOSTS);
+    let same = client(&["apply", "-f", &shop, &hosts, "--json"]);
+    let same: Value = serde_json::from_str(&same).unwrap();
+    let changes: Vec<_> =
+        same["objects"].as_array().unwrap().iter().map(|it| &it["change"]).collect();
+    assert!(changes.len() == 19 && changes.iter().all(|it| **it == "unchanged"), "{same}");
+
+    // What it changes holds on all hosts; packets see nothing between.
+    let new = place.file("new.yaml", &SHOP.replace("ports: [5432]", "ports: [1]"));
+    let config = place.folder.path().display();
+    let change = format!(
+        "XDG_CONFIG_HOME={config} {program} lab exec {} controller -- {program} apply -f {new} --wait",
+        place.name
+    );
+    let (code, report) = place.matrix(&["--while", &change, "--after", &new]);
+    assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
+    assert!(report["command"]["settled_s"].is_number(), "{report}");
+
+    said(zovn(&["lab", "down", &place.name]));
+    assert!(!place.is_there());
 }
 
 #[test]

@@ -52,6 +52,17 @@ impl Drop for Running {
     }
 }
 
+/// The labs of this name, by id.
+fn labs_called(name: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir("/run/zovn/lab") else { return Vec::new() };
+    let id = |entry: fs::DirEntry| {
+        let record: Value =
+            serde_json::from_slice(&fs::read(entry.path().join("lab.json")).ok()?).ok()?;
+        (record["name"] == name).then(|| entry.file_name().into_string().unwrap())
+    };
+    entries.flatten().filter_map(id).collect()
+}
+
 /// Huge pages that the machine keeps, for whomever. One test at a time may count them.
 fn huge_pages() -> u64 {
     let size =

@@ -8,8 +8,18 @@ fn a_controller_has_every_agent_execute_what_is_declared() {
     assert_eq!(code, Some(0), "{object:#}");
     let results = object["results"].as_array().unwrap();
     let phases: Vec<_> = results.iter().map(|it| it["phase"].as_str().unwrap()).collect();
-    let all =
-        ["declare", "compute", "cold", "restart", "add", "delete", "move", "member", "group", "reconnect"];
+    let all = [
+        "declare",
+        "compute",
+        "cold",
+        "restart",
+        "add",
+        "delete",
+        "move",
+        "member",
+        "group",
+        "reconnect",
+    ];
     assert_eq!(phases, all);
     for result in results {
         has(result, &["seconds", "cpu_s", "rss_bytes", "tuples", "flows", "wakes", "pings_wrong"]);

@@ -1,17 +1,86 @@
 //! The demo.
 
-use std::process::Command;
+use std::fs;
+use std::io::BufRead;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::{Running, labs_called};
 
 #[test]
-fn a_short_demo_tells_both_chapters() {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_zovn")).args(["demo", "--short"]).output().unwrap();
-    let (told, said) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{told}\n{said}");
-    for words in
-        ["1. A flood", "2. A question to 4 workers", "TCP as in 2013", "TCP of today", "zovn-lossy"]
-    {
+fn a_short_demo_tells_all_chapters() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("report.html");
+    let demo = |flags: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        let output = command.args(["demo", "--short"]).args(flags).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{told}\n{said}");
+        told
+    };
+    let told = demo(&["--report", page.to_str().unwrap()]);
+    for words in [
+        "1. A tenant's network",
+        "19 objects; both hosts execute them",
+        "all as intended",
+        "TCP 22 from shop/web-1 to shop/db-1: by Policy/shop/db-in/nothing-else",
+        "to port 5433, while packets go on; both hosts execute it",
+        "after that all packets are as it says",
+        "2. A flood",
+        "3. A question to 4 workers",
+        "TCP as in 2013",
+        "TCP of today",
+        "zovn-lossy",
+    ] {
         assert!(told.contains(words), "{words} missing in\n{told}");
     }
+    let page = fs::read_to_string(page).unwrap();
+    for words in ["A tenant's network, through a controller", "Policy/shop/db-in/nothing-else"] {
+        assert!(page.contains(words), "{words} is not on the page");
+    }
+
+    let told: Value = serde_json::from_str(&demo(&["--json"])).unwrap();
+    let chapters = told["results"].as_array().unwrap();
+    let names: Vec<_> = chapters.iter().map(|it| it["experiment"].as_str().unwrap()).collect();
+    assert_eq!(names, ["network", "loss", "pa"]);
+    let found = &chapters[0]["results"][0];
+    let matrix = &found["matrix"];
+    let figures = ["machines", "pairs", "pings_wrong", "strange"].map(|it| matrix[it].as_u64());
+    assert_eq!(figures, [3, 6, 0, 0].map(Some), "{found}");
+    assert_eq!(matrix["services"], serde_json::json!(["echo", "tcp 1", "tcp 5432", "tcp 5433"]));
+    // At least once before, during and after the change.
+    let [rounds, packets] = ["rounds", "packets"].map(|it| matrix[it].as_u64().unwrap());
+    assert!(rounds >= 3 && packets >= rounds * 24, "{found}");
+    assert_eq!((&found["objects"], &found["forbidden"]["is_refused"]), (&19.into(), &true.into()));
+    let change = &found["change"];
+    assert!(change["revision"].as_u64() > found["revision"].as_u64(), "{found}");
+    assert!(change["settled_ms"].is_number(), "{found}");
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+    command.args(["demo", "--short"]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut running = Running(command.spawn().unwrap());
+    let pid = running.0.id();
+    // Held until the end: it goes on to say what it does.
+    let mut said = std::io::BufReader::new(running.0.stderr.take().unwrap()).lines();
+    let begun = said.by_ref().any(|line| line.unwrap().contains("declared at the controller"));
+    assert!(begun, "it ended before it declared anything");
+    // Two hosts, three machines, the physical switch and the controller.
+    let [lab] = &labs_called(&format!("demo-{pid}"))[..] else { panic!("one lab at a time") };
+    let prefix = format!("zovn-{lab}-");
+    let namespaces = || {
+        let mut names = kernel::netns::Namespace::list().unwrap();
+        names.retain(|name| name.starts_with(&prefix));
+        names
+    };
+    assert_eq!(namespaces().len(), 7);
+    assert!(Command::new("kill").args(["-INT", &pid.to_string()]).status().unwrap().success());
+    assert_eq!(running.0.wait().unwrap().code(), Some(130));
+    assert_eq!(namespaces(), [""; 0]);
+    assert!(!fs::exists(format!("/run/zovn/lab/{lab}")).unwrap());
+    drop(said);
 }

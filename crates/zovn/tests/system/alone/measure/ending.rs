@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::{Running, zovn};
+use super::{Running, labs_called, zovn};
 
 #[test]
 fn what_cannot_be_is_a_matter_of_usage() {
@@ -87,18 +87,6 @@ fn a_page_that_cannot_be_written_is_known_before_anything_is_measured() {
     );
 }
 
-/// The labs that the process `pid` has made, by id.
-fn labs_of(pid: u32) -> Vec<String> {
-    let Ok(entries) = fs::read_dir("/run/zovn/lab") else { return Vec::new() };
-    let id = |entry: fs::DirEntry| {
-        let record: Value =
-            serde_json::from_slice(&fs::read(entry.path().join("lab.json")).ok()?).ok()?;
-        (record["name"] == format!("measure-{pid}"))
-            .then(|| entry.file_name().into_string().unwrap())
-    };
-    entries.flatten().filter_map(id).collect()
-}
-
 /// `signals` are sent one right behind the other.
 fn an_interrupted_measurement_leaves_nothing(switch: &str, signals: &[&str]) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
@@ -116,7 +104,7 @@ fn an_interrupted_measurement_leaves_nothing(switch: &str, signals: &[&str]) {
         std::thread::yield_now();
         programs = children();
     }
-    let [lab] = &labs_of(pid)[..] else { panic!("one lab at a time") };
+    let [lab] = &labs_called(&format!("measure-{pid}"))[..] else { panic!("one lab at a time") };
     let prefix = format!("zovn-{lab}-");
     let namespaces = || {
         let mut names = kernel::netns::Namespace::list().unwrap();

@@ -1,0 +1,262 @@
+//! A lab's controller, on a host of its own at the physical switch: the agents of all hosts follow
+//! it.
+//!
+//! ```text
+//!   zovn-7c1e-controller               zovn-7c1e-switch               zovn-7c1e-host1
+//!  ┌────────────────────────┐         ┌─────────────────┐         ┌────────────────────┐
+//!  │ lo  zovn controller eth0├────────┤ physical switch ├─────────┤eth0 agent, tunnels │
+//!  └─┬──────────────────────┘         └─────────────────┘         └────────────────────┘
+//!  requests, of whoever is in that namespace
+//! ```
+//!
+//! Nothing is encrypted and nobody is asked who they are: only the lab's own hosts reach it.
+//!
+//! An agent that follows it attaches a logical port when that has been declared, so an endpoint with
+//! `logical` has no interface before.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use api::{Asked, Remote, RemoteClient};
+use kernel::netns::Namespace;
+use logical::objects::{Condition, Object, Truth};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::PhysicalKind;
+use super::names::{host_name, vtep};
+use crate::program::Program;
+use crate::site::{Ground, Site};
+use crate::{Endpoint, LabError, LabSpec, SwitchKind, agent, endpoint};
+
+/// What the controller's host is called, where endpoints are named.
+pub(crate) const NAME: &str = "controller";
+
+/// Where it takes requests, in its own namespace: what `zovn controller` has as its default.
+const LISTEN: &str = "127.0.0.1:6640";
+
+/// The port at which agents connect: the default, too.
+const AGENTS: u16 = 6641;
+
+/// How long hosts may take to execute what is declared.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A controller that the agents of a lab's hosts follow. There is nothing to say of it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerSpec {}
+
+impl ControllerSpec {
+    /// Why it cannot be in a lab of this kind, if it cannot.
+    pub(crate) fn fault(self, lab: &LabSpec, endpoints: &[Endpoint]) -> Option<&'static str> {
+        let Some(hosts) = &lab.hosts else { return Some("only [hosts] follow one: add [hosts]") };
+        let physical = &hosts.physical;
+        let mut late = endpoints.iter().filter(|it| lab.comes_later(it)).peekable();
+        let faults = [
+            (
+                !matches!(lab.switch, SwitchKind::Zovn | SwitchKind::ZovnLossy),
+                "only zovn's agents follow one: make `switch` zovn or zovn-lossy",
+            ),
+            (
+                !hosts.tunnels || physical.cable.is_some(),
+                "a `cable` has no place for its host: leave out `cable`, and `tunnels`",
+            ),
+            (
+                physical.switch == PhysicalKind::Bridge,
+                "its host is at a switch of ours: make `switch` of [hosts.physical] fabric",
+            ),
+            (
+                lab.static_addresses && late.peek().is_some(),
+                "logical ports come when they are declared: make `static_addresses` false",
+            ),
+            (
+                late.any(|it| it.initcwnd.is_some()),
+                "logical ports come when they are declared: leave out their `initcwnd`",
+            ),
+            (
+                endpoints.iter().any(|it| it.name == NAME),
+                "its host is called `controller`: give that endpoint another name",
+            ),
+        ];
+        faults.into_iter().find(|(is_so, _)| *is_so).map(|(_, what)| what)
+    }
+}
+
+/// Where agents find the controller of so many hosts.
+pub(crate) fn agents_at(hosts: u32) -> SocketAddr {
+    (vtep(hosts), AGENTS).into()
+}
+
+/// Makes its host, if the lab has a controller.
+pub(super) fn ground<'a>(site: &Site<'a>, netns: &str) -> Result<Option<Ground<'a>>, LabError> {
+    if site.spec.controller.is_none() {
+        return Ok(None);
+    }
+    let switch = endpoint::make_host_namespace(netns)?;
+    let directory = site.ground.directory.join(NAME);
+    fs::create_dir(&directory).map_err(LabError::file(&directory))?;
+    Ok(Some(site.ground.of_host(directory, switch)))
+}
+
+/// Starts it at its host, for so many others, and waits until it takes requests.
+pub(super) fn start(ground: &Ground<'_>, hosts: u32) -> Result<(), LabError> {
+    let mut command = Command::new(agent::ourselves()?);
+    command
+        .args(["controller", "--open", "--listen", LISTEN])
+        .arg("--agents")
+        .arg(agents_at(hosts).to_string())
+        .arg("--data")
+        .arg(ground.directory.join("data"));
+    let program = Program::start(ground, NAME, command)?;
+    program.wait_until(ground, || Ok(ground.switch.run(|| TcpStream::connect(LISTEN))?.is_ok()))
+}
+
+/// The flags by which a host's agent, of so many, follows it; its files are in `directory`.
+pub(super) fn flags(hosts: u32, host: u32, directory: &Path) -> Vec<OsString> {
+    vec![
+        "--controller".into(),
+        agents_at(hosts).to_string().into(),
+        "--node".into(),
+        host_name(host).into(),
+        "--kept".into(),
+        directory.join("kept").into(),
+    ]
+}
+
+/// A lab's controller, for whoever asks it. Everybody is its operator.
+#[derive(Debug)]
+pub struct Controller {
+    namespace: Namespace,
+    client: RemoteClient,
+}
+
+/// What was declared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Declared {
+    /// How many objects.
+    pub objects: usize,
+    /// The controller's revision that has them; agents that are told one by one have none.
+    pub revision: Option<u64>,
+}
+
+impl Controller {
+    /// The one in a namespace.
+    pub(crate) fn within(namespace: Namespace) -> Result<Self, LabError> {
+        let server = format!("http://{LISTEN}");
+        let client = RemoteClient::new(Remote { server, tls: None, token: None })?;
+        Ok(Self { namespace, client })
+    }
+
+    /// Asks something that is answered by JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Controller`] if it refuses or does not answer.
+    pub fn ask<T: DeserializeOwned + Send>(&self, asked: Asked<'_>) -> Result<T, LabError> {
+        self.ask_and_wait(asked, Duration::ZERO)
+    }
+
+    /// Declares objects, beside those that it has, and waits until all hosts that have to do with
+    /// them execute them.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Controller`] if they cannot stand, [`LabError::Unrealized`] if hosts do not
+    /// execute them in time.
+    pub fn declare(&self, objects: &[Object]) -> Result<Declared, LabError> {
+        let body = serde_json::to_vec(objects).expect("every object can be written as JSON");
+        let seconds = PATIENCE.as_secs();
+        let asked = Asked::post(format!("{APPLY}?waitFor=Realized&timeout={seconds}s"), body);
+        let Applied { revision, realized } = self.ask_and_wait(asked, PATIENCE)?;
+        match realized {
+            Some(Condition { status: Truth::True, .. }) => {
+                Ok(Declared { objects: objects.len(), revision: Some(revision) })
+            }
+            other => {
+                let said = other.map(|it| it.message).unwrap_or_default();
+                Err(LabError::Unrealized { seconds, said })
+            }
+        }
+    }
+
+    fn ask_and_wait<T: DeserializeOwned + Send>(
+        &self,
+        asked: Asked<'_>,
+        waits: Duration,
+    ) -> Result<T, LabError> {
+        Ok(self.namespace.run(|| self.client.ask_and_wait(asked, waits))??)
+    }
+}
+
+/// Where objects are declared together.
+const APPLY: &str = "/v1/apply";
+
+/// What is answered.
+#[derive(Deserialize)]
+struct Applied {
+    revision: u64,
+    realized: Option<Condition>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(switch: &str, rest: &str) -> Result<Vec<Endpoint>, LabError> {
+        let text = format!(
+            "name = \"a\"\nswitch = \"{switch}\"\n[controller]\n{rest}\n[[endpoint]]\nname = \"x\"\n\
+             [[endpoint]]\nname = \"y\"\n"
+        );
+        toml::from_str::<LabSpec>(&text).unwrap().resolve("zovn-7")
+    }
+
+    #[test]
+    fn hosts_of_zovn_at_a_switch_of_ours_follow_a_controller_and_no_others() {
+        let hosts = "[hosts]\ncount = 2\n";
+        resolved("zovn", hosts).unwrap();
+        resolved("zovn-lossy", hosts).unwrap();
+        for (switch, rest, named) in [
+            ("zovn", String::new(), "add [hosts]"),
+            ("bridge", hosts.into(), "zovn or zovn-lossy"),
+            ("zovn", format!("{hosts}[hosts.physical]\ncable = \"whole\""), "leave out `cable`"),
+            ("zovn", format!("{hosts}[hosts.physical]\nswitch = \"bridge\""), "fabric"),
+            ("zovn", format!("{hosts}[[endpoint]]\nname = \"controller\""), "another name"),
+            (
+                "zovn",
+                format!("{hosts}[[endpoint]]\nname = \"z\"\nlogical = \"t/z\""),
+                "`static_addresses`",
+            ),
+        ] {
+            let error = resolved(switch, &rest).unwrap_err().to_string();
+            assert!(error.contains("[controller]") && error.contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn its_address_is_behind_those_of_hosts() {
+        assert_eq!(agents_at(2).to_string(), "192.168.0.3:6641");
+        let flags = flags(2, 0, Path::new("/run/host1"));
+        let words: Vec<_> = flags.iter().map(|it| it.to_str().unwrap()).collect();
+        assert_eq!(
+            words.join(" "),
+            "--controller 192.168.0.3:6641 --node host1 --kept /run/host1/kept"
+        );
+    }
+
+    #[test]
+    fn what_comes_with_the_program_is_a_lab_with_a_controller() {
+        let text = include_str!("../../../../examples/lab/controlled.toml");
+        let spec: LabSpec = toml::from_str(text).unwrap();
+        assert_eq!(spec.controller, Some(ControllerSpec {}));
+        let endpoints = spec.resolve("zovn-7").unwrap();
+        // What is declared by hand says the same of where ports are as the lab does.
+        let source = logical::read(include_str!("../../../../examples/shop-hosts.yaml"));
+        assert!(source.faults.is_empty(), "{:?}", source.faults);
+        let hosts = spec.hosts.as_ref().unwrap();
+        assert_eq!(source.objects, crate::networks::places(hosts, &endpoints));
+    }
+}
