@@ -1,4 +1,7 @@
-"""The filter and the weigher in Nova's own handlers, against a planner: `test_zovn_nova.py URL`."""
+"""The filter and the weigher in Nova's own handlers, against a planner at two addresses:
+
+test_zovn_nova.py URL HTTPS_URL CA CERTIFICATE KEY
+"""
 
 import sys
 
@@ -38,7 +41,7 @@ def weighed(names, spec_obj):
     return [(it.obj.host, it.weight) for it in kept]
 
 
-def main(url):
+def main(url, encrypted, ca, certificate, key):
     CONF.set_override('url', url, 'zovn')
     # n1 is full, n2 has some, n3 is small, n4 is empty, and nobody knows n5.
     every = ['n1', 'n2', 'n3', 'n4', 'n5']
@@ -68,8 +71,17 @@ def main(url):
         CONF.set_override('on_failure', 'closed', 'zovn')
         assert passing(every, spec('web')) == []
         CONF.set_override('on_failure', 'open', 'zovn')
+    # By TLS, to a planner that wants to know who asks.
+    CONF.set_override('on_failure', 'closed', 'zovn')
+    CONF.set_override('url', encrypted, 'zovn')
+    assert passing(every, spec('web')) == []
+    CONF.set_override('cafile', ca, 'zovn')
+    assert passing(every, spec('web')) == []
+    CONF.set_override('certfile', certificate, 'zovn')
+    CONF.set_override('keyfile', key, 'zovn')
+    assert passing(every, spec('web')) == ['n2', 'n3', 'n4'], passing(every, spec('web'))
     print('zovn_nova: passed')
 
 
 if __name__ == '__main__':
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -6,6 +6,7 @@ the weigher prefers those that have most left. A flavor says its model by the ex
 """
 
 import json
+import ssl
 import urllib.request
 
 from oslo_config import cfg
@@ -18,6 +19,10 @@ LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
 CONF.register_opts([
     cfg.StrOpt('url', default='http://127.0.0.1:8899', help='Where `zovn plan serve` listens.'),
+    cfg.StrOpt('cafile', help="PEM of who signs the planner's certificate, if the system does not "
+                              'trust them.'),
+    cfg.StrOpt('certfile', help='PEM of a certificate that the planner wants to see, if it does.'),
+    cfg.StrOpt('keyfile', help="PEM of that certificate's private key."),
     cfg.FloatOpt('timeout', default=2.0, min=0.01, help='Seconds to wait for an answer.'),
     cfg.StrOpt('on_failure', default='open', choices=['open', 'closed'],
                help='Without an answer, let all hosts pass (open) or none (closed).'),
@@ -26,8 +31,17 @@ CONF.register_opts([
     cfg.FloatOpt('weight_multiplier', default=1.0, help="What the weigher's weights count."),
 ], group='zovn')
 
-# The planner is near; a proxy for the outside is not on the way.
-OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+def opener():
+    """Who connects to the planner, by certificates as they are now."""
+    # The planner is near; a proxy for the outside is not on the way.
+    handlers = [urllib.request.ProxyHandler({})]
+    if CONF.zovn.url.startswith('https:'):
+        context = ssl.create_default_context(cafile=CONF.zovn.cafile)
+        if CONF.zovn.certfile:
+            context.load_cert_chain(CONF.zovn.certfile, CONF.zovn.keyfile)
+        handlers.append(urllib.request.HTTPSHandler(context=context))
+    return urllib.request.build_opener(*handlers)
 
 
 def name_of(host_state):
@@ -53,7 +67,7 @@ def ask(host_states, spec_obj, assume):
         request = urllib.request.Request(
             CONF.zovn.url.rstrip('/') + '/v1/plan/hosts', data=json.dumps(question).encode(),
             headers={'Content-Type': 'application/json'})
-        with OPENER.open(request, timeout=CONF.zovn.timeout) as answer:
+        with opener().open(request, timeout=CONF.zovn.timeout) as answer:
             read = json.load(answer)
         return {'hosts': set(read['hosts']), 'weights': dict(read['weights']),
                 'reasons': dict(read['reasons'])}

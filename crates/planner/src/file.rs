@@ -39,6 +39,8 @@ pub(crate) struct Serve {
     pub agents: Entries<String>,
     /// How often they are read.
     pub every: Option<Span>,
+    /// Which of their ports are which machines: `"web-*": web`.
+    pub ports: Entries<String>,
 }
 
 #[derive(serde::Deserialize, Clone)]

@@ -204,7 +204,7 @@ impl<'a> Resolver<'a> {
         let placement = self.placement(&hosts, &vms, &vm_places);
         let clusters =
             clusters.iter().map(|it| (it.name.to_owned(), it.it.hose.bits_per_sec())).collect();
-        let serve = self.serve(&hosts, &model_places);
+        let serve = self.serve(&hosts, &model_places, &vm_places);
         Plan { epsilon, least, kinds, hosts, models, vms, clusters, placement, serve }
     }
 

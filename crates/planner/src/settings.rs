@@ -21,6 +21,9 @@ pub struct Settings {
     pub agents: Vec<(usize, Address)>,
     /// How often they are read.
     pub every: Span,
+    /// Which of their ports are which machines: a pattern of names, and the place among the plan's
+    /// machines. The first that a name has counts. Empty: the files say where machines are.
+    pub ports: Vec<(String, usize)>,
 }
 
 /// Which hosts are preferred.
@@ -55,6 +58,7 @@ impl Default for Settings {
             unknown_hosts: UnknownHosts::default(),
             agents: Vec::new(),
             every: Span::from_secs(15),
+            ports: Vec::new(),
         }
     }
 }

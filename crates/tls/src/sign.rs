@@ -83,3 +83,23 @@ impl Authority {
         Client { authorities: self.path("ca"), name: name.into(), own }
     }
 }
+
+impl Authority {
+    /// Signs for a name that the certificate's subject has, too. OpenSSL takes a certificate whose
+    /// subject is its issuer's for one that has signed itself.
+    ///
+    /// # Panics
+    ///
+    /// No certificate has such a name.
+    pub fn sign_subject(&self, name: &str) -> Own {
+        let key = KeyPair::generate().expect("a key can be made");
+        let params = CertificateParams::new([name.to_owned()]);
+        let mut params = params.expect("a certificate has the name");
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        let signed = params.signed_by(&key, &self.issuer).expect("it is signed");
+        let own = Own { certificate: self.path(name), key: self.path(&format!("{name}.key")) };
+        fs::write(&own.certificate, signed.pem()).expect("a file can be written");
+        fs::write(&own.key, key.serialize_pem()).expect("a file can be written");
+        own
+    }
+}

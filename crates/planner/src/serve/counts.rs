@@ -53,6 +53,9 @@ impl Default for Counts {
         for reason in Refused::WORDS {
             drop(counts.refused.get_or_create(&vec![("reason", reason.into())]));
         }
+        for outcome in ["read", "failed"] {
+            drop(counts.scrapes.get_or_create(&vec![("outcome", outcome.into())]));
+        }
         counts
     }
 }
@@ -140,4 +143,33 @@ pub fn page(counts: &Counts, seen: &Seen) -> Result<String, Error> {
     let mut page = String::new();
     text::encode(&mut page, &registry)?;
     Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const RULES: &str = include_str!("../../../../packaging/zovn-alerts.yml");
+
+    #[test]
+    fn every_metric_and_label_of_the_alert_rules_is_exported() {
+        let share = || vec![("h".to_owned(), 0.5)];
+        let seen = Seen { overloads: share(), paused: share(), goal: 0.001, assumed: 0 };
+        let page = page(&Counts::default(), &seen).unwrap();
+        let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
+        let named: BTreeSet<_> = RULES
+            .match_indices("zovn_plan_")
+            .map(|(at, _)| RULES[at..].split(|c| !is_part(c)).next().unwrap())
+            .collect();
+        assert!(named.len() >= 4, "{named:?}");
+        for metric in named {
+            assert!(page.lines().any(|it| it.starts_with(metric)), "{metric} is not in {page}");
+        }
+        for chosen in ["outcome=\"failed\"", "host=\"h\""] {
+            assert!(page.contains(chosen), "{chosen} is not in {page}");
+        }
+        assert!(RULES.contains("outcome=\"failed\"") && RULES.contains("$labels.host"));
+    }
 }

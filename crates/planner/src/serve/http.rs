@@ -12,8 +12,8 @@ use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use connections::Bounds;
 use serde::Serialize;
+use tls::TlsError;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,8 +21,10 @@ use tokio::time::timeout;
 
 use super::counts::{Counts, Seen, page};
 use super::desk::{Desk, Unanswered};
+use super::entrance::{Encryption, Entrance};
 use super::exchange::{Question, respond};
 use super::observed::Observed;
+use super::ports::machines;
 use super::scheduler::Scheduler;
 use crate::fault::PlanError;
 use crate::plan::Plan;
@@ -33,15 +35,13 @@ const BODY_LIMIT_BYTES: usize = 4 << 20;
 /// The longest time from a request's head to the end of its body: who stalls keeps a connection.
 const BODY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Schedulers keep a connection each, and Prometheus has one.
-const BOUNDS: Bounds =
-    Bounds { connections: 32, reserved: 4, head: Duration::from_secs(90), life: None };
-
 /// Where a plan is served.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The address.
     pub listen: SocketAddr,
+    /// How connections are encrypted. `None`: they are not.
+    pub encryption: Option<Encryption>,
     /// Whether others than this host may ask, unencrypted.
     pub plain: bool,
 }
@@ -51,9 +51,12 @@ pub struct Options {
 pub enum ServeError {
     /// What is said would not be encrypted on the way.
     #[error(
-        "{0} can be reached by others, and nothing is encrypted: listen on 127.0.0.1 or ::1, or say `--plain` in a network that only schedulers reach"
+        "{0} can be reached by others, and nothing is encrypted: say `--tls-certificate` and `--tls-key`, listen on 127.0.0.1 or ::1, or say `--plain` in a network that only schedulers reach"
     )]
     Exposed(SocketAddr),
+    /// Nothing can be encrypted.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// There is nothing to ask about.
     #[error("the plan has no hosts, so nobody can be sent anywhere: add some")]
     NoHosts,
@@ -84,13 +87,14 @@ pub fn serve(
     options: Options,
     again: impl Fn() -> Result<Plan, PlanError> + Send + Sync + 'static,
 ) -> Result<(), ServeError> {
-    let Options { listen, plain } = options;
-    if !plain && !listen.ip().is_loopback() {
+    let Options { listen, encryption, plain } = options;
+    if encryption.is_none() && !plain && !listen.ip().is_loopback() {
         return Err(ServeError::Exposed(listen));
     }
     if plan.hosts().len() == 0 {
         return Err(ServeError::NoHosts);
     }
+    let entrance = Entrance::open(encryption.as_ref())?;
     let begun = Instant::now();
     let desk = Desk::open(plan).map_err(ServeError::Runtime)?;
     let runtime =
@@ -104,10 +108,10 @@ pub fn serve(
         let wrong = |source| ServeError::Listen { address: listen, source };
         let listener = TcpListener::bind(listen).await.map_err(wrong)?;
         let address = listener.local_addr().map_err(wrong)?;
-        tracing::info!(%address, judged_in = ?begun.elapsed(), "serving");
+        let is_encrypted = encryption.is_some();
+        tracing::info!(%address, is_encrypted, judged_in = ?begun.elapsed(), "serving");
         let app = App::new(desk);
         let router = router_of(app.clone());
-        let accept = async || Ok(listener.accept().await?.0);
         let mut reload = async || {
             loop {
                 hang_up.recv().await;
@@ -122,7 +126,7 @@ pub fn serve(
         tokio::select! {
             _ = terminate.recv() => Ok(()),
             _ = interrupt.recv() => Ok(()),
-            never = connections::serve(accept, router, BOUNDS) => match never {},
+            never = entrance.answer(listener, router) => match never {},
             () = reload() => Ok(()),
             () = app.clone().observe() => Ok(()),
             () = app.desk.gone() => Err(ServeError::Gone),
@@ -132,7 +136,7 @@ pub fn serve(
 
 /// Puts the plan as its files say it now in the place of the one that is served.
 fn replace(app: &App, again: &impl Fn() -> Result<Plan, PlanError>) {
-    let plan = match again() {
+    let mut plan = match again() {
         Ok(plan) if plan.hosts().len() > 0 => plan,
         Ok(_) => return tracing::error!("the plan has no hosts now: the one before is served on"),
         Err(PlanError::Faults(faults)) => {
@@ -143,6 +147,8 @@ fn replace(app: &App, again: &impl Fn() -> Result<Plan, PlanError>) {
         }
         Err(error) => return tracing::error!(%error, "the plan before is served on"),
     };
+    // What agents have said meanwhile is newer than the files.
+    app.observed.place(&mut plan);
     match app.desk.replace(plan, || app.begun.elapsed()) {
         Ok(()) => tracing::info!("the plan was read again"),
         Err(error) => tracing::error!(%error, "the plan before is served on"),
@@ -249,7 +255,8 @@ impl App {
         Ok(([(header::CONTENT_TYPE, "application/json")], answer).into_response())
     }
 
-    /// Reads agents' metrics again and again, if the plan names any.
+    /// Reads agents' metrics again and again, if the plan names any, and has machines be where they
+    /// say, if the plan says which ports they are.
     async fn observe(self) {
         loop {
             let agents = self.desk.ask(|scheduler| {
@@ -261,6 +268,9 @@ impl App {
             let every = match agents.await {
                 Ok((agents, every)) => {
                     self.observed.read(agents, &self.counts).await;
+                    let ports = self.observed.ports();
+                    // Who is busy hears it the next time.
+                    let _ = self.desk.ask(move |scheduler| place(scheduler, &ports)).await;
                     every.into()
                 }
                 Err(_) => Duration::from_secs(1),
@@ -270,12 +280,24 @@ impl App {
     }
 }
 
+/// Has the machines be on hosts that have ports of theirs.
+fn place(scheduler: &mut Scheduler<'_>, hosts: &[(String, Vec<String>)]) {
+    let known = &scheduler.plan().serve.ports;
+    if known.is_empty() {
+        return;
+    }
+    for (host, ports) in hosts {
+        scheduler.place(host, machines(known, ports.iter().map(String::as_str)));
+    }
+    scheduler.judge_all();
+}
+
 fn internal(error: impl Display) -> Refusal {
     Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot write the answer: {error}"))
 }
 
 /// Why a question is not answered (RFC 9457).
-struct Refusal(StatusCode, String);
+pub struct Refusal(pub StatusCode, pub String);
 
 impl From<Unanswered> for Refusal {
     fn from(why: Unanswered) -> Self {

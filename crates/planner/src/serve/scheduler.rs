@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use figures::{Unit, si};
-use placement::{Placement, Problem, Tables, Vacancies};
+use placement::{Pattern, Placement, Problem, Tables, Vacancies};
 
 use crate::plan::Plan;
 use crate::settings::{Prefer, UnknownHosts};
@@ -87,8 +87,8 @@ impl fmt::Display for Refused {
 /// The hosts of a plan, what they have, and what they are assumed to have.
 pub struct Scheduler<'a> {
     plan: &'a Plan,
-    /// What the plan has on each host, by model.
-    placement: &'a Placement,
+    /// What is on each host but for what is assumed, by place among the plan's machines.
+    placed: Vec<Pattern>,
     vacancies: Vacancies<'a>,
     places: HashMap<&'a str, usize>,
     rooms: Vec<Room>,
@@ -166,7 +166,7 @@ impl<'a> Scheduler<'a> {
             plan.serve.models.iter().copied().chain(plan.serve.default).collect();
         Self {
             plan,
-            placement,
+            placed: plan.placement.hosts.clone(),
             vacancies: Vacancies::new(tables, placement, &asked),
             places: plan.hosts().enumerate().map(|(place, name)| (name, place)).collect(),
             rooms: (0..plan.hosts().len()).map(room).collect(),
@@ -259,6 +259,52 @@ impl<'a> Scheduler<'a> {
         Ok(vacancy.left.min(cores).min(memory))
     }
 
+    /// Has a host have these machines of the plan's from now on. Those that have come are the ones
+    /// that were assumed of it first.
+    pub fn place(&mut self, host: &str, machines: Pattern) {
+        let Some(&host) = self.places.get(host) else { return };
+        if self.placed[host] == machines {
+            return;
+        }
+        let before = std::mem::replace(&mut self.placed[host], machines.clone());
+        let changed: BTreeSet<usize> =
+            before.iter().chain(machines.iter()).map(|it| it.0).collect();
+        for vm in changed {
+            let [had, has] = [&before, &machines].map(|it| it.count(vm));
+            let plan = self.plan;
+            let vm = &plan.vms[vm].it;
+            for _ in had..has {
+                if let Some(key) = self.first_assumed(host, vm.model) {
+                    self.forget(&key);
+                }
+                self.vacancies.put(host, vm.model);
+            }
+            for _ in has..had {
+                self.vacancies.remove(host, vm.model);
+            }
+            let room = &mut self.rooms[host];
+            let change = |used: u64, each: u64| {
+                let [had, has] = [had, has].map(|it| each.saturating_mul(it.into()));
+                used.saturating_sub(had).saturating_add(has)
+            };
+            room.milli_cores_used = change(room.milli_cores_used, 1000 * u64::from(vm.cores));
+            room.memory_used = change(room.memory_used, vm.memory);
+        }
+    }
+
+    /// The machine of a model that was assumed of a host first.
+    fn first_assumed(&self, host: usize, model: usize) -> Option<String> {
+        let is_it = |it: &Assumed| it.host == host && it.model == Some(model);
+        let mut keys = self.ends.iter().map(|(_, key)| key);
+        keys.find(|key| self.assumed.get(*key).is_some_and(is_it)).cloned()
+    }
+
+    /// How many machines of a model a host has but for those that are assumed.
+    fn placed(&self, host: usize, model: usize) -> u32 {
+        let machines = self.placed[host].iter();
+        machines.filter(|(vm, _)| self.plan.vms[*vm].it.model == model).map(|it| it.1).sum()
+    }
+
     /// Assumes from now on that the machine is on this host. One that the plan does not know has
     /// nothing to assume of.
     pub fn assume(&mut self, now: Duration, machine: &Machine, host: &str) {
@@ -307,10 +353,9 @@ impl<'a> Scheduler<'a> {
     pub fn assumptions(&self) -> Assumptions {
         let all = self.ends.iter().map(|(_, key)| {
             let it = &self.assumed[key];
-            let model = it.model.map(|model| {
-                let placed = self.placement.hosts[it.host].count(model);
-                (self.plan.models[model].name.clone(), placed)
-            });
+            let model = it
+                .model
+                .map(|model| (self.plan.models[model].name.clone(), self.placed(it.host, model)));
             let host = self.plan.names(&[it.host]).remove(0);
             Named { key: key.clone(), host, model, it: it.clone() }
         });
@@ -329,7 +374,7 @@ impl<'a> Scheduler<'a> {
                 Some((model, before))
             });
             if let Some((model, before)) = model {
-                let more = || self.placement.hosts[host].count(model).saturating_sub(before);
+                let more = || self.placed(host, model).saturating_sub(before);
                 let arrived = arrived.entry((host, model)).or_insert_with(more);
                 if *arrived > 0 {
                     *arrived -= 1;
@@ -496,6 +541,46 @@ serve: {models: [web], assume: 60s}
                 scheduler.assume(SECOND, &small(key), "h-2");
             }
             assert!(scheduler.ends.len() <= MOST_ASSUMED && scheduler.assumed() <= MOST_ASSUMED);
+        });
+    }
+
+    #[test]
+    fn machines_that_have_come_are_those_that_were_assumed() {
+        let of = |count| Pattern::new([(0, count)]);
+        with(PLAN, |scheduler| {
+            let shares = |scheduler: &mut Scheduler<'_>| {
+                let overloads = scheduler.overloads();
+                ["h-1", "h-2"].map(|host| overloads[host])
+            };
+            let [full, empty] = shares(scheduler);
+            for (key, host) in [("a", "h-2"), ("b", "h-2"), ("c", "h-3")] {
+                scheduler.assume(SECOND, &web(key), host);
+            }
+            // One of the two has come: the other is assumed still, and so is the third.
+            scheduler.place("h-2", of(1));
+            assert_eq!(scheduler.assumed(), 2);
+            scheduler.place("h-2", of(1));
+            assert_eq!(scheduler.assumed(), 2);
+            // Where it was assumed for half a core, it has one, as the plan says.
+            let all = |milli_cores| Machine { milli_cores, ..web("d") };
+            assert!(scheduler.judge(&all(62_500), "h-2").is_ok());
+            assert!(matches!(
+                scheduler.judge(&all(62_501), "h-2"),
+                Err(Refused::Cores { left: 62_500, .. })
+            ));
+            // Those that have gone make room.
+            scheduler.place("h-1", Pattern::default());
+            assert_eq!(shares(scheduler)[0], empty);
+            scheduler.place("h-1", of(38));
+            assert_eq!(shares(scheduler)[0], full);
+            scheduler.place("elsewhere", of(1));
+            // The next plan has what this one has, so nobody has come since.
+            let assumptions = scheduler.assumptions();
+            let next = PLAN.replace("  h-1: {web: 38}\n", "  h-1: {web: 37}\n  h-2: {web: 1}\n");
+            with(&next, |next| {
+                next.adopt(assumptions, SECOND);
+                assert_eq!(next.assumed(), 2);
+            });
         });
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use connections::Bounds;
 use planner::Plan;
-use planner::serve::router;
+use planner::serve::{Encryption, Entrance, router};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -46,6 +46,15 @@ pub struct Server {
 
 impl Server {
     pub fn start(plan: &str) -> Self {
+        Self::start_with(plan, None)
+    }
+
+    /// One that speaks TLS, and nothing else.
+    pub fn encrypted(plan: &str, encryption: Encryption) -> Self {
+        Self::start_with(plan, Some(encryption))
+    }
+
+    fn start_with(plan: &str, encryption: Option<Encryption>) -> Self {
         let plan = Plan::of_text(Path::new("p.yaml"), plan).unwrap_or_else(|it| panic!("{it:?}"));
         let router = router(plan).unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -54,12 +63,19 @@ impl Server {
             Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 tell.send(listener.local_addr().unwrap()).unwrap();
-                let accept = async || Ok(listener.accept().await?.0);
-                let head = Duration::from_secs(60);
-                let bounds = Bounds { connections: 8, reserved: 0, head, life: None };
+                let answer = async {
+                    if encryption.is_some() {
+                        let entrance = Entrance::open(encryption.as_ref()).unwrap();
+                        return entrance.answer(listener, router).await;
+                    }
+                    let accept = async || Ok(listener.accept().await?.0);
+                    let head = Duration::from_secs(60);
+                    let bounds = Bounds { connections: 8, reserved: 0, head, life: None };
+                    connections::serve(accept, router, bounds).await
+                };
                 tokio::select! {
                     _ = stopped => {}
-                    never = connections::serve(accept, router, bounds) => match never {},
+                    never = answer => match never {},
                 }
             });
         });

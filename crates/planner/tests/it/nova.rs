@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use planner::serve::Encryption;
 use serde_json::{Value, json};
+use tls::sign::Authority;
 
 use crate::desk::{PLAN, Server};
 
@@ -71,10 +73,15 @@ fn novas_own_classes_filter_and_weigh_by_it() {
         return;
     }
     let server = Server::start(PLAN);
+    let authority = Authority::new();
+    let (ca, nova) = (authority.path("ca"), authority.sign_subject("nova.example"));
+    let own = authority.sign_subject("127.0.0.1");
+    let encrypted = Server::encrypted(PLAN, Encryption { own, clients: Some(ca.clone()) });
     let mut command = Command::new(python);
     command.args(["-B", "-W", "ignore", "test_zovn_nova.py"]);
-    let output =
-        command.arg(format!("http://{}", server.address)).current_dir(folder).output().unwrap();
+    command.arg(format!("http://{}", server.address));
+    command.arg(format!("https://{}", encrypted.address)).args([ca, nova.certificate, nova.key]);
+    let output = command.current_dir(folder).output().unwrap();
     let [out, error] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
     assert!(output.status.success() && out.contains("zovn_nova: passed"), "{out}\n{error}");
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use planner::Plan;
-use planner::serve::{Options, serve};
+use planner::serve::{Encryption, Options, serve};
+use tls::Own;
 use zovn_agent::LogArgs;
 
 use super::files::complain;
@@ -15,7 +16,8 @@ use crate::ending::{Outcome, USAGE};
 ///
 /// Kubernetes asks as an extender (`/k8s/filter`, `/k8s/prioritize`), OpenStack Nova by
 /// packaging/nova/zovn_nova.py (`/v1/plan/hosts`), Prometheus reads `/metrics`. SIGHUP has the
-/// files read again. Nothing is encrypted, so requests are taken on this host only.
+/// files read again. With a certificate of its own all is encrypted (TLS 1.3); without one,
+/// requests are taken on this host only.
 #[derive(clap::Args)]
 pub struct Args {
     /// The plan's file, with what runs now in `placement` and who may say what in `serve`.
@@ -24,12 +26,21 @@ pub struct Args {
     /// More of the plan, as fitted models or a placement. May be given several times.
     #[arg(long, value_name = "FILE")]
     with: Vec<PathBuf>,
-    /// Where requests are taken.
+    /// Where requests are taken. Without a certificate, an address of this host only.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8899")]
     listen: SocketAddr,
+    /// The planner's certificate, as PEM: requests and answers are encrypted.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// The certificate's private key, as PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Those who sign clients' certificates, as PEM: whoever has none may not ask.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    clients_ca: Option<PathBuf>,
     /// Take requests of other hosts, too, although nothing is encrypted: whoever reaches the
     /// address may ask.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "tls_certificate")]
     plain: bool,
     #[command(flatten)]
     log: LogArgs,
@@ -37,7 +48,7 @@ pub struct Args {
 
 /// Serves.
 pub fn run(args: Args) -> Outcome {
-    let Args { file, with, listen, plain, log } = args;
+    let Args { file, with, listen, tls_certificate, tls_key, clients_ca, plain, log } = args;
     let paths: Vec<PathBuf> = std::iter::once(file).chain(with).collect();
     let plan = match Plan::load(&paths) {
         Ok(plan) => plan,
@@ -47,7 +58,9 @@ pub fn run(args: Args) -> Outcome {
         }
         Err(error) => return Err(error.into()),
     };
+    let own = tls_certificate.zip(tls_key).map(|(certificate, key)| Own { certificate, key });
+    let encryption = own.map(|own| Encryption { own, clients: clients_ca });
     log.start()?;
-    serve(plan, Options { listen, plain }, move || Plan::load(&paths))?;
+    serve(plan, Options { listen, encryption, plain }, move || Plan::load(&paths))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -329,6 +329,16 @@ fn a_plan_is_served_and_read_again() {
     let (code, _, error) = plan(&["serve", "-c", PLAN, "--listen", "0.0.0.0:0"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("nothing is encrypted") && error.contains("`--plain`"), "{error}");
+    let encrypted = ["--tls-certificate", "/nowhere/own.pem", "--tls-key", "/nowhere/own.key"];
+    let serve = ["serve", "-c", PLAN, "--listen", "0.0.0.0:0"];
+    let (code, _, error) = plan(&[&serve[..], &encrypted].concat());
+    assert_eq!(code, Some(1));
+    assert!(error.contains("cannot read /nowhere/own.pem"), "{error}");
+    for words in [&["--clients-ca", "ca.pem"][..], &["--plain"]] {
+        // Certificates of clients go with one's own, and what is encrypted is not plain.
+        let own: &[&str] = if words[0] == "--plain" { &encrypted } else { &[] };
+        assert_eq!(plan(&[&serve[..], own, words].concat()).0, Some(2), "{words:?}");
+    }
     let models = "examples/plan/serve.yaml";
     assert_eq!(plan(&["serve", "-c", models]).0, Some(2));
 }

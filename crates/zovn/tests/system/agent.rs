@@ -1,5 +1,6 @@
 //! The agent as a whole: the binary, its API, real containers, and signals.
 
+mod calibration;
 mod capture;
 mod floods;
 mod interfaces;

@@ -9,7 +9,7 @@ use super::*;
 const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging");
 
 /// A program that ends with its guard.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -19,7 +19,7 @@ impl Drop for Running {
 }
 
 /// An address at which nobody listens.
-fn free() -> SocketAddr {
+pub fn free() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
@@ -36,7 +36,7 @@ fn get(address: SocketAddr, path: &str, headers: &str) -> Option<(String, String
 }
 
 /// What Prometheus answers, once it does.
-fn ask(prometheus: SocketAddr, path: &str) -> Value {
+pub fn ask(prometheus: SocketAddr, path: &str) -> Value {
     let mut answer = None;
     until(|| {
         answer = get(prometheus, path, "").and_then(|(_, body)| serde_json::from_str(&body).ok());
@@ -48,14 +48,14 @@ fn ask(prometheus: SocketAddr, path: &str) -> Value {
 }
 
 /// The samples that an expression has now.
-fn query(prometheus: SocketAddr, expression: &str) -> Vec<Value> {
+pub fn query(prometheus: SocketAddr, expression: &str) -> Vec<Value> {
     let escaped: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let data = ask(prometheus, &format!("/api/v1/query?query={escaped}"));
     data["result"].as_array().unwrap().clone()
 }
 
 /// Has the agent of a world offer its metrics over TCP, and says where.
-fn start_agent(world: &mut World) -> SocketAddr {
+pub fn start_agent(world: &mut World) -> SocketAddr {
     let address = free();
     let command = declare_metrics(world, address);
     world.start_as(command);
@@ -72,13 +72,15 @@ fn declare_metrics(world: &World, address: SocketAddr) -> Command {
     command
 }
 
-fn start_prometheus(directory: &Path, agent: SocketAddr) -> (Running, SocketAddr) {
+/// Starts a Prometheus that scrapes an agent, and whatever `more` of its configuration says.
+pub fn start_prometheus(directory: &Path, agent: SocketAddr, more: &str) -> (Running, SocketAddr) {
     let address = free();
     let file = directory.join("prometheus.yml");
     let configuration = format!(
         "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\n\
          rule_files: [{PACKAGING}/zovn-alerts.yml]\n\
-         scrape_configs:\n  - job_name: zovn\n    static_configs: [{{ targets: ['{agent}'] }}]\n"
+         scrape_configs:\n  - job_name: zovn\n    static_configs: [{{ targets: ['{agent}'] }}]\n\
+         {more}"
     );
     fs::write(&file, configuration).unwrap();
     let mut command = Command::new("prometheus");
@@ -96,7 +98,7 @@ fn prometheus_scrapes_an_agent_and_knows_every_rule_and_panel() {
     let mut world = World::new(2);
     let agent = start_agent(&mut world);
     world.greet(0, 1);
-    let (_prometheus, prometheus) = start_prometheus(world.directory.path(), agent);
+    let (_prometheus, prometheus) = start_prometheus(world.directory.path(), agent, "");
     until(|| {
         let targets = ask(prometheus, "/api/v1/targets");
         let target = &targets["activeTargets"][0];

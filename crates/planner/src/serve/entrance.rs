@@ -1,0 +1,104 @@
+//! The connections by which questions come: encrypted or not, and whose clients may ask.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use connections::Bounds;
+use tls::{CertificateDer, Own, Protocol, Server, TlsError};
+use tokio::net::TcpListener;
+
+use super::http::Refusal;
+
+/// Schedulers keep a connection each, and Prometheus has one.
+const BOUNDS: Bounds =
+    Bounds { connections: 32, reserved: 4, head: Duration::from_secs(90), life: None };
+
+/// How connections are encrypted, by files that may be renewed meanwhile.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Encryption {
+    /// The certificate that clients see, and its key.
+    pub own: Own,
+    /// Those who sign clients' certificates. `None`: clients need no certificate.
+    pub clients: Option<PathBuf>,
+}
+
+/// Where connections come in.
+#[derive(Clone, Debug)]
+pub struct Entrance(Option<Encrypted>);
+
+#[derive(Clone, Debug)]
+struct Encrypted {
+    tls: Arc<Server>,
+    /// Whether clients are to have a certificate.
+    are_clients_known: bool,
+}
+
+impl Entrance {
+    /// One that is encrypted so, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// The files cannot be used.
+    pub fn open(encryption: Option<&Encryption>) -> Result<Self, TlsError> {
+        let encrypted = |it: &Encryption| {
+            let tls = Server::open(it.own.clone(), it.clients.clone(), Protocol::Http1)?;
+            Ok(Encrypted { tls: Arc::new(tls), are_clients_known: it.clients.is_some() })
+        };
+        encryption.map(encrypted).transpose().map(Self)
+    }
+
+    /// Accepts connections, and has `router` answer those who may ask. Certificates that are
+    /// renewed meanwhile are used from then on.
+    pub async fn answer(&self, listener: TcpListener, router: Router) -> Infallible {
+        let Some(encrypted) = &self.0 else {
+            let accept = async || Ok(listener.accept().await?.0);
+            return connections::serve(accept, router, BOUNDS).await;
+        };
+        let accept = async || {
+            let (stream, _) = listener.accept().await?;
+            let client = Client { tls: Arc::clone(&encrypted.tls), shown: Arc::default() };
+            let router = match encrypted.are_clients_known {
+                true => router.clone().layer(from_fn_with_state(client.clone(), admit)),
+                false => router.clone(),
+            };
+            let begin = async move {
+                let stream = client.tls.accept(stream).await.map_err(io::Error::other)?;
+                let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                let _ = client.shown.set(chain.to_vec());
+                Ok::<_, io::Error>(stream)
+            };
+            Ok((begin, router))
+        };
+        tokio::select! {
+            never = connections::serve_each(accept, BOUNDS) => never,
+            never = encrypted.tls.follow() => never,
+        }
+    }
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone)]
+struct Client {
+    tls: Arc<Server>,
+    /// Its certificates, as soon as it has shown them.
+    shown: Arc<OnceLock<Vec<CertificateDer<'static>>>>,
+}
+
+/// Has a client's requests answered as long as its certificate is to be trusted: connections last
+/// longer than certificates.
+async fn admit(State(client): State<Client>, request: Request, next: Next) -> Response {
+    if client.shown.get().is_some_and(|chain| client.tls.trusts(chain)) {
+        return next.run(request).await;
+    }
+    let detail = "the client shows no certificate that counts: give it one that an authority of \
+                  `--clients-ca` has signed";
+    Refusal(StatusCode::FORBIDDEN, detail.into()).into_response()
+}
