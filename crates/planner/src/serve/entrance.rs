@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use connections::Bounds;
-use tls::{CertificateDer, Own, Protocol, Server, TlsError};
+use tls::{Chain, Own, Protocol, Server, TlsError};
 use tokio::net::TcpListener;
 
 use super::http::Refusal;
@@ -64,18 +64,19 @@ impl Entrance {
         };
         let accept = async || {
             let (stream, _) = listener.accept().await?;
-            let client = Client { tls: Arc::clone(&encrypted.tls), shown: Arc::default() };
-            let router = match encrypted.are_clients_known {
-                true => router.clone().layer(from_fn_with_state(client.clone(), admit)),
-                false => router.clone(),
-            };
-            let begin = async move {
-                let stream = client.tls.accept(stream).await.map_err(io::Error::other)?;
-                let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                let _ = client.shown.set(chain.to_vec());
-                Ok::<_, io::Error>(stream)
-            };
-            Ok((begin, router))
+            let (Encrypted { tls, are_clients_known }, router) =
+                (encrypted.clone(), router.clone());
+            Ok(async move {
+                let stream = tls.accept(stream).await.map_err(io::Error::other)?;
+                let router = match are_clients_known {
+                    true => {
+                        let shown = Arc::new(tls::shown(&stream).unwrap_or_default());
+                        router.layer(from_fn_with_state(Client { tls, shown }, admit))
+                    }
+                    false => router,
+                };
+                Ok::<_, io::Error>((stream, router))
+            })
         };
         tokio::select! {
             never = connections::serve_each(accept, BOUNDS) => never,
@@ -88,14 +89,14 @@ impl Entrance {
 #[derive(Clone)]
 struct Client {
     tls: Arc<Server>,
-    /// Its certificates, as soon as it has shown them.
-    shown: Arc<OnceLock<Vec<CertificateDer<'static>>>>,
+    /// The certificates that it has shown, if any.
+    shown: Arc<Chain>,
 }
 
 /// Has a client's requests answered as long as its certificate is to be trusted: connections last
 /// longer than certificates.
 async fn admit(State(client): State<Client>, request: Request, next: Next) -> Response {
-    if client.shown.get().is_some_and(|chain| client.tls.trusts(chain)) {
+    if client.tls.trusts(&client.shown) {
         return next.run(request).await;
     }
     let detail = "the client shows no certificate that counts: give it one that an authority of \
