@@ -342,8 +342,8 @@ mod tests {
             with(entry("zovn", "link", "geneve", "frames", 64, 100e3), 2, 1),
         ]));
         let costs = Costs::read(&path, "zovn", Some("geneve")).unwrap();
-        near(costs.host.of(64.0), 5e-6);
-        near(costs.link.of(64.0), 10e-6);
+        near(costs.careful.secs(64.0, 0.0), 5e-6);
+        near(costs.careful.secs(64.0, 1.0), 10e-6);
         assert!(costs.doubts[0].starts_with("1 of 2 entries"), "{:?}", costs.doubts);
 
         write(serde_json::json!([entry("zovn", "host", "none", "frames", 64, 0.0)]));
