@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -20,6 +21,7 @@ use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
+use crate::unless::unless;
 use crate::{
     ADDRESSES, CAPTURE, CONNECTIONS, FieldProblem, HANDOVER, LOGICAL, LOGICAL_RULES, LOGICAL_TRACE,
     LogicalNetworks, METRICS, NETWORKS, PORTS, Problem, READY, STATUS, TRACE,
@@ -139,6 +141,19 @@ impl Client {
     /// [`ClientError::Refused`] with 404 if there is no such port.
     pub fn port(&self, name: &PortName) -> Result<PortStatus, ClientError> {
         self.ask(Method::GET, &port_path(name), None::<&()>)
+    }
+
+    /// One port at this moment, until `stop` is set. `None`: it was set before the answer came.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if there is no such port.
+    pub fn port_unless(
+        &self,
+        name: &PortName,
+        stop: &AtomicBool,
+    ) -> Result<Option<PortStatus>, ClientError> {
+        self.ask_unless(stop, Method::GET, &port_path(name), None::<&()>)
     }
 
     /// Attaches a port and returns it as it is then.
@@ -279,6 +294,20 @@ impl Client {
         objects: &impl Serialize,
     ) -> Result<LogicalApplied, ClientError> {
         self.ask_if(condition, Method::PUT, LOGICAL, Some(objects))
+    }
+
+    /// Replaces all objects of logical networks at once, until `stop` is set. `None`: it was set
+    /// before the answer came; the agent may replace them.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 422 if they cannot stand.
+    pub fn apply_unless(
+        &self,
+        objects: &impl Serialize,
+        stop: &AtomicBool,
+    ) -> Result<Option<LogicalApplied>, ClientError> {
+        self.ask_unless(stop, Method::PUT, LOGICAL, Some(objects))
     }
 
     /// Whether frames flow: `false` while the agent drains, and while nobody listens.
@@ -425,6 +454,24 @@ impl Client {
             return Err(refused(&line, status, &body));
         }
         serde_json::from_slice(&body).map_err(|source| self.broken(line, source))
+    }
+
+    /// Asks for a message, until `stop` is set. `None`: it was set before the answer came.
+    fn ask_unless<T: DeserializeOwned>(
+        &self,
+        stop: &AtomicBool,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Option<T>, ClientError> {
+        let line = format!("{method} {path}");
+        let request = self.request(&line, method, path, body)?;
+        let answer = async { unless(stop, self.exchange(&line, request)).await.transpose() };
+        let Some((status, body)) = self.wait(&line, answer)? else { return Ok(None) };
+        if !status.is_success() {
+            return Err(refused(&line, status, &body));
+        }
+        serde_json::from_slice(&body).map(Some).map_err(|source| self.broken(line, source))
     }
 
     /// Asks for a message.

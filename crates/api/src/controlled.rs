@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -17,6 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use crate::FieldProblem;
+use crate::unless::unless;
 
 /// A write waits for others', and for the store.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -196,6 +198,23 @@ impl RemoteClient {
         serde_json::from_slice(&body).map_err(|source| self.broken(source))
     }
 
+    /// As [`ask_and_wait`](Self::ask_and_wait), until `stop` is set. `None`: it was set before the
+    /// answer came; the controller may do what it was asked.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`]
+    pub fn ask_unless<T: serde::de::DeserializeOwned>(
+        &self,
+        asked: Asked<'_>,
+        waits: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Option<T>, RemoteError> {
+        let answer = async { unless(stop, self.answer(asked)).await.transpose() };
+        let Some((_, body)) = self.wait(PATIENCE + waits, answer)? else { return Ok(None) };
+        serde_json::from_slice(&body).map(Some).map_err(|source| self.broken(source))
+    }
+
     /// Asks for an object: its `ETag`, and what it is.
     ///
     /// # Errors
@@ -252,16 +271,26 @@ impl RemoteClient {
         asked: Asked<'_>,
         patience: Duration,
     ) -> Result<(Option<String>, Bytes), RemoteError> {
-        let exchange = async {
-            let answer = self.accepted(self.open(asked).await?).await?;
-            let tag = answer.headers().get(ETAG).and_then(|it| it.to_str().ok());
-            let tag = tag.map(ToOwned::to_owned);
-            let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
-            Ok((tag, body.map_err(|error| self.broken(error))?.to_bytes()))
-        };
-        self.runtime.block_on(async {
-            timeout(patience, exchange).await.map_err(|late| self.broken(late))?
-        })
+        self.wait(patience, self.answer(asked))
+    }
+
+    /// Waits for an answer, but not for ever.
+    fn wait<T>(
+        &self,
+        patience: Duration,
+        answer: impl Future<Output = Result<T, RemoteError>>,
+    ) -> Result<T, RemoteError> {
+        self.runtime
+            .block_on(async { timeout(patience, answer).await.map_err(|late| self.broken(late))? })
+    }
+
+    /// The answer to a request: its `ETag`, and its body.
+    async fn answer(&self, asked: Asked<'_>) -> Result<(Option<String>, Bytes), RemoteError> {
+        let answer = self.accepted(self.open(asked).await?).await?;
+        let tag = answer.headers().get(ETAG).and_then(|it| it.to_str().ok());
+        let tag = tag.map(ToOwned::to_owned);
+        let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
+        Ok((tag, body.map_err(|error| self.broken(error))?.to_bytes()))
     }
 
     /// An answer that is none of refusal.
@@ -413,6 +442,17 @@ mod tests {
             RemoteClient::new(remote(server, true)).unwrap();
         }
         RemoteClient::new(remote("http://192.0.2.1:6640", false)).unwrap();
+    }
+
+    #[test]
+    fn who_wants_no_more_does_not_wait_for_an_answer() {
+        // Connections to it are taken, and never answered.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", silent.local_addr().unwrap());
+        let client = RemoteClient::new(remote(&server, false)).unwrap();
+        let asked = Asked::get("/v1/status");
+        let answer = client.ask_unless::<u8>(asked, Duration::ZERO, &AtomicBool::new(true));
+        assert_eq!(answer.unwrap(), None);
     }
 
     #[test]

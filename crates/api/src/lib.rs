@@ -11,6 +11,7 @@
 
 mod client;
 mod controlled;
+mod unless;
 
 use std::collections::BTreeMap;
 

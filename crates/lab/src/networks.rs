@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use api::{Client, ClientError, Condition};
+use api::{Client, ClientError};
 use logical::objects::{Kind, Object};
 use model::{PortName, PortState, PortStatus};
 
@@ -24,8 +24,13 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// [`LabError`], [`LabError::Agent`] or [`LabError::Controller`] if the networks cannot stand.
-    pub fn declare(&self, objects: &[Object]) -> Result<Declared, LabError> {
+    /// [`LabError`], [`LabError::Agent`] or [`LabError::Controller`] if the networks cannot stand;
+    /// [`LabError::Interrupted`]: some agents may have been told, or the controller may keep them.
+    pub fn declare(
+        &self,
+        objects: &[Object],
+        interrupted: &AtomicBool,
+    ) -> Result<Declared, LabError> {
         let mut all = objects.to_vec();
         let says = |it: &Object| matches!(it.kind(), Kind::TransportNode | Kind::Binding);
         if !objects.iter().any(says)
@@ -34,10 +39,10 @@ impl Lab {
             all.extend(places(hosts, self.endpoints()));
         }
         if self.spec().controller.is_some() {
-            return self.controller()?.declare(&all);
+            return self.controller()?.declare(&all, interrupted);
         }
         for agent in self.agents()? {
-            agent.apply_if(Condition::default(), &all)?;
+            agent.apply_unless(&all, interrupted)?.ok_or(LabError::Interrupted)?;
         }
         Ok(Declared { objects: all.len(), revision: None })
     }
@@ -53,14 +58,14 @@ impl Lab {
             let agent = self.agent_at(endpoint)?;
             let name = PortName(endpoint.name.clone());
             loop {
-                let port = match agent.port(&name) {
+                let port = match agent.port_unless(&name, interrupted) {
                     // It comes when the controller's agent knows its network.
                     Err(ClientError::Refused { status: 404, .. })
                         if self.spec().comes_later(endpoint) =>
                     {
                         None
                     }
-                    port => Some(port?),
+                    port => Some(port?.ok_or(LabError::Interrupted)?),
                 };
                 let is_up = |it: &PortStatus| {
                     let state = it.logical_state.as_ref();

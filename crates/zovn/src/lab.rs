@@ -203,8 +203,14 @@ fn declare(lab: &Lab, files: &[PathBuf]) -> Outcome {
             return Ok(ExitCode::from(USAGE));
         }
     };
-    lab.declare(&objects)?;
-    lab.await_networks(&*signals::stop()?)?;
+    let stop = signals::stop()?;
+    match lab.declare(&objects, &stop).and_then(|_| lab.await_networks(&stop)) {
+        Err(LabError::Interrupted) => {
+            eprintln!("zovn: interrupted: hosts may execute some of it; declare it again");
+            return Ok(ExitCode::from(signals::INTERRUPTED));
+        }
+        declared => declared?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -28,9 +28,11 @@ use crate::ending::{Outcome, USAGE, show};
 use crate::net::files::{Read, complain, load_both};
 use crate::signals;
 use culprit::Culprits;
-use intent::{Intent, Machine, services};
+pub use intent::services;
+use intent::{Intent, Machine};
+pub use question::Service;
 use report::{Book, Wrong};
-pub use report::{Ran, Report};
+pub use report::{Fate, Ran, Report};
 use rounds::{Packets, Round, Rounds, Stage};
 pub use running::Change;
 use running::Running;
@@ -104,7 +106,7 @@ pub fn run(args: &Args) -> Outcome {
         Networks { before: &before.topology, after: after.as_ref().map(|it| &it.topology) };
     let command = args.command.as_deref().map(Change::Command);
     let change = command.map(|command| (command, args.settle.into()));
-    let Some(report) = ask(&lab, &networks, change, args.wait.into(), &stop)? else {
+    let Some(report) = ask(&lab, &networks, None, change, args.wait.into(), &stop)? else {
         return Ok(ExitCode::from(signals::INTERRUPTED));
     };
     show(&report, args.json, || report.text())?;
@@ -122,7 +124,7 @@ fn reach(word: &str, networks: &Read, stop: &AtomicBool) -> Result<Lab, LabError
         return Err(LabError::Taken(spec.name));
     }
     let lab = Lab::up_unless(&spec, &home, stop)?;
-    lab.declare(&networks.objects)?;
+    lab.declare(&networks.objects, stop)?;
     lab.await_networks(stop)?;
     Ok(lab)
 }
@@ -135,6 +137,17 @@ pub struct Networks<'a> {
     pub after: Option<&'a Topology>,
 }
 
+/// A packet whose fate is told apart from others'.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched<'a> {
+    /// The logical port whose machine sends it, as `tenant/name`.
+    pub from: &'a str,
+    /// The logical port that it is for.
+    pub to: &'a str,
+    /// What it asks for.
+    pub service: Service,
+}
+
 /// Why a matrix could not be asked.
 type Failed = Box<dyn Error + Send + Sync>;
 
@@ -143,6 +156,7 @@ type Failed = Box<dyn Error + Send + Sync>;
 pub fn ask(
     lab: &Lab,
     networks: &Networks<'_>,
+    watched: Option<Watched<'_>>,
     change: Option<(Change<'_>, Duration)>,
     wait: Duration,
     stop: &AtomicBool,
@@ -165,6 +179,8 @@ pub fn ask(
     let services = services(&both);
     let drawn = RandomState::new().hash_one("run");
     let source = (drawn >> 48) as u16;
+    let number = |name: &str| machines.iter().position(|it| it.name == name);
+    let watched = watched.and_then(|it| Some((number(it.from)?, number(it.to)?, it.service)));
     let mut matrix = Matrix {
         machines: &machines,
         rounds: Rounds::new(lab, &machines, wait, drawn)?,
@@ -172,6 +188,8 @@ pub fn ask(
         book: Book::default(),
         begun: Instant::now(),
         wrong: 0,
+        watched,
+        fate: Fate::default(),
         stop,
     };
     let questions = before.questions(&services);
@@ -210,6 +228,7 @@ pub fn ask(
         seconds: matrix.begun.elapsed().as_secs_f64(),
         command,
         wrong: matrix.book.entries(),
+        watched: matrix.fate,
     }))
 }
 
@@ -221,6 +240,9 @@ struct Matrix<'a> {
     book: Book,
     begun: Instant,
     wrong: u64,
+    /// The sender, by number, of packets whose fate is told; the receiver; what they ask for.
+    watched: Option<(usize, usize, Service)>,
+    fate: Fate,
     stop: &'a AtomicBool,
 }
 
@@ -300,15 +322,19 @@ impl Matrix<'_> {
         at.duration_since(self.begun).as_secs_f64()
     }
 
-    /// Books what a round's answers are wrong about.
+    /// Books what became of the watched packet, and what a round's answers are wrong about.
     fn book(&mut self, stage: &Stage, round: &Round) {
         for (number, answer) in round.answers.iter().enumerate() {
+            let question = &stage.questions[number];
+            if self.watched == Some((question.from, question.to, question.service)) {
+                self.fate.packets += u64::from(answer.sent.is_some());
+                self.fate.arrived += u64::from(!answer.at.is_empty());
+            }
             if stage.allows(number, &answer.at) {
                 continue;
             }
             self.wrong += 1;
             let at_s = self.seconds(answer.sent.unwrap_or(round.begun));
-            let question = &stage.questions[number];
             let is_v4 = question.ends.1.is_ipv4();
             let key = (question.from, question.to, question.service, is_v4, answer.at.clone());
             let name = |it: &usize| self.machines[*it].name.clone();

@@ -19,6 +19,7 @@ use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use api::{Asked, Remote, RemoteClient};
@@ -155,9 +156,13 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// [`LabError::Controller`] if it refuses or does not answer.
-    pub fn ask<T: DeserializeOwned + Send>(&self, asked: Asked<'_>) -> Result<T, LabError> {
-        self.ask_and_wait(asked, Duration::ZERO)
+    /// [`LabError::Controller`] if it refuses or does not answer; [`LabError::Interrupted`].
+    pub fn ask<T: DeserializeOwned + Send>(
+        &self,
+        asked: Asked<'_>,
+        interrupted: &AtomicBool,
+    ) -> Result<T, LabError> {
+        self.ask_and_wait(asked, Duration::ZERO, interrupted)
     }
 
     /// Declares objects, beside those that it has, and waits until all hosts that have to do with
@@ -166,12 +171,16 @@ impl Controller {
     /// # Errors
     ///
     /// [`LabError::Controller`] if they cannot stand, [`LabError::Unrealized`] if hosts do not
-    /// execute them in time.
-    pub fn declare(&self, objects: &[Object]) -> Result<Declared, LabError> {
+    /// execute them in time; [`LabError::Interrupted`]: it may keep them then.
+    pub fn declare(
+        &self,
+        objects: &[Object],
+        interrupted: &AtomicBool,
+    ) -> Result<Declared, LabError> {
         let body = serde_json::to_vec(objects).expect("every object can be written as JSON");
         let seconds = PATIENCE.as_secs();
         let asked = Asked::post(format!("{APPLY}?waitFor=Realized&timeout={seconds}s"), body);
-        let Applied { revision, realized } = self.ask_and_wait(asked, PATIENCE)?;
+        let Applied { revision, realized } = self.ask_and_wait(asked, PATIENCE, interrupted)?;
         match realized {
             Some(Condition { status: Truth::True, .. }) => {
                 Ok(Declared { objects: objects.len(), revision: Some(revision) })
@@ -187,8 +196,10 @@ impl Controller {
         &self,
         asked: Asked<'_>,
         waits: Duration,
+        interrupted: &AtomicBool,
     ) -> Result<T, LabError> {
-        Ok(self.namespace.run(|| self.client.ask_and_wait(asked, waits))??)
+        let ask = || self.client.ask_unless(asked, waits, interrupted);
+        self.namespace.run(ask)??.ok_or(LabError::Interrupted)
     }
 }
 

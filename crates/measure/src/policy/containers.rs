@@ -135,7 +135,7 @@ fn prepare(bench: &Bench<'_>, path: &Path, lab: &Lab, pair: &Pair) -> Result<Mad
     }
     if path.through != Through::Plain {
         let objects = rules::objects(path.through, path.rules, pair);
-        lab.declare(&logical::read(&objects).objects)?;
+        lab.declare(&logical::read(&objects).objects, bench.stop)?;
         await_generation(bench, &lab.agent()?)?;
     }
     Ok(Made::Asked)

@@ -9,7 +9,7 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,12 +22,12 @@ use logical::{Object, Topology};
 use measure::page::Chart;
 use measure::readable::Rows;
 use measure::{Bench, Environment, MeasureError, Measurement, Readable};
-use model::PacketOutcome;
+use model::{PacketOutcome, PacketTrace};
 use reach::Question;
 use serde::Serialize;
 
 use super::Paint;
-use crate::pings::{self, Change, Networks, Ran};
+use crate::pings::{self, Change, Fate, Networks, Ran, Service, Watched};
 
 /// The lab, and what the tenant declares.
 const LAB: &str = include_str!("../../../../examples/lab/controlled.toml");
@@ -36,8 +36,12 @@ const SHOP: &str = include_str!("../../../../examples/shop.yaml");
 /// The port at which the database may be asked, as the file says it, and after the change.
 const PORTS: [u16; 2] = [5432, 5433];
 
-/// A packet that a rule forbids: from, to, and the TCP port.
-const FORBIDDEN: (&str, &str, u16) = ("shop/web-1", "shop/db-1", 22);
+/// A packet that a rule forbids: from, to, and the TCP port, which is the one that packets go to
+/// because no rule names it.
+const FORBIDDEN: (&str, &str, u16) = ("shop/web-1", "shop/db-1", 1);
+
+/// The rule that forbids it.
+const FORBIDS: &str = "Policy/shop/db-in/nothing-else";
 
 /// How long a packet may be underway, and how long a change may take to be in force.
 const WAIT: Duration = Duration::from_secs(2);
@@ -66,7 +70,7 @@ pub struct Found {
     /// How long it took from the request until all hosts executed them and all machines' ports were
     /// up, in milliseconds.
     realized_ms: f64,
-    /// What becomes of a packet that a rule forbids.
+    /// What became of packets that a rule forbids.
     forbidden: Forbidden,
     /// What was changed while packets went on.
     change: Changed,
@@ -74,16 +78,21 @@ pub struct Found {
     matrix: pings::Report,
 }
 
-/// A packet that a rule forbids, and what `zovn explain port` says of it.
+/// Packets that a rule forbids: what became of them, and what `zovn explain port` says of one.
 #[derive(Clone, Debug, Serialize)]
 struct Forbidden {
     from: String,
     to: String,
     tcp: u16,
+    /// How many were sent.
+    packets: u64,
+    /// How many of them arrived.
+    arrived: u64,
+    /// Whether the controller says that it is refused.
     is_refused: bool,
-    /// The policy and its rule.
+    /// The policy and its rule by which it says so.
     by: Option<String>,
-    /// What becomes of it, in a sentence.
+    /// What it says becomes of it, in a sentence.
     verdict: String,
 }
 
@@ -129,10 +138,10 @@ fn made(bench: &Bench<'_>, lead: Duration) -> Result<Option<Report>, Failed> {
 
     bench.progress.step("a tenant's network, declared at the controller");
     let begun = Instant::now();
-    let declared = lab.declare(&objects)?;
+    let declared = lab.declare(&objects, bench.stop)?;
     lab.await_networks(bench.stop)?;
     let realized = begun.elapsed();
-    let forbidden = explained(&lab.controller()?)?;
+    let explained = explained(&lab.controller()?, bench.stop)?;
 
     bench.progress.step("packets between all machines, while a policy changes");
     let (sender, receiver) = mpsc::channel();
@@ -140,15 +149,17 @@ fn made(bench: &Bench<'_>, lead: Duration) -> Result<Option<Report>, Failed> {
     let change = move || {
         thread::sleep(lead);
         let begun = Instant::now();
-        let declared = controller.declare(&changed);
+        // Nobody waits for it any more if the user wants no more: so it does not look.
+        let declared = controller.declare(&changed, &AtomicBool::new(false));
         let is_done = declared.is_ok();
-        // Nobody waits for it any more if the user wants no more.
         let _ = sender.send((begun.elapsed(), declared));
         is_done
     };
     let networks = Networks { before: &before, after: Some(&after) };
     let change = Some((Change::Work(Box::new(change)), SETTLE));
-    let Some(matrix) = pings::ask(&lab, &networks, change, WAIT, bench.stop)? else {
+    let (from, to, tcp) = FORBIDDEN;
+    let watched = Some(Watched { from, to, service: Service::Tcp(tcp) });
+    let Some(matrix) = pings::ask(&lab, &networks, watched, change, WAIT, bench.stop)? else {
         return Ok(None);
     };
     let (took, changed) = receiver.recv()?;
@@ -161,7 +172,7 @@ fn made(bench: &Bench<'_>, lead: Duration) -> Result<Option<Report>, Failed> {
         objects: declared.objects,
         revision: declared.revision,
         realized_ms: ms(realized),
-        forbidden,
+        forbidden: Forbidden::new(&explained, matrix.watched),
         change,
         matrix,
     };
@@ -191,20 +202,71 @@ fn text_after() -> String {
 }
 
 /// What becomes of the forbidden packet, as the controller explains it.
-fn explained(controller: &Controller) -> Result<Forbidden, Failed> {
+fn explained(controller: &Controller, stop: &AtomicBool) -> Result<PacketTrace, Failed> {
     let (from, to, tcp) = FORBIDDEN;
     let question =
         Question { from: from.into(), to: to.into(), tcp: Some(tcp), ..Question::default() };
     let asked = Asked::post("/v1/trace", serde_json::to_vec(&question)?);
-    let trace = controller.ask::<Explained>(asked)?.explanation.trace;
-    Ok(Forbidden {
-        from: from.into(),
-        to: to.into(),
-        tcp,
-        is_refused: trace.outcome == PacketOutcome::Refused,
-        by: trace.refused.first().and_then(|it| it.by.clone()),
-        verdict: trace.verdict(),
-    })
+    Ok(controller.ask::<Explained>(asked, stop)?.explanation.trace)
+}
+
+impl Forbidden {
+    /// Of the packet's explanation, and what became of those that were sent.
+    fn new(explained: &PacketTrace, fate: Fate) -> Self {
+        let (from, to, tcp) = FORBIDDEN;
+        let Fate { packets, arrived } = fate;
+        Self {
+            from: from.into(),
+            to: to.into(),
+            tcp,
+            packets,
+            arrived,
+            is_refused: explained.outcome == PacketOutcome::Refused,
+            by: explained.refused.first().and_then(|it| it.by.clone()),
+            verdict: explained.verdict(),
+        }
+    }
+
+    /// Which packet it is.
+    fn packet(&self) -> String {
+        format!("TCP {} from {} to {}", self.tcp, self.from, self.to)
+    }
+
+    /// What is told, in words.
+    fn said(&self) -> String {
+        let Self { packets, arrived, is_refused, by, verdict, .. } = self;
+        let why = match (is_refused, by) {
+            (true, Some(by)) => format!("refused by {by}"),
+            _ => verdict.clone(),
+        };
+        let (arrived, packets) = (count(*arrived), count(*packets));
+        format!(
+            "{}: {arrived} of {packets} packets arrive; {why} (zovn explain port)",
+            self.packet()
+        )
+    }
+
+    /// What was not as intended, in sentences.
+    fn broken(&self) -> Vec<String> {
+        let Self { packets, arrived, is_refused, by, verdict, .. } = self;
+        let mut broken = Vec::new();
+        if !is_refused {
+            broken.push(format!("{} is not refused: {verdict}.", self.packet()));
+        } else if by.as_deref() != Some(FORBIDS) {
+            broken.push(format!("{} is not refused by {FORBIDS}: {verdict}.", self.packet()));
+        }
+        if *packets == 0 {
+            broken.push(format!("no packet was sent that is {}.", self.packet()));
+        }
+        if *is_refused && *arrived > 0 {
+            let (arrived, packets) = (count(*arrived), count(*packets));
+            broken.push(format!(
+                "{}: {arrived} of {packets} packets arrived, and the controller says otherwise: {verdict}.",
+                self.packet()
+            ));
+        }
+        broken
+    }
 }
 
 fn ms(time: Duration) -> f64 {
@@ -251,16 +313,11 @@ impl Found {
     /// What is told, in words: of what, what, and how long it took.
     fn said(&self, [_, port]: [u16; 2]) -> [[String; 3]; 4] {
         let Self { objects, realized_ms, forbidden, change, matrix, .. } = self;
-        let Forbidden { from, to, tcp, by, is_refused, verdict } = forbidden;
         let services: Vec<_> = matrix.services.iter().map(ToString::to_string).collect();
         let wrong = matrix.pings_wrong + matrix.strange;
         let is_right = match wrong {
             0 => "all as intended".to_owned(),
             _ => format!("{} NOT as intended", count(wrong)),
-        };
-        let by = match (is_refused, by) {
-            (true, Some(by)) => format!("by {by} (zovn explain port)"),
-            _ => verdict.clone(),
         };
         let settled = change.settled_ms.map_or_else(
             || "no round of packets was ever as it says".to_owned(),
@@ -285,7 +342,7 @@ impl Found {
                 ),
                 String::new(),
             ],
-            ["refused".into(), format!("TCP {tcp} from {from} to {to}: {by}"), String::new()],
+            ["forbidden".into(), forbidden.said(), String::new()],
             [
                 "changed".into(),
                 format!("to port {port}, while packets go on"),
@@ -342,7 +399,6 @@ impl Found {
     /// What was not as intended, in sentences.
     fn broken(&self) -> Vec<String> {
         let Self { forbidden, change, matrix, .. } = self;
-        let Forbidden { from, to, tcp, is_refused, verdict, .. } = forbidden;
         let wrong = matrix.pings_wrong + matrix.strange;
         let mut broken = Vec::new();
         if wrong > 0 {
@@ -359,9 +415,7 @@ impl Found {
         if matrix.packets == 0 {
             broken.push("no machine sent a packet.".into());
         }
-        if !is_refused {
-            broken.push(format!("TCP {tcp} from {from} to {to} is not refused: {verdict}."));
-        }
+        broken.extend(forbidden.broken());
         if change.settled_ms.is_none() {
             broken.push("after the change no round of packets was as it says.".into());
         }
@@ -388,6 +442,7 @@ mod tests {
             seconds: 2.0,
             command: Some(ran),
             wrong: Vec::new(),
+            watched: Fate { packets: 50, arrived: 0 },
         };
         let found = Found {
             objects: 19,
@@ -396,9 +451,11 @@ mod tests {
             forbidden: Forbidden {
                 from: "shop/web-1".into(),
                 to: "shop/db-1".into(),
-                tcp: 22,
+                tcp: 1,
+                packets: 50,
+                arrived: 0,
                 is_refused: true,
-                by: Some("Policy/shop/db-in/nothing-else".into()),
+                by: Some(FORBIDS.into()),
                 verdict: "refused: rejected".into(),
             },
             change: Changed { revision: Some(2), realized_ms: 12.0, settled_ms: settled_ms(ran) },
@@ -429,7 +486,7 @@ mod tests {
             "declared    19 objects; both hosts execute them and all ports are up 40 ms later",
             "packets     1,200 between all pairs of 3 machines",
             "all as intended",
-            "TCP 22 from shop/web-1 to shop/db-1: by Policy/shop/db-in/nothing-else",
+            "TCP 1 from shop/web-1 to shop/db-1: 0 of 50 packets arrive; refused by Policy/shop/db-in/nothing-else",
             "to port 5433, while packets go on; both hosts execute it 12 ms later, and 20 ms after that all",
             "(zovn explain port)",
         ] {
@@ -453,7 +510,11 @@ mod tests {
         assert!(text.contains("2 NOT as intended"), "{text}");
         broken(|it| it.matrix.strange = 1, "1 of 1,200 packets");
         broken(|it| it.matrix.packets = 0, "no machine");
-        broken(|it| it.forbidden.is_refused = false, "is not refused");
+        broken(|it| it.forbidden.is_refused = false, "is not refused: ");
+        broken(|it| it.forbidden.by = None, "is not refused by Policy/shop/db-in/nothing-else");
+        broken(|it| it.forbidden.packets = 0, "no packet was sent that is TCP 1");
+        let text = broken(|it| it.forbidden.arrived = 2, "the controller says otherwise");
+        assert!(text.contains("2 of 50 packets arrive"), "{text}");
         let text = broken(|it| it.change.settled_ms = None, "after the change");
         assert!(text.contains("no round of packets"), "{text}");
     }
@@ -462,15 +523,16 @@ mod tests {
     fn the_files_that_come_with_the_program_can_be_and_the_change_is_one() {
         let spec: LabSpec = toml::from_str(LAB).unwrap();
         spec.resolve("zovn-7").unwrap();
-        let (objects, _) = read(SHOP);
+        let (objects, before) = read(SHOP);
         let (changed, after) = read(&text_after());
         let differ = objects.iter().zip(&changed).filter(|(one, other)| one != other).count();
         assert_eq!((objects.len(), changed.len(), differ), (14, 14, 1));
-        // The forbidden packet is of two ports that the network has.
+        // The forbidden packet is of two ports that the network has, and one that is sent.
         for name in [FORBIDDEN.0, FORBIDDEN.1] {
             let (tenant, port) = name.split_once('/').unwrap();
             assert!(after.port(tenant, port).is_some(), "{name}");
         }
         assert!(!PORTS.contains(&FORBIDDEN.2));
+        assert!(pings::services(&[&before, &after]).contains(&Service::Tcp(FORBIDDEN.2)));
     }
 }

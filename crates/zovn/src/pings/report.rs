@@ -91,6 +91,18 @@ pub struct Report {
     pub command: Option<Ran>,
     /// The wrong answers.
     pub wrong: Vec<Entry>,
+    /// What became of the packet that was watched, if one was; whoever watches one tells it.
+    #[serde(skip)]
+    pub watched: Fate,
+}
+
+/// What became of the packets of one question.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Fate {
+    /// How many were sent.
+    pub packets: u64,
+    /// How many of them arrived while they were waited for, at whatever machine.
+    pub arrived: u64,
 }
 
 /// Wrong answers while they come: each one once.
@@ -228,6 +240,7 @@ mod tests {
             seconds: 2.0,
             command: Some(Ran { began_s: 0.5, ended_s: 1.6, settled_s: Some(1.7), code: Some(0) }),
             wrong: book.entries(),
+            watched: Fate::default(),
         };
         let text = report.text();
         let mut lines = text.lines().skip(1);
