@@ -103,7 +103,7 @@ pub enum RemoteError {
     /// It breaks off, as it does when it does not take a certificate (RFC 8446 §4.4.2.4): by then
     /// the client has sent its request.
     #[error(
-        "the controller at {server} broke off, as it does when it does not take a certificate: look whether that one has expired, and have one of the controller's `--clients-ca` sign another"
+        "the controller at {server} broke off, as it does when it does not take a certificate: look whether that one has expired, and have one of the controller's `--clients-ca` sign another, or leave the certificate out of the context and use a token"
     )]
     Distrusted {
         /// Where it is.

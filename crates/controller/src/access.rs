@@ -16,10 +16,10 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use logical::objects::{Identity, Kind, Name};
 use serde::{Deserialize, Serialize};
-use tls::Chain;
 use utoipa::ToSchema;
 
 use crate::catalog::Tenancy;
+use crate::certificate::Shown;
 use crate::identity::made_ms;
 use crate::place::Shelf;
 use crate::problem::Refusal;
@@ -69,7 +69,7 @@ pub struct Principal {
     pub proof: Option<String>,
     /// The certificate that they are known by, if it is one.
     #[serde(skip)]
-    pub certificate: Option<Arc<Chain>>,
+    pub certificate: Option<Arc<Shown>>,
     /// When their token was made, or their certificate's name added, in milliseconds since 1970.
     #[serde(skip)]
     pub since_ms: u64,

@@ -219,6 +219,12 @@ impl Catalog {
         (present.revision, present.objects.shared().clone())
     }
 
+    /// The same without their names, in the order of these: writes wait for less.
+    pub fn all(&self) -> (Revision, Vec<Arc<Object>>) {
+        let present = self.lock();
+        (present.revision, present.objects.shared().values().map(Arc::clone).collect())
+    }
+
     /// The object of a name.
     pub fn object(&self, identity: &Identity) -> Option<Arc<Object>> {
         self.lock().objects.shared().get(identity).map(Arc::clone)
@@ -375,13 +381,13 @@ impl Catalog {
         if !is_admitted() {
             return Err(Refused::Gone);
         }
-        // Before anybody is told of the revision. If it is not committed, no change of the store is
-        // of it, and the next one takes their place.
+        self.commit(&mut present, transaction)?;
+        // Only what is committed: another write may have this revision instead. Who computes may be
+        // faster, and reads the store.
         let put = changed().filter_map(|(identity, (_, object))| {
             Some((identity.clone(), (next, Arc::clone(object.as_ref()?))))
         });
         self.untold().extend(put);
-        self.commit(&mut present, transaction)?;
         present.remembered.extend(remembered);
         for (identity, (_, object)) in changes {
             match object {
@@ -443,9 +449,12 @@ impl Catalog {
                 present.revision = revision;
                 Ok(())
             }
+            // Nothing is written.
+            Err(error @ CommitError::TooLarge { .. }) => Err(error),
             Err(error) => {
-                // It may have been committed nevertheless.
-                if let Ok(read) = Present::read(&self.store) {
+                // It may have been committed nevertheless, or others are there.
+                if let Ok(mut read) = Present::read(&self.store) {
+                    read.objects.share(&present.objects);
                     *present = read;
                 }
                 Err(error)
@@ -471,7 +480,6 @@ impl Catalog {
 impl Present {
     fn read(store: &Store) -> Result<Self, OpenError> {
         let (revision, objects) = read_objects(store)?;
-        let objects = objects.into_iter().collect();
         let mut present = Self { revision, objects, remembered: BTreeMap::new() };
         each(store, OUTCOMES, OUTCOMES_STEP, |entry| {
             let writer = writer(&entry.key).to_owned();
@@ -521,9 +529,7 @@ pub fn has(objects: &BTreeMap<Identity, Arc<Object>>, tenancy: &Tenancy) -> bool
 }
 
 /// All objects of a store, at its newest revision.
-pub fn read_objects(
-    store: &Store,
-) -> Result<(Revision, BTreeMap<Identity, Arc<Object>>), OpenError> {
+fn read_objects(store: &Store) -> Result<(Revision, Objects), OpenError> {
     let mut objects = Vec::new();
     let revision = each(store, place::ALL, STEP, |Entry { key, value, .. }| {
         if let (identity, Some(object)) = read_change(&key, Some(&value))? {
@@ -535,10 +541,7 @@ pub fn read_objects(
 }
 
 /// Which object a key of the store is, and what it is there.
-pub fn read_change(
-    key: &Key,
-    value: Option<&[u8]>,
-) -> Result<(Identity, Option<Object>), OpenError> {
+fn read_change(key: &Key, value: Option<&[u8]>) -> Result<(Identity, Option<Object>), OpenError> {
     let no_object = |why| OpenError::NoObject { key: key.clone(), why };
     let identity = place::identity(key).ok_or_else(|| no_object("no such kind".into()))?;
     let object = value.map(|value| read(identity.kind, value)).transpose();
@@ -688,73 +691,4 @@ fn writer(outcome: &Key) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use store::Embedded;
-
-    use super::*;
-
-    #[test]
-    fn the_keys_that_are_remembered_are_bounded_for_each_writer() {
-        let now = SystemTime::now();
-        let once =
-            |writer: &str, key: String| Once { writer: writer.into(), key, digest: String::new() };
-        let write = |writer: &str, key: &str| Write {
-            once: Some(once(writer, key.into())),
-            ..Write::default()
-        };
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(Box::new(Embedded::open(folder.path()).unwrap())).unwrap();
-        let applied = Applied { revision: 0, objects: Vec::new() };
-        let at = since_1970(now).as_secs();
-        let outcome = json(&Outcome { digest: String::new(), at, applied });
-        let mut full = Transaction::new();
-        for key in 1..MOST_REMEMBERED.count {
-            full.put(outcome_key(&once("w", key.to_string())), outcome.clone());
-        }
-        store.commit(full).unwrap();
-        let catalog = Catalog::open(store).unwrap();
-        let write = |writer, key, now| catalog.write(write(writer, key), now, || true);
-        write("w", "last", now).unwrap();
-        assert!(matches!(write("w", "more", now), Err(Refused::Full)));
-        write("w", "last", now).unwrap();
-        write("v", "more", now).unwrap();
-        let later = now + REMEMBERED + Duration::from_secs(2);
-        catalog.forget(later).unwrap();
-        write("w", "more", later).unwrap();
-        assert_eq!(catalog.lock().tally("w").count, 1);
-        assert_eq!(catalog.lock().tally("v").count, 0);
-    }
-
-    #[test]
-    fn who_computes_has_the_objects_of_writes_or_reads_the_same() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(Box::new(Embedded::open(folder.path()).unwrap())).unwrap();
-        let catalog = Catalog::open(store).unwrap();
-        let put = |text: &str| {
-            let write = Write { source: logical::read(text), ..Write::default() };
-            catalog.write(write, SystemTime::now(), || true).unwrap();
-        };
-        put("{kind: Tenant, metadata: {name: t}, spec: {}}");
-        put("{kind: Tenant, metadata: {name: t, labels: {a: b}}, spec: {}}");
-        let behind = store::Cursor::behind(Revision(0));
-        let changes = catalog.store().changes(behind, place::ALL, 10).unwrap().changes;
-        let [older, newer] = &changes[..] else { panic!("{changes:?}") };
-        let edited = |change| catalog.edited(change).unwrap().1.unwrap();
-        let own = catalog.object(&tenant(&"t".parse().unwrap())).unwrap();
-        assert_eq!(edited(older).metadata().revision, Some(1));
-        assert!(Arc::ptr_eq(&edited(newer), &own), "the write's");
-        let read = edited(newer);
-        assert!(!Arc::ptr_eq(&read, &own) && read == own, "the store's");
-        put("{kind: Tenant, metadata: {name: u}, spec: {}}");
-        catalog.was_told(Revision(2));
-        assert_eq!(catalog.untold().len(), 1);
-        catalog.was_told(Revision(3));
-        assert!(catalog.untold().is_empty());
-    }
-
-    #[test]
-    fn what_is_remembered_is_bounded_in_bytes() {
-        let tally = Tally::default().with(MOST_REMEMBERED.bytes);
-        assert!(tally.fits() && !tally.with(1).fits() && tally.with(1).without(1).fits());
-    }
-}
+mod tests;

@@ -14,10 +14,11 @@ use std::time::{Duration, SystemTime};
 use axum::http::{HeaderMap, header};
 use logical::objects::Name;
 use southbound::{Admit, Credentials};
-use tls::{Chain, Server};
+use tls::Server;
 use tokio::time::sleep;
 
 use crate::access::{Principal, Role};
+use crate::certificate::Shown;
 use crate::problem::Refusal;
 use crate::tokens::Tokens;
 
@@ -49,10 +50,6 @@ pub enum Door {
     },
 }
 
-/// The certificate that the other end of a connection has shown, which was trusted then.
-#[derive(Clone, Debug)]
-pub struct Shown(pub Arc<Chain>);
-
 impl Door {
     /// Who asks, by these headers, or else by the certificate of the connection. A token is said
     /// with each request, so it counts before what the connection has; one that does not count is
@@ -60,7 +57,7 @@ impl Door {
     pub(crate) fn admit(
         &self,
         headers: &HeaderMap,
-        shown: Option<&Shown>,
+        shown: Option<&Arc<Shown>>,
     ) -> Result<Principal, Refusal> {
         let Self::Known { tokens, clients } = self else {
             return Ok(Principal::new("anybody", Role::Admin));
@@ -72,8 +69,11 @@ impl Door {
                 let admitted = one.to_str().ok().and_then(|it| bearer(tokens, it));
                 admitted.ok_or_else(|| Refusal::unauthenticated(NO_TOKEN))
             }
-            (None, None, Some(Shown(chain)), Some(clients)) => match clients.trusts(chain) {
-                true => tokens.recognize(chain).map_err(Refusal::unauthenticated),
+            (None, None, Some(shown), Some(clients)) => match shown.is_trusted(clients) {
+                true => {
+                    let known = tokens.recognize(shown, SystemTime::now());
+                    known.map_err(Refusal::unauthenticated)
+                }
                 false => Err(Refusal::unauthenticated(NO_CERTIFICATE)),
             },
             (.., None) => Err(Refusal::unauthenticated(SAY)),
@@ -113,8 +113,8 @@ impl Door {
 
 /// Whether the certificate of somebody who was let in by one is to be trusted now.
 fn trusts(clients: Option<&Server>, principal: &Principal) -> bool {
-    let chain = principal.certificate.as_ref();
-    chain.is_none_or(|chain| clients.is_some_and(|it| it.trusts(chain)))
+    let shown = principal.certificate.as_ref();
+    shown.is_none_or(|shown| clients.is_some_and(|it| shown.is_trusted(it)))
 }
 
 /// Waits until it is not any more. Of who has none, for ever.

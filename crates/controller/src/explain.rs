@@ -51,7 +51,7 @@ pub struct ObjectHost {
 }
 
 /// The objects of the revision that was asked about last: whoever asks next about the same one does
-/// not have them read and resolved again.
+/// not have them resolved again.
 #[derive(Debug, Default)]
 pub struct Topologies(Mutex<Option<Arc<Known>>>);
 
@@ -73,27 +73,24 @@ impl Topologies {
         if let Some(known) = last.as_ref().filter(|it| it.revision == newest) {
             return Ok(Arc::clone(known));
         }
-        let known = Arc::new(Known::read(catalog)?);
+        let known = Arc::new(Known::of(catalog)?);
         *last = Some(Arc::clone(&known));
         Ok(known)
     }
 }
 
 impl Known {
-    fn read(catalog: &Catalog) -> Result<Self, Refusal> {
-        let (revision, mut named) = catalog::read_objects(catalog.store())?;
-        let objects: Vec<_> = named.values().map(|it| (**it).clone()).collect();
-        let topology = logical::resolve(&objects).map_err(|faults| {
-            tracing::error!(
-                ?faults,
-                "objects of the store are not right together: this is a defect"
-            );
+    fn of(catalog: &Catalog) -> Result<Self, Refusal> {
+        let (revision, objects) = catalog.all();
+        let topology = logical::resolve(objects.iter().map(|it| &**it)).map_err(|faults| {
+            tracing::error!(?faults, "the objects are not right together: this is a defect");
             let problem = "the objects are not right together: look at the log";
             Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, problem)
         })?;
-        let ports = named.keys().filter(|it| it.kind == Kind::LogicalPort).cloned().collect();
-        named.retain(|it, _| it.kind == Kind::Tenant);
-        Ok(Self { revision, topology, ports, tenants: named })
+        let of = |kind: Kind| objects.iter().filter(move |it| it.kind() == kind);
+        let ports = of(Kind::LogicalPort).map(|it| it.identity()).collect();
+        let tenants = of(Kind::Tenant).map(|it| (it.identity(), Arc::clone(it))).collect();
+        Ok(Self { revision, topology, ports, tenants })
     }
 }
 

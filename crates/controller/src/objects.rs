@@ -98,6 +98,16 @@ impl Objects {
         self.differs(identity, before.as_deref(), None);
     }
 
+    /// Keeps once what is the same as in others.
+    pub fn share(&mut self, others: &Self) {
+        for (identity, object) in &mut self.all {
+            let other = others.all.get(identity);
+            if let Some(other) = other.filter(|it| ***it == **object) {
+                *object = Arc::clone(other);
+            }
+        }
+    }
+
     /// Has the other orders follow.
     fn differs(&mut self, by: &Identity, before: Option<&Object>, after: Option<&Object>) {
         let (gone, come) = differing(before, after);

@@ -1,7 +1,7 @@
 //! Patches of objects: merge patches (RFC 7396) and JSON patches (RFC 6902).
 
 use json_patch::{PatchErrorKind, PatchOperation};
-use logical::objects::Object;
+use logical::objects::{Kind, Object};
 use serde_json::Value;
 
 use crate::members;
@@ -77,6 +77,12 @@ impl Patch {
         Ok(Self::Operations(patch))
     }
 
+    /// Whether it may be that nothing but members of a long list come and go, in an object of this
+    /// kind.
+    pub fn may_be_of_members(&self, kind: Kind) -> bool {
+        matches!((self, kind), (Self::Operations(_), Kind::PortGroup | Kind::AddressSet))
+    }
+
     /// The object as it is once changed, if nothing but members of a long list come and go.
     /// `None`: that is for [`Patch::apply`] to say.
     pub fn of_members(&self, object: &Object) -> Option<Object> {
@@ -133,6 +139,15 @@ mod tests {
             ]);
             assert_eq!(patched(media_type, &patch).unwrap(), added);
         }
+    }
+
+    #[test]
+    fn members_are_those_of_operations_on_groups_and_sets() {
+        let operations = Patch::read(JSON_PATCH, "[]").unwrap();
+        let of: Vec<_> = Kind::ALL.iter().filter(|it| operations.may_be_of_members(**it)).collect();
+        assert_eq!(of, [&Kind::PortGroup, &Kind::AddressSet]);
+        let merge = Patch::read("", "{}").unwrap();
+        assert!(!Kind::ALL.iter().any(|it| merge.may_be_of_members(*it)));
     }
 
     #[test]

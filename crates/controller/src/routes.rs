@@ -36,8 +36,9 @@ use self::waiting::Waiter;
 use crate::access::Principal;
 use crate::audit::{Audit, Peer, Record};
 use crate::catalog::{Catalog, Guard, Refused, Write};
+use crate::certificate::Shown;
 use crate::conditions::Progress;
-use crate::door::{Door, Shown};
+use crate::door::Door;
 use crate::events::{Events, Watched};
 use crate::explain::{Explained, explain};
 use crate::labels;
@@ -193,7 +194,7 @@ fn commit(
 async fn admit(
     app: &App,
     headers: &HeaderMap,
-    shown: Option<&Shown>,
+    shown: Option<&Arc<Shown>>,
 ) -> Result<Principal, Refusal> {
     let mut who = app.door.admit(headers, shown)?;
     if let Some(tenant) = who.tenant().cloned() {
@@ -468,8 +469,9 @@ fn patched(
     identity: &Identity,
     patch: &Patch,
 ) -> Result<(Revision, Source), Refusal> {
-    // Groups and sets have nothing that a tenant is not to see.
-    if let Some(object) = app.catalog.object(identity)
+    // Groups and sets have nothing that a tenant is not to see. Others do not wait for writes here.
+    if patch.may_be_of_members(identity.kind)
+        && let Some(object) = app.catalog.object(identity)
         && let Some(revision) = object.metadata().revision
         && let Some(changed) = patch.of_members(&object)
     {

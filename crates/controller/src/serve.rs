@@ -22,7 +22,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::audit::{Audit, Peer};
 use crate::catalog::{Catalog, OpenError};
-use crate::door::{Door, Nodes, Shown};
+use crate::certificate::Shown;
+use crate::door::{Door, Nodes};
 use crate::housekeeping::forget;
 use crate::identity;
 use crate::metrics::{self, Measured, Metrics};
@@ -246,7 +247,7 @@ pub async fn answer(listener: TcpListener, tls: Option<Arc<Server>>, router: Rou
         Ok(async move {
             let stream = tls.accept(stream).await.map_err(io::Error::other)?;
             let router = match tls::shown(&stream) {
-                Some(chain) => router.layer(Extension(Shown(Arc::new(chain)))),
+                Some(chain) => router.layer(Extension(Arc::new(Shown::new(chain)))),
                 None => router,
             };
             Ok::<_, io::Error>((stream, router))

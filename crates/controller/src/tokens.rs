@@ -29,12 +29,12 @@ use logical::objects::Name;
 use rustix::fs::{Uid, fchown};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
-use tls::Chain;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::access::{Principal, Role};
 use crate::audit::record_grant;
+use crate::certificate::Shown;
 use crate::identity::{hex, random, since_1970};
 
 /// The file, in the controller's folder.
@@ -89,6 +89,16 @@ pub enum Means {
     Certificate,
 }
 
+impl Means {
+    /// The command by which somebody is known no more, without the name.
+    fn undo(self) -> &'static str {
+        match self {
+            Self::Token => "zovn controller token revoke",
+            Self::Certificate => "zovn controller certificate remove",
+        }
+    }
+}
+
 impl fmt::Display for Means {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -113,6 +123,11 @@ impl Token {
             Proof::SecretSha256(_) => Means::Token,
             Proof::Certificate(_) => Means::Certificate,
         }
+    }
+
+    /// Whether its end, if it has one, is still to come.
+    fn lasts(&self, now: SystemTime) -> bool {
+        self.expires.is_none_or(|it| since_1970(now).as_secs() < it)
     }
 
     /// Who has it.
@@ -142,7 +157,10 @@ pub enum TokenError {
     #[error("cannot write {}: have this user own the controller's folder", .0.display())]
     Write(PathBuf, #[source] io::Error),
     /// The name is taken.
-    #[error("there is a {0} `{1}` already: revoke it, or take another name")]
+    #[error(
+        "there is a {0} `{1}` already: take another name, or end it by `{undo} {1}`",
+        undo = .0.undo()
+    )]
     Known(Means, Name),
     /// There is none.
     #[error("there is no {0} `{1}`")]
@@ -151,7 +169,10 @@ pub enum TokenError {
     #[error("no certificate can be for `{0}`: take a name of the DNS, which is no number")]
     NoName(Name),
     /// It was done, and cannot be recorded.
-    #[error("cannot record what was done to {0} `{1}`: make room on the disk, and revoke it")]
+    #[error(
+        "cannot record what was done to {0} `{1}`: make room on the disk, and end it by `{undo} {1}`",
+        undo = .0.undo()
+    )]
     Unrecorded(Means, Name, #[source] io::Error),
 }
 
@@ -359,21 +380,26 @@ impl Tokens {
         let token = table.get(&name)?;
         let Proof::SecretSha256(digest) = &token.proof else { return None };
         verify_slices_are_equal(sha256(secret).as_bytes(), digest.as_bytes()).ok()?;
-        let counts = token.expires.is_some_and(|it| since_1970(now).as_secs() < it);
+        let counts = token.expires.is_some() && token.lasts(now);
         counts.then(|| token.principal(&name))
     }
 
-    /// Who shows a certificate that is trusted, by the name that it is for.
-    pub fn recognize(&self, chain: &Arc<Chain>) -> Result<Principal, &'static str> {
+    /// Who shows a certificate that is trusted, by the name that it is for, if that counts now.
+    pub fn recognize(
+        &self,
+        shown: &Arc<Shown>,
+        now: SystemTime,
+    ) -> Result<Principal, &'static str> {
         let table = Arc::clone(&self.table.borrow());
-        let certified = table.iter().filter(|(_, it)| it.means() == Means::Certificate);
-        let names = certified.map(|(name, _)| name.as_str());
-        let known = chain.first().map(|it| tls::names_of(it, names)).unwrap_or_default();
+        let counts = |it: &Token| it.means() == Means::Certificate && it.lasts(now);
+        let names = table.iter().filter(|(_, it)| counts(it)).map(|(name, _)| name.as_str());
+        let own = shown.chain().first();
+        let known = own.map(|it| tls::names_of(it, names)).unwrap_or_default();
         match known.as_slice() {
             [name] => {
                 let found = table.iter().find(|(it, _)| it.as_str() == *name);
                 let (name, token) = found.ok_or(NOBODYS)?;
-                let certificate = Some(Arc::clone(chain));
+                let certificate = Some(Arc::clone(shown));
                 Ok(Principal { certificate, ..token.principal(name) })
             }
             [] => Err(NOBODYS),
@@ -473,8 +499,10 @@ mod tests {
         certify(folder, &both[1], role.clone(), now).unwrap();
         let taken = certify(folder, &both[0], Role::Admin, now).unwrap_err().to_string();
         assert!(taken.starts_with("there is a token `alice` already"), "{taken}");
+        assert!(taken.contains("`zovn controller token revoke alice`"), "{taken}");
         let taken = create(folder, &both[1], Role::Admin, HOUR, now).unwrap_err().to_string();
         assert!(taken.starts_with("there is a certificate `bob` already"), "{taken}");
+        assert!(taken.contains("`zovn controller certificate remove bob`"), "{taken}");
         // Neither is taken for the other, and both are read as they were written.
         let tokens = Tokens::open(folder).unwrap();
         assert!(tokens.admit(&text, now).is_some());

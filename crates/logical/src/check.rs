@@ -13,6 +13,9 @@ use alloc::string::String;
 use crate::objects::{Object, Owner, Tier};
 use crate::report::Report;
 
+/// The most bytes of an object's annotations, names and values together.
+const ANNOTATIONS_BYTES: usize = 256 << 10;
+
 /// Tells of all that one object says of itself that cannot stand.
 pub fn check(object: &Object, report: &mut Report<'_>) {
     let metadata = object.metadata();
@@ -29,6 +32,13 @@ pub fn check(object: &Object, report: &mut Report<'_>) {
         report.say("/metadata/displayName", "this is too long: write at most 255 characters");
     }
     labels(&metadata.labels, report);
+    let annotations = metadata.annotations.iter();
+    let bytes: usize = annotations.map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > ANNOTATIONS_BYTES {
+        let message =
+            format!("these have {bytes} bytes together: write at most {ANNOTATIONS_BYTES}");
+        report.say("/metadata/annotations", message);
+    }
     match object {
         Object::Tenant(it) => operator::tenant(&it.spec, report),
         Object::LogicalSwitch(it) => network::switch(&it.spec, report),

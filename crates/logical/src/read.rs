@@ -47,7 +47,8 @@ impl Source {
     /// those, no position is told.
     pub fn resolve_beside(mut self, mut others: Vec<Object>) -> Result<Topology, Vec<Fault>> {
         self.objects.append(&mut others);
-        let resolved = resolve_among(&self.objects, &self.broken);
+        let objects: Vec<_> = self.objects.iter().collect();
+        let resolved = resolve_among(&objects, &self.broken);
         let mut found = match resolved {
             Ok(topology) if self.faults.is_empty() => return Ok(topology),
             Ok(_) => Vec::new(),

@@ -30,13 +30,13 @@ pub use network::allowed;
 pub use services::zone;
 
 /// Checks objects together: the topology that they declare, or all that is wrong.
-pub fn resolve(objects: &[Object]) -> Result<Topology, Vec<Fault>> {
-    resolve_among(objects, &BTreeSet::new())
+pub fn resolve<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Result<Topology, Vec<Fault>> {
+    resolve_among(&objects.into_iter().collect::<Vec<_>>(), &BTreeSet::new())
 }
 
 /// Checks objects together. References to what is broken are no faults of theirs.
 pub fn resolve_among(
-    objects: &[Object],
+    objects: &[&Object],
     broken: &BTreeSet<Identity>,
 ) -> Result<Topology, Vec<Fault>> {
     let mut faults = Vec::new();

@@ -49,6 +49,8 @@ pub struct Server {
 struct Now {
     config: Arc<ServerConfig>,
     clients: Option<Arc<dyn ClientCertVerifier>>,
+    /// How often they have been read anew.
+    version: u64,
     stamps: Vec<Stamp>,
     /// Why files that have changed since are not used, if they have and are not.
     why_not: Option<String>,
@@ -64,7 +66,7 @@ impl Server {
     pub fn open(own: Own, clients: Option<PathBuf>, protocol: Protocol) -> Result<Self, TlsError> {
         let stamps = stamps(&own, clients.as_deref());
         let (config, verifier) = config(&own, clients.as_deref(), protocol)?;
-        let now = Mutex::new(Now { config, clients: verifier, stamps, why_not: None });
+        let now = Mutex::new(Now { config, clients: verifier, version: 0, stamps, why_not: None });
         Ok(Self { own, clients, protocol, now })
     }
 
@@ -81,6 +83,12 @@ impl Server {
         let late = |_| TlsError::Handshake(std::io::ErrorKind::TimedOut.into());
         let accepted = timeout(LONGEST, acceptor.accept(stream)).await.map_err(late)?;
         accepted.map_err(TlsError::Handshake)
+    }
+
+    /// Which version of the files is used: as long as it is the same, [`Server::trusts`] says the
+    /// same of a certificate that does not expire meanwhile.
+    pub fn version(&self) -> u64 {
+        self.lock().version
     }
 
     /// Whether a client's certificate, with those that it leads by, is one to be trusted now: it
@@ -113,7 +121,8 @@ impl Server {
         let mut now = self.lock();
         match read {
             Ok((config, clients)) => {
-                *now = Now { config, clients, stamps, why_not: None };
+                let version = now.version + 1;
+                *now = Now { config, clients, version, stamps, why_not: None };
                 tracing::info!(%certificate, "a changed certificate is used from now on");
             }
             Err(error) => {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 
 use crate::{Client, Own};
@@ -69,6 +69,19 @@ impl Authority {
         self.write(name, &params)
     }
 
+    /// Signs for a name that the certificate's subject has, too. OpenSSL takes a certificate whose
+    /// subject is its issuer's for one that has signed itself.
+    ///
+    /// # Panics
+    ///
+    /// No certificate has such a name.
+    pub fn sign_subject(&self, name: &str) -> Own {
+        let params = CertificateParams::new([name.to_owned()]);
+        let mut params = params.expect("a certificate has the name");
+        params.distinguished_name.push(DnType::CommonName, name);
+        self.write(name, &params)
+    }
+
     fn write(&self, name: &str, params: &CertificateParams) -> Own {
         let key = KeyPair::generate().expect("a key can be made");
         let signed = params.signed_by(&key, &self.issuer).expect("it is signed");
@@ -81,25 +94,5 @@ impl Authority {
     /// Who connects to somebody of this name, and trusts the authority.
     pub fn client(&self, name: &str, own: Option<Own>) -> Client {
         Client { authorities: self.path("ca"), name: name.into(), own }
-    }
-}
-
-impl Authority {
-    /// Signs for a name that the certificate's subject has, too. OpenSSL takes a certificate whose
-    /// subject is its issuer's for one that has signed itself.
-    ///
-    /// # Panics
-    ///
-    /// No certificate has such a name.
-    pub fn sign_subject(&self, name: &str) -> Own {
-        let key = KeyPair::generate().expect("a key can be made");
-        let params = CertificateParams::new([name.to_owned()]);
-        let mut params = params.expect("a certificate has the name");
-        params.distinguished_name.push(rcgen::DnType::CommonName, name);
-        let signed = params.signed_by(&key, &self.issuer).expect("it is signed");
-        let own = Own { certificate: self.path(name), key: self.path(&format!("{name}.key")) };
-        fs::write(&own.certificate, signed.pem()).expect("a file can be written");
-        fs::write(&own.key, key.serialize_pem()).expect("a file can be written");
-        own
     }
 }

@@ -57,9 +57,12 @@ async fn who_signs_no_more_is_not_trusted_any_more() {
     let client = ours.client("127.0.0.1", Some(host));
     let certified = meet(&server, &client).await.unwrap().expect("the client has one");
     assert!(server.trusts(&certified));
+    server.look();
+    assert_eq!(server.version(), 0);
     let own = fs::read(&ca).unwrap();
     fs::copy(others.path("ca"), &ca).unwrap();
     server.look();
+    assert_eq!(server.version(), 1);
     assert!(!server.trusts(&certified));
     // The client trusts the server still.
     fs::write(ours.path("kept"), own).unwrap();

@@ -151,6 +151,22 @@ fn certificates_of_others_and_old_ones_are_not_taken() {
 }
 
 #[test]
+fn a_name_that_has_an_end_is_nobodys_after_it() {
+    let certified = Certified::new();
+    certified.add("me", Role::Admin);
+    let path = certified.folder.path().join("tokens.json");
+    let mut table: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let me = certified.shows("me");
+    for (end, status) in [(1_u64, Some(401)), (1 << 40, None)] {
+        table["me"]["expires"] = end.into();
+        fs::write(&path, table.to_string()).unwrap();
+        certified.reload();
+        let told = get(&me, "/v1/whoami");
+        assert_eq!(told.is_err().then(|| refused(told).0), status);
+    }
+}
+
+#[test]
 fn a_token_counts_before_a_certificate() {
     let certified = Certified::new();
     certified.add("me", Role::Admin);

@@ -43,7 +43,7 @@ pub struct Metadata {
     /// What selectors choose by.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// What others note about it; nothing here reads it.
+    /// What others note about it, at most 256 KiB; nothing here reads it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// When it came to be (RFC 3339). The controller writes it.

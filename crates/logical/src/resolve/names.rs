@@ -15,7 +15,7 @@ pub const NOWHERE: u32 = u32::MAX;
 
 /// Every object by its name.
 pub struct Names<'a> {
-    objects: &'a [Object],
+    objects: &'a [&'a Object],
     /// Of each kind, in order: the objects.
     by_kind: BTreeMap<Kind, BTreeMap<Identity, Entry>>,
     broken: &'a BTreeSet<Identity>,
@@ -32,7 +32,7 @@ struct Entry {
 
 impl<'a> Names<'a> {
     pub fn new(
-        objects: &'a [Object],
+        objects: &'a [&'a Object],
         first: &BTreeMap<Identity, usize>,
         broken: &'a BTreeSet<Identity>,
     ) -> Self {
@@ -49,7 +49,7 @@ impl<'a> Names<'a> {
     /// The objects of a kind in their order, each with who it is and its place.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = (&Identity, usize, &'a Object)> {
         let listed = self.by_kind.get(&kind).into_iter().flatten();
-        listed.map(|(identity, entry)| (identity, entry.place, &self.objects[entry.place]))
+        listed.map(|(identity, entry)| (identity, entry.place, self.objects[entry.place]))
     }
 
     /// Makes something of every object that `make` takes, in order.
@@ -62,7 +62,7 @@ impl<'a> Names<'a> {
         for (identity, Entry { place, .. }) in self.by_kind.values().flatten() {
             let name = identity.to_string();
             let mut report = Report { index: *place, object: &name, faults };
-            made.extend(make(identity.clone(), &self.objects[*place], &mut report));
+            made.extend(make(identity.clone(), self.objects[*place], &mut report));
         }
         made
     }
@@ -70,7 +70,7 @@ impl<'a> Names<'a> {
     /// A tenant, by name.
     pub fn tenant(&self, name: &Name) -> Option<&'a Tenant> {
         let id = Identity { kind: Kind::Tenant, tenant: None, name: name.clone() };
-        match &self.objects[self.by_kind.get(&Kind::Tenant)?.get(&id)?.place] {
+        match self.objects[self.by_kind.get(&Kind::Tenant)?.get(&id)?.place] {
             Object::Tenant(it) => Some(&it.spec),
             _ => None,
         }
@@ -82,7 +82,7 @@ impl<'a> Names<'a> {
         for (identity, Entry { place, .. }) in self.by_kind.values().flatten() {
             let name = identity.to_string();
             let mut report = Report { index: *place, object: &name, faults };
-            if let Object::Tenant(it) = &self.objects[*place] {
+            if let Object::Tenant(it) = self.objects[*place] {
                 self.all(
                     Kind::ProviderNetwork,
                     &it.spec.allow_provider,
@@ -94,7 +94,7 @@ impl<'a> Names<'a> {
             let Some(tenant) = &identity.tenant else { continue };
             self.named(Kind::Tenant, tenant, "/metadata/tenant", &mut report);
             let Some(quota) = self.tenant(tenant).map(|it| it.quota) else { continue };
-            let Some((more, most, field)) = quota.counts(&self.objects[*place]) else { continue };
+            let Some((more, most, field)) = quota.counts(self.objects[*place]) else { continue };
             let count = counts.entry((tenant, identity.kind)).or_default();
             *count = count.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
             if let Some(most) = most.filter(|most| *count > *most) {
@@ -146,7 +146,7 @@ impl<'a> Names<'a> {
     ) -> Option<&'a Object> {
         let meant = self.meant(kind, from, reference, &path, report)?;
         self.look_up(&meant, path, report)?;
-        Some(&self.objects[self.by_kind[&kind][&meant].place])
+        Some(self.objects[self.by_kind[&kind][&meant].place])
     }
 
     /// Who is meant: of the same tenant, of one that shares, or the operator's.

@@ -125,6 +125,21 @@ fn references_lead_somewhere() {
 }
 
 #[test]
+fn annotations_are_bounded_together() {
+    let noted = |bytes: usize| {
+        let (one, other) = ("x".repeat(bytes / 2), "y".repeat(bytes - bytes / 2));
+        alloc::format!(
+            "- {{kind: LogicalSwitch, metadata: {{name: noted, tenant: shop, \
+             annotations: {{a: {one}, b: {other}}}}}, spec: {{}}}}"
+        )
+    };
+    let most = (256 << 10) - "ab".len();
+    resolved(&noted(most));
+    let message = "these have 262145 bytes together: write at most 262144";
+    refused(&noted(most + 1), "/metadata/annotations", message);
+}
+
+#[test]
 fn a_tenant_shares_what_it_says_it_shares() {
     let text = "\
 - {kind: Tenant, metadata: {name: shop}, spec: {sharedWith: [other]}}

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::Subcommand;
-use controller::{Role, tokens};
+use controller::Role;
+use controller::tokens::{self, Means};
 use logical::objects::Name;
 
 use super::grants::{RoleArgs, words};
@@ -94,10 +95,9 @@ fn create(args: CreateArgs) -> Outcome {
 }
 
 fn list(tokens: &tokens::Table, json: bool) -> Outcome {
-    // A name without an end is a certificate's.
-    let tokens = tokens.iter().filter_map(|(name, it)| Some((name, it, it.expires?)));
+    let tokens = tokens.iter().filter(|(_, it)| it.means() == Means::Token);
     let rows: Vec<_> = tokens
-        .map(|(name, it, end)| Row { name, role: &it.role, expires: figures::utc(end) })
+        .map(|(name, it)| Row { name, role: &it.role, expires: it.expires.map(figures::utc) })
         .collect();
     show(&rows, json, || text(&rows))?;
     Ok(ExitCode::SUCCESS)
@@ -109,13 +109,16 @@ struct Row<'a> {
     name: &'a Name,
     #[serde(flatten)]
     role: &'a Role,
-    expires: String,
+    /// Absent: it never counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
 }
 
 fn text(rows: &[Row<'_>]) -> String {
     let mut table = table::headed(["NAME", "ROLE", "OF", "EXPIRES"]);
     for Row { name, role, expires } in rows {
         let (word, of) = words(role);
+        let expires = expires.as_deref().unwrap_or("–");
         table.add_row([name.as_str(), word, of, expires]);
     }
     table::text(table)

@@ -79,6 +79,7 @@ fn objects(begun: &str) -> Option<Vec<String>> {
 }
 
 /// Objects of the one tenant that is meant, or tenants whose objects they may be; each behind this.
+/// Without a tenant an object is the context's, if such objects are tenants' alone.
 fn of_tenants(asking: &Asking, kind: Kind, before: &str, begun: &str) -> Option<Vec<String>> {
     let Asking { client, tenant } = asking;
     let tenant: Name = match (begun.split_once('/'), tenant) {
@@ -93,7 +94,9 @@ fn of_tenants(asking: &Asking, kind: Kind, before: &str, begun: &str) -> Option<
         }
     };
     let names = list(client, &shelf(kind, Some(&tenant)).ok()?)?;
-    Some(names.iter().map(|it| format!("{before}{tenant}/{it}")).collect())
+    let is_short = kind.owner() == Owner::Tenant && !begun.contains('/') && asking.tenant.is_some();
+    let short = names.iter().filter(|_| is_short).map(|it| format!("{before}{it}"));
+    Some(names.iter().map(|it| format!("{before}{tenant}/{it}")).chain(short).collect())
 }
 
 /// The tenants that who asks may see.

@@ -15,6 +15,7 @@ const WORLD: &str = "
 - {kind: LogicalSwitch, metadata: {name: red, tenant: a}, spec: {}}
 - {kind: LogicalSwitch, metadata: {name: rose, tenant: a}, spec: {}}
 - {kind: LogicalSwitch, metadata: {name: blue, tenant: b}, spec: {}}
+- {kind: AddressSet, metadata: {name: s, tenant: a}, spec: {addresses: [10.0.0.1]}}
 - {kind: LogicalPort, metadata: {name: p, tenant: a}, spec: {switch: red, vif: {}, mac: '02:00:00:00:00:01'}}
 ";
 
@@ -58,6 +59,23 @@ fn objects_are_completed_by_those_that_one_may_see() {
     assert!(as_alice(&["describe", "TransportNode/"]).is_empty());
     assert_eq!(as_alice(&["describe", "Tenant/"]), ["Tenant/a"]);
     assert_eq!(completed(&["explain", "port", "--context", "alice", ""]), ["a/p"]);
+    // Where the context has a tenant, its objects need none.
+    let (server, token) = (format!("http://{}", kept.listen()), kept.folder().join("alice"));
+    let token = token.to_str().unwrap();
+    let set = ["context", "set", "own", "--server", &server, "--token-file", token];
+    kept.zovn(&[&set[..], &["--tenant", "a"]].concat());
+    let in_own =
+        |words: &[&str]| completed(&[&words[..1], &["--context", "own"], &words[1..]].concat());
+    assert_eq!(in_own(&["describe", "LogicalSwitch/ro"]), ["LogicalSwitch/rose"]);
+    assert_eq!(in_own(&["describe", "LogicalSwitch/a/ro"]), ["LogicalSwitch/a/rose"]);
+    let all =
+        ["LogicalSwitch/a/red", "LogicalSwitch/a/rose", "LogicalSwitch/red", "LogicalSwitch/rose"];
+    assert_eq!(in_own(&switch), all);
+    let port = |begun| completed(&["explain", "port", "--context", "own", begun]);
+    assert_eq!((port("p"), port("a")), (vec!["p".to_owned()], vec!["a/p".to_owned()]));
+    // Without one, such an object is the operator's.
+    assert!(in_own(&["describe", "AddressSet/s"]).is_empty());
+    assert_eq!(in_own(&["describe", "AddressSet/a/"]), ["AddressSet/a/s"]);
 }
 
 #[test]
