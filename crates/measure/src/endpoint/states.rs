@@ -80,6 +80,8 @@ pub struct StatesSent {
     pub left_out: u64,
     /// Frames that it left out since it did not run when it should have.
     pub late: u64,
+    /// Frames that its sockets did not take: there was no room for ten seconds, or an error.
+    pub failed: u64,
     /// Of those left out for want of room how many were due in each [`BIN`] since it began.
     pub held: Vec<u32>,
     /// How long it waited for room, in nanoseconds.
@@ -199,6 +201,7 @@ pub fn send(role: &StatesSend, control: &Control) -> Result<StatesSent, Endpoint
         let (sent, blocked_ns) = send_one(&sockets[turns.next()], 0, begin + due + PATIENCE);
         waited |= blocked_ns > 0;
         report.sent += sent;
+        report.failed += 1 - sent;
         report.blocked_ns += blocked_ns;
     }
     for socket in &sockets {
@@ -206,6 +209,8 @@ pub fn send(role: &StatesSend, control: &Control) -> Result<StatesSent, Endpoint
         report.marked += sent;
     }
     report.busy_ns = thread_time().as_nanos() - busy;
+    let StatesSent { due, sent, left_out, late, failed, .. } = report;
+    assert_eq!(due, sent + left_out + late + failed, "each frame that is due has one fate");
     Ok(report)
 }
 

@@ -1,4 +1,4 @@
-//! Lines: how something grows with something else.
+//! Lines and points: how something grows with something else.
 
 use std::fmt::Write;
 
@@ -35,6 +35,8 @@ struct Series {
     name: String,
     /// Sorted by x.
     points: Vec<(f64, f64)>,
+    /// Whether a line leads from each to the next.
+    is_joined: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -53,14 +55,32 @@ impl Lines {
     /// A line called `name` through `(x, y)` points, in any order. Points that are not finite are
     /// left out.
     pub fn series(
-        mut self,
+        self,
         name: impl Into<String>,
         points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
+        self.with(name.into(), points, true)
+    }
+
+    /// The same without the line: of points that differ in more than `x`.
+    pub fn points(
+        self,
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
+        self.with(name.into(), points, false)
+    }
+
+    fn with(
+        mut self,
+        name: String,
+        points: impl IntoIterator<Item = (f64, f64)>,
+        is_joined: bool,
     ) -> Self {
         let points = points.into_iter().filter_map(|(x, y)| Some((finite(x)?, finite(y)?)));
         let mut points: Vec<_> = points.collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        self.series.push(Series { name: name.into(), points });
+        self.series.push(Series { name, points, is_joined });
         self
     }
 
@@ -98,7 +118,9 @@ impl Lines {
     pub(super) fn draw(&self, id: &str, palette: &Palette) -> Markup {
         let names: Vec<_> = self.names().collect();
         let looks = palette.looks(&names);
-        let (legend, top) = legend(&names, &looks, Sample::LineAndMarker);
+        let is_joined = self.series.iter().any(|series| series.is_joined);
+        let sample = if is_joined { Sample::LineAndMarker } else { Sample::Marker };
+        let (legend, top) = legend(&names, &looks, sample);
         let marks_height = MARK_ROW * self.marks.len() as f64;
         let top = top + TITLE_ROW + marks_height;
         let bottom = top + HEIGHT;
@@ -141,7 +163,7 @@ impl Lines {
     }
 
     fn describe(&self) -> String {
-        let mut text = format!("Line chart of {} against {}.", self.y.label, self.x.label);
+        let mut text = format!("Chart of {} against {}.", self.y.label, self.x.label);
         let (x, y) = (|value| self.x.unit.brief(value), |value| self.y.unit.brief(value));
         for Series { name, points, .. } in &self.series {
             let (Some(first), Some(last)) = (points.first(), points.last()) else { continue };
@@ -182,7 +204,9 @@ impl Series {
         };
         html! {
             g class=(look.class()) {
-                path.line d=(polyline(self.points.iter().map(|point| (x.place(point.0), y.place(point.1))))) {}
+                @if self.is_joined {
+                    path.line d=(polyline(self.points.iter().map(|point| (x.place(point.0), y.place(point.1))))) {}
+                }
                 @for point in &self.points { (look.marker(x.place(point.0), y.place(point.1), Some(&tip(point)))) }
             }
         }

@@ -33,6 +33,7 @@ pub(super) struct Plot {
 pub(super) enum Sample {
     Line,
     LineAndMarker,
+    Marker,
     Patch,
 }
 
@@ -96,11 +97,13 @@ pub(super) fn legend(names: &[&str], looks: &[Look], sample: Sample) -> (Markup,
     let body = html! {
         @for (x, y, look, text) in places {
             g class=(look.class()) {
-                @match sample {
-                    Sample::Patch => rect.bar x=(px(x + 1.0)) y=(px(y - 6.0)) width="12" height="12" rx="2" {},
-                    _ => path.line d={ "M" (px(x + 1.0)) "," (px(y)) "h26" } {},
+                @if sample == Sample::Patch {
+                    rect.bar x=(px(x + 1.0)) y=(px(y - 6.0)) width="12" height="12" rx="2" {}
                 }
-                @if sample == Sample::LineAndMarker { (look.marker(x + 14.0, y, None)) }
+                @if matches!(sample, Sample::Line | Sample::LineAndMarker) {
+                    path.line d={ "M" (px(x + 1.0)) "," (px(y)) "h26" } {}
+                }
+                @if matches!(sample, Sample::Marker | Sample::LineAndMarker) { (look.marker(x + 14.0, y, None)) }
                 text x=(px(x + lead)) y=(px(y + 4.0)) { (text) }
             }
         }

@@ -112,6 +112,19 @@ fn every_drawing_is_described_and_tabled() {
     }
 }
 
+#[test]
+fn points_are_joined_by_a_line_only_where_one_is_asked_for() {
+    let axis = || Axis::linear("value", Unit::NONE);
+    let points = [(1.0, 2.0), (2.0, 1.0)];
+    let lines_of = |chart: Lines| {
+        Page::new("Points").chart(chart).render().matches("<path class=\"line\"").count()
+    };
+    let chart = || Lines::new("Points", axis(), axis());
+    assert_eq!(lines_of(chart().points("expected", points).points("carried", points)), 0);
+    // One is the sample in the legend.
+    assert_eq!(lines_of(chart().series("carried", points)), 2);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]

@@ -45,9 +45,9 @@ impl Curve {
 }
 
 impl Report {
-    /// The curve of frames whose size is next to this one, by how many times larger one is: with the
-    /// most processors and the fewest far hosts that were measured.
-    pub fn curve(&self, switch: SwitchKind, way: Way, tunnel: Tunnel, size: u32) -> Option<Curve> {
+    /// The entries of frames that one plans with: of those with the most processors and the fewest
+    /// far hosts that were measured.
+    pub fn planned(&self, switch: SwitchKind, way: Way, tunnel: Tunnel) -> Vec<&Entry> {
         let there = || {
             self.results.iter().filter(|it| {
                 (it.switch, it.way, it.tunnel, it.load) == (switch, way, tunnel, Load::Frames)
@@ -55,8 +55,14 @@ impl Report {
         };
         let cores = there().map(|it| it.cores).max();
         let hosts = there().map(|it| it.far).min();
-        let there = there().filter(|it| (Some(it.cores), Some(it.far)) == (cores, hosts));
-        let far = |it: &&Entry| (f64::from(it.size) / f64::from(size)).ln().abs();
+        there().filter(|it| (Some(it.cores), Some(it.far)) == (cores, hosts)).collect()
+    }
+
+    /// The curve of frames whose size is next to this one, by how many times larger one is, among
+    /// those that one plans with.
+    pub fn curve(&self, switch: SwitchKind, way: Way, tunnel: Tunnel, size: u32) -> Option<Curve> {
+        let far = |it: &Entry| (f64::from(it.size) / f64::from(size)).ln().abs();
+        let there = self.planned(switch, way, tunnel).into_iter();
         there.min_by(|one, other| far(one).total_cmp(&far(other))).and_then(Curve::of)
     }
 }

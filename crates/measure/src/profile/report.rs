@@ -68,7 +68,8 @@ pub struct Entry {
     pub bound_by: Bound,
     /// Whether the switch may carry more: it was not what could do no more.
     pub at_least: bool,
-    /// Who ran for how much of the time while senders sent what they could, in the median round.
+    /// Who ran for how much of the time while senders sent what they could: the median of each
+    /// figure over all rounds.
     pub busy: Busy,
     /// The processors' time that the switch's threads took over a frame, in nanoseconds, where most
     /// were carried; none of a bridge, which has no threads.

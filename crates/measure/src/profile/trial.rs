@@ -16,7 +16,7 @@ use serde::Serialize;
 use units::Span;
 
 use super::cases::{Case, FAR, NEAR, Tunnel, Underlay, Way};
-use super::confined::available;
+use super::confined::{Confined, available};
 use crate::endpoint::{
     BIN, Order, Role, StatesSend, StatesSent, Towards, UdpReceive, UdpReceived, Visit,
 };
@@ -46,6 +46,10 @@ pub struct Setup {
     pub switch: SwitchKind,
     /// What is around frames on the link.
     pub tunnel: Tunnel,
+    /// What is between the two hosts, if somebody sends by the link.
+    pub underlay: Underlay,
+    /// How many processors switches, senders and receivers have together.
+    pub cores: u32,
     /// How many bytes a machine's sockets hold before it waits; as many as sockets do if absent.
     pub room: Option<u32>,
 }
@@ -82,6 +86,8 @@ pub struct Observed {
     /// The share that they left out since they did not run when they should have: what the lab
     /// could not ask for.
     pub late: f64,
+    /// The share that their sockets did not take: there was no room for ten seconds, or an error.
+    pub failed: f64,
     /// The share of time in which some machine left something out for want of room.
     pub held: f64,
     /// Frames that were sent and did not arrive.
@@ -100,7 +106,7 @@ pub enum Verdict {
     Fits,
     /// The switch does not.
     DoesNotFit,
-    /// Nothing: it is too near to what the switch carries, or the lab could not ask for so much.
+    /// Nothing: it is too near to what the switch carries, or the lab could not ask for it.
     Open,
 }
 
@@ -116,16 +122,23 @@ impl Verdict {
 }
 
 impl Observed {
-    /// Whether what was asked for was carried. It is open if it was not because machines fell short
-    /// by themselves: nothing was lost, and most of what they left out they had not waited for.
+    /// Whether what was asked for was carried. It is open if nothing was asked for, or if it might
+    /// have been carried but for frames that the lab failed to send by itself.
     pub fn verdict(&self) -> Verdict {
-        if self.carried_fps >= FOLLOWED * self.asked_fps {
+        let wanted = FOLLOWED * self.asked_fps;
+        let unsent_fps = (self.late + self.failed) * self.asked_fps;
+        if self.asked_fps > 0.0 && self.carried_fps >= wanted {
             Verdict::Fits
-        } else if self.lost == 0 && self.late > self.left_out {
+        } else if self.carried_fps + unsent_fps >= wanted {
             Verdict::Open
         } else {
             Verdict::DoesNotFit
         }
+    }
+
+    /// Whether a switch kept its promise, if it promises to lose nothing.
+    pub fn is_whole(&self) -> bool {
+        self.lost == 0 && self.duplicates == 0 && self.balanced != Some(false)
     }
 
     /// What programs saw in this time.
@@ -143,6 +156,7 @@ impl Observed {
             carried_fps: received.iter().map(arrived).sum::<u64>() as f64 / secs,
             left_out: share(sum(|it| it.left_out)),
             late: share(sum(|it| it.late)),
+            failed: share(sum(|it| it.failed)),
             held: held(duration, sent),
             lost: sum(|it| it.sent + it.marked).saturating_sub(came),
             duplicates: received.iter().map(|it| it.duplicates).sum(),
@@ -186,6 +200,14 @@ pub fn run(
     }
     let all = || trials.iter().flat_map(|it| &it.machines);
     all().try_for_each(|it| check_size(it.frame))?;
+    let available = available();
+    if setup.cores == 0 || setup.cores > available {
+        return Err(MeasureError::Config(format!(
+            "a lab on {} processors cannot be made, as this process may use {available}: measure a profile with as \
+             many or fewer",
+            setup.cores
+        )));
+    }
     setup.switch.check()?;
     let is_far = all().any(|it| it.far > 0.0);
     let way = if is_far { Way::Link } else { Way::Host };
@@ -196,13 +218,15 @@ pub fn run(
         way,
         tunnel: setup.tunnel,
         far: u32::from(is_far),
-        underlay: is_far.then_some(Underlay::Cable),
-        cores: available(),
+        underlay: is_far.then_some(setup.underlay),
+        cores: setup.cores,
     };
     bench.progress.begin(trials.len());
     bench.go_on()?;
     let endpoints = receivers.iter().map(|(name, host)| ((*name).to_owned(), *host));
     let endpoints = endpoints.chain((1..=machines).map(|it| (machine(it), NEAR)));
+    // The lab goes before its confinement does.
+    let _confined = Confined::to(case.cores)?;
     let lab = raise(bench, &case.lab_of(endpoints, false)?)?;
     let mut observed = Vec::new();
     for trial in trials {
@@ -278,8 +302,9 @@ mod tests {
             due: 100,
             sent: 60,
             marked: 2,
-            left_out: 30,
-            late: 10,
+            left_out: 20,
+            late: 15,
+            failed: 5,
             ..Default::default()
         };
         let both = [sent.clone(), sent];
@@ -287,7 +312,8 @@ mod tests {
         let observed =
             Observed::of(SEC, &both, &[received(122, 1_200_000_000), received(2, 9_000_000_000)]);
         assert_eq!((observed.asked_fps, observed.carried_fps), (200.0, 100.0));
-        assert_eq!((observed.left_out, observed.late, observed.lost), (0.3, 0.1, 0));
+        let Observed { left_out, late, failed, lost, .. } = observed;
+        assert_eq!((left_out, late, failed, lost), (0.2, 0.15, 0.05, 0));
         let lossy = Observed::of(SEC, &both, &[received(112, 1), received(2, 1)]);
         assert_eq!((lossy.carried_fps, lossy.lost), (110.0, 10));
         assert_eq!(Observed::of(SEC, &[], &[]).carried_fps, 0.0);
@@ -295,21 +321,35 @@ mod tests {
 
     #[test]
     fn machines_that_fell_short_by_themselves_say_nothing_of_the_switch() {
-        let of = |carried_fps, left_out, late, lost| {
-            let observed = Observed {
-                asked_fps: 100.0,
-                carried_fps,
-                left_out,
-                late,
-                lost,
-                ..Default::default()
-            };
+        let of = |carried_fps, late, failed| {
+            let observed =
+                Observed { asked_fps: 100.0, carried_fps, late, failed, ..Default::default() };
             observed.verdict()
         };
-        assert_eq!(of(95.0, 0.04, 0.0, 0), Verdict::Fits);
-        assert_eq!(of(90.0, 0.09, 0.01, 0), Verdict::DoesNotFit);
-        assert_eq!(of(90.0, 0.01, 0.09, 0), Verdict::Open);
-        assert_eq!(of(90.0, 0.01, 0.05, 4), Verdict::DoesNotFit);
+        assert_eq!(of(95.0, 0.0, 0.0), Verdict::Fits);
+        assert_eq!(of(90.0, 0.01, 0.0), Verdict::DoesNotFit);
+        assert_eq!(of(90.0, 0.09, 0.0), Verdict::Open);
+        // Most of it was left out for want of room, but without the rest it would have fitted.
+        assert_eq!(of(94.0, 0.029, 0.0), Verdict::Open);
+        assert_eq!(of(40.0, 0.3, 0.0), Verdict::DoesNotFit);
+        // What sockets did not take the switch was not asked for.
+        assert_eq!(of(0.0, 0.0, 1.0), Verdict::Open);
+        assert_eq!(of(90.0, 0.03, 0.03), Verdict::Open);
+        // Nor was it for anything by machines that were silent.
+        assert_eq!(Observed::default().verdict(), Verdict::Open);
+    }
+
+    #[test]
+    fn what_is_lost_or_comes_again_or_does_not_balance_is_not_whole() {
+        let fine = Observed::default();
+        assert!(fine.is_whole() && Observed { balanced: Some(true), ..fine }.is_whole());
+        for broken in [
+            Observed { lost: 1, ..fine },
+            Observed { duplicates: 1, ..fine },
+            Observed { balanced: Some(false), ..fine },
+        ] {
+            assert!(!broken.is_whole(), "{broken:?}");
+        }
     }
 
     #[test]
@@ -331,14 +371,25 @@ mod tests {
     fn a_trial_has_machines() {
         let stop = std::sync::atomic::AtomicBool::new(false);
         let bench = Bench { program: "none".into(), stop: &stop, progress: &() };
-        let setup = Setup { switch: SwitchKind::Zovn, tunnel: Tunnel::None, room: None };
-        let machine = |frame| Machine { frame, far: 0.0, visits: Vec::new() };
-        let told = |machines| {
-            let trials = [Trial { name: String::new(), machines }];
-            run(&bench, &setup, &trials).unwrap_err().to_string()
+        let setup = Setup {
+            switch: SwitchKind::Zovn,
+            tunnel: Tunnel::None,
+            underlay: Underlay::Cable,
+            cores: 1,
+            room: None,
         };
+        let machine = |frame| Machine { frame, far: 0.0, visits: Vec::new() };
+        let on = |setup: &Setup, machines| {
+            let trials = [Trial { name: String::new(), machines }];
+            run(&bench, setup, &trials).unwrap_err().to_string()
+        };
+        let told = |machines| on(&setup, machines);
         assert_eq!(told(Vec::new()), "a lab has 1 to 64 machines that send, not 0");
         assert!(told(vec![machine(512); 65]).contains("not 65"));
         assert!(told(vec![machine(9000)]).contains("9000"));
+        for cores in [0, u32::MAX] {
+            let told = on(&Setup { cores, ..setup }, vec![machine(512)]);
+            assert!(told.contains(&format!("a lab on {cores} processors")), "{told}");
+        }
     }
 }

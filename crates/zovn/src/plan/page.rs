@@ -68,7 +68,7 @@ fn overloads<'a>(
 }
 
 /// The page with this chart, and how many hosts it leaves out.
-fn with_overloads(page: Page, (chart, left_out): (Chart, usize)) -> Page {
+fn with_most(page: Page, (chart, left_out): (Chart, usize)) -> Page {
     let page = page.chart(chart);
     match left_out {
         0 => page,
@@ -100,7 +100,7 @@ pub fn of_risks(plan: &Plan, groups: &[GroupRisk]) -> Page {
             ]);
         }
     }
-    with_overloads(page, overloads).table(table)
+    with_most(page, overloads).table(table)
 }
 
 /// A placement.
@@ -126,7 +126,7 @@ pub fn of_placed(plan: &Plan, placed: &Placed) -> Page {
             it.overload.to_string(),
         ]);
     }
-    let page = with_overloads(page.chart(bound), overloads).table(table);
+    let page = with_most(page.chart(bound), overloads).table(table);
     if placed.unplaced.is_empty() {
         return page;
     }
@@ -211,20 +211,61 @@ pub fn of_fits(fits: &[Told]) -> Page {
     page
 }
 
-/// Shares of hosts in two ways: the computed ones, and the others with the two between which each
-/// may lie.
-pub fn compared(
-    title: &str,
-    names: &[String],
-    computed: &[f64],
-    other: (&str, Vec<(f64, [f64; 2])>),
-) -> Chart {
-    let most = names.len().min(MOST);
-    let (what, seen) = other;
-    Bars::new(title, Axis::linear("share", Unit::SHARE))
-        .groups("hosts", &names[..most])
-        .series("computed", computed.iter().take(most).copied())
-        .ranged(what, seen.into_iter().take(most))
-        .horizontal()
-        .into()
+/// A share of hosts in two ways.
+#[derive(Clone, Debug)]
+pub struct Twice {
+    /// The hosts.
+    pub names: String,
+    /// As it is computed.
+    pub computed: f64,
+    /// In another way, and the two between which that may lie.
+    pub other: (f64, [f64; 2]),
+}
+
+impl Twice {
+    fn larger(&self) -> f64 {
+        self.computed.max(self.other.0)
+    }
+}
+
+/// The page with a chart of shares that were computed and found in another way, which is `what`:
+/// of the hosts of which either is largest.
+pub fn with_compared(page: Page, title: &str, what: &str, mut rows: Vec<Twice>) -> Page {
+    rows.sort_by(|one, other| other.larger().total_cmp(&one.larger()));
+    let left_out = rows.len().saturating_sub(MOST);
+    rows.truncate(MOST);
+    let chart = Bars::new(title, Axis::linear("share", Unit::SHARE))
+        .groups("hosts", rows.iter().map(|it| it.names.as_str()))
+        .series("computed", rows.iter().map(|it| it.computed))
+        .ranged(what, rows.iter().map(|it| it.other))
+        .horizontal();
+    with_most(page, (chart.into(), left_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_riskiest_hosts_are_compared_and_the_rest_are_counted() {
+        let row = |number: usize| Twice {
+            names: format!("h-{number}"),
+            computed: if number == MOST { 0.5 } else { 0.25 },
+            other: if number == MOST + 1 { (0.75, [0.7, 0.8]) } else { (0.125, [0.1, 0.2]) },
+        };
+        let told = |count| {
+            let rows = (0..count).map(row).collect();
+            with_compared(Page::new("All"), "Overload", "drawn", rows).render()
+        };
+        let page = told(MOST + 2);
+        // Each is told in the chart's table; the last ones have most.
+        for (number, is_told) in [(0, true), (MOST - 3, true), (MOST - 2, false), (MOST - 1, false)]
+            .into_iter()
+            .chain([(MOST, true), (MOST + 1, true)])
+        {
+            assert_eq!(page.contains(&format!("h-{number}<")), is_told, "h-{number}");
+        }
+        assert!(page.contains("2 more groups of hosts have less"));
+        assert!(!told(MOST).contains("more groups"));
+    }
 }

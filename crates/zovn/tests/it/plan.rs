@@ -188,8 +188,25 @@ fn a_lab_wants_a_switch_that_was_measured_here() {
     let (code, _, error) = plan(&["prove", PLAN, "--by", "lab"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("no host has machines"), "{error}");
-    let (code, _, error) = plan(&["prove", PLAN, "--by", "sim", "--mixes", "2"]);
-    assert_eq!((code, error.contains("add `--by lab`")), (Some(2), true), "{error}");
+}
+
+#[test]
+fn flags_of_another_way_to_prove_are_refused() {
+    for (way, words, why) in [
+        ("sim", &["--mixes", "2"][..], "--mixes is of `--by lab`"),
+        ("monte-carlo", &["--burst", "2000"], "--burst is of `--by sim` and `--by lab`"),
+        ("lab", &["--draws", "2000"], "--draws is of `--by monte-carlo`"),
+        ("lab", &["--frames", "20000"], "--frames is of `--by sim`"),
+        ("lab", &["--runs", "2"], "--runs is of `--by sim`"),
+        ("lab", &["--most", "2"], "--most is of `--by sim`"),
+        ("lab", &["--scenarios", "here"], "--scenarios is of `--by sim`"),
+        ("lab", &["--mixes", "2", "--burst", "2000"], "--mixes are constant"),
+        ("lab", &["--burst", "999"], "raise --burst to 1000"),
+    ] {
+        let (code, out, error) = plan(&[&["prove", PLAN, "--by", way], words].concat());
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{error}");
+        assert!(error.contains(why), "{error}");
+    }
 }
 
 #[test]

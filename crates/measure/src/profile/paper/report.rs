@@ -73,7 +73,7 @@ pub struct Carried {
     pub bound_by: Bound,
     /// Whether the switch may carry more: it was not what could do no more.
     pub at_least: bool,
-    /// Who ran for how much of the time, in the median download.
+    /// Who ran for how much of the time: of downloads the median of each figure.
     pub busy: Busy,
     /// Segments that were sent again.
     pub retransmits: u64,

@@ -74,7 +74,7 @@ fn a_host_and_a_profile_are_held_against_a_real_switch() {
     // Machines that send little are never too much, and all of it arrives.
     let page = folder.path().join("host.html");
     let (code, out) = json(&[file, "--seconds", "1", "--html", page.to_str().unwrap()]);
-    assert!(matches!(code, Some(0 | 1)), "{out:#}");
+    assert_eq!(code, Some(i32::from(out[0]["agrees"] != true)), "{out:#}");
     let host = &out[0];
     assert_eq!((&host["hosts"][0], &host["lost"]), (&"h".into(), &0.into()), "{out:#}");
     assert_eq!(
@@ -84,6 +84,9 @@ fn a_host_and_a_profile_are_held_against_a_real_switch() {
     );
     assert_eq!((&host["balanced"], &host["duplicates"]), (&true.into(), &0.into()), "{out:#}");
     assert!(VERDICTS.iter().any(|it| host["seen"] == *it), "{out:#}");
+    // What little was asked for is carried, unless the lab could not ask for it.
+    assert!(host["agrees"] != true || host["seen"] == "fits", "{out:#}");
+    assert_eq!(host["failed"], 0.0, "{out:#}");
     let fps = |it: &Value, key: &str| it[key].as_f64().unwrap();
     assert!(fps(host, "carried_fps") > 0.0 && fps(host, "asked_fps") > 900.0, "{out:#}");
     assert!(fs::read_to_string(page).unwrap().contains("Share of time with too much"));
@@ -91,12 +94,12 @@ fn a_host_and_a_profile_are_held_against_a_real_switch() {
     // The first asks for half of what the switch carries, the second for more than that; of the
     // next two by the link it is the same.
     let (code, out) = json(&[file, "--mixes", "4", "--seconds", "1", "--seed", "9"]);
-    assert!(matches!(code, Some(0 | 1)), "{out:#}");
+    assert_eq!(code, Some(i32::from(out["is_met"] != true)), "{out:#}");
     let mixes = out["mixes"].as_array().unwrap();
     let predicted: Vec<&str> = mixes.iter().filter_map(|it| it["predicted"].as_str()).collect();
     assert_eq!(predicted, ["fits", "does-not-fit", "fits", "does-not-fit"]);
     for (number, mix) in mixes.iter().enumerate() {
-        assert_eq!(mix["lost"], 0, "{mix:#}");
+        assert_eq!((&mix["lost"], &mix["duplicates"]), (&0.into(), &0.into()), "{mix:#}");
         assert_eq!(mix["balanced"], true, "{mix:#}");
         assert_eq!(mix["is_far"], number >= 2, "{mix:#}");
         assert_eq!(mix["demands"].as_array().unwrap().len(), 2, "{mix:#}");
@@ -105,8 +108,16 @@ fn a_host_and_a_profile_are_held_against_a_real_switch() {
     }
     assert!(fps(&mixes[0], "load") < 0.51, "{out:#}");
     assert_ne!(mixes[0]["seen"], "does-not-fit", "{out:#}");
-    let judged = out["judged"].as_u64().unwrap();
-    assert!(out["right"].as_u64().unwrap() <= judged && judged <= 4, "{out:#}");
+    // Nothing is proven by too few, or by wrong ones.
+    let count = |of: &dyn Fn(&Value) -> bool| mixes.iter().filter(|it| of(it)).count();
+    let judged = count(&|it| it["seen"] != "open");
+    let right = count(&|it| it["seen"] == it["predicted"]);
+    assert_eq!((&out["judged"], &out["right"]), (&judged.into(), &right.into()), "{out:#}");
+    let enough = ["fits", "does-not-fit"]
+        .iter()
+        .all(|kind| count(&|it| it["predicted"] == *kind && it["seen"] != "open") >= 1);
+    assert_eq!(out["is_enough"], enough, "{out:#}");
+    assert_eq!(out["is_met"], enough && right == judged, "{out:#}");
 }
 
 #[test]

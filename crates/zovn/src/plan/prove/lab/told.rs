@@ -1,11 +1,11 @@
 //! What a lab said of a plan's host, or of mixes: tables and pages.
 
-use figures::{Unit, percent, si};
+use figures::{Unit, count, percent, si};
 use measure::page::{Axis, Bars, Lines, Page, Table};
+use measure::profile::trial::Observed;
 use planner::Share;
 
 use super::{HostSeen, MixSeen, MixesSeen, RESOLUTION};
-use crate::plan::page::compared;
 use crate::plan::words::{hosts, machines};
 use crate::table::{headed, text};
 
@@ -37,11 +37,12 @@ pub fn host_table(it: &HostSeen) -> String {
     ]);
     format!(
         "{}\n\n{} s, with holding times {:.3} times shorter than the plan's; asked is the share of it in which \
-         machines wanted more than 110 % and than 90 % of the switch's time{}",
+         machines wanted more than 110 % and than 90 % of the switch's time{}{}",
         text(table),
         it.secs,
         it.faster,
-        short(it.observed.late)
+        unsent(&it.observed),
+        broken(it.observed.lost, it.observed.duplicates, it.observed.balanced == Some(false))
     )
 }
 
@@ -86,20 +87,21 @@ fn cells(number: usize, it: &MixSeen) -> [String; 10] {
 }
 
 fn verdict(all: &MixesSeen) -> String {
-    let MixesSeen { judged, right, near_curve, lost, mixes, .. } = all;
+    let MixesSeen { judged, right, near_curve, lost, duplicates, unbalanced, mixes, .. } = all;
     let mut told = format!(
         "{right} of {judged} are predicted right, and {near_curve} carried as much as the profile's curve says, \
          within a tenth"
     );
-    if *lost > 0 {
-        told += &format!("\n{} frames were lost, where none is to be", figures::count(*lost));
-    }
+    told += &broken(*lost, *duplicates, *unbalanced > 0);
     let open = mixes.len() - judged;
     if open > 0 {
         told += &format!(
             "\n{open} of {} are open: machines fell short of them by themselves",
             mixes.len()
         );
+    }
+    if !all.is_enough {
+        told += "\nthat proves nothing: less than half of those that fit, or of those that do not, were judged";
     }
     told
 }
@@ -108,22 +110,49 @@ fn between(Share { low, high }: Share) -> String {
     format!("{} – {}", percent(low), percent(high))
 }
 
-fn short(late: f64) -> String {
-    if late < RESOLUTION {
-        return String::new();
+/// What a switch that promises to lose nothing did not keep, a line for each.
+fn broken(lost: u64, duplicates: u64, is_unbalanced: bool) -> String {
+    let mut told = String::new();
+    if lost > 0 {
+        told += &format!("\n{} frames were lost, where none is to be", count(lost));
     }
-    format!(
-        "\nmachines fell short of {} of it by themselves, as they did not run when they should: ask for less, or on \
-         a machine with more cores",
-        percent(late)
-    )
+    if duplicates > 0 {
+        told += &format!("\n{} frames came again, where none is to", count(duplicates));
+    }
+    if is_unbalanced {
+        told += "\nswitches' own accounts of frames did not hold";
+    }
+    told
+}
+
+/// What of a demand nobody sent, though nobody held it back, a line for each reason.
+fn unsent(observed: &Observed) -> String {
+    let mut told = String::new();
+    if observed.late >= RESOLUTION {
+        told += &format!(
+            "\nmachines fell short of {} of it by themselves, as they did not run when they should: ask for less, or \
+             on a machine with more cores",
+            percent(observed.late)
+        );
+    }
+    if observed.failed > 0.0 {
+        told += &format!(
+            "\nmachines' sockets did not take {} of it, by an error or within ten seconds",
+            percent(observed.failed)
+        );
+    }
+    told
 }
 
 /// A host as a page.
 pub fn host_page(it: &HostSeen) -> Page {
     let names = [hosts(&it.hosts)];
-    let held = vec![(it.observed.held, [it.observed.held; 2])];
-    let asked = (it.asked.low + it.asked.high) / 2.0;
+    let Share { low, high } = it.asked;
+    let times = Bars::new("Share of time with too much", Axis::linear("share", Unit::SHARE))
+        .groups("hosts", &names)
+        .ranged("asked for", [((low + high) / 2.0, [low, high])])
+        .series("held back", [it.observed.held])
+        .horizontal();
     let carried = Bars::new("Frames a second", Axis::linear("carried", Unit::FRAMES_PER_SEC))
         .bar("expected", it.expected_fps)
         .bar("carried", it.observed.carried_fps)
@@ -131,7 +160,8 @@ pub fn host_page(it: &HostSeen) -> Page {
     Page::new(format!("{} in a lab", names[0]))
         .lead(
             "Machines sent what was drawn of their models, at a real switch on this machine: how much of the \
-             time they asked for more than it carries, and how much of it they were held back.",
+             time they asked for more than it carries, and how much of it they were held back. The whisker \
+             has the time above 110 % of what it carries at one end, and the time above 90 % at the other.",
         )
         .facts([
             ("machines", machines(&it.machines)),
@@ -140,7 +170,7 @@ pub fn host_page(it: &HostSeen) -> Page {
             ("predicted of it", it.predicted.name().to_owned()),
             ("seen", it.seen.name().to_owned()),
         ])
-        .chart(compared("Share of time with too much", &names, &[asked], ("held back", held)))
+        .chart(times)
         .chart(carried)
 }
 
@@ -165,12 +195,44 @@ pub fn mixes_page(all: &MixesSeen) -> Page {
             axis("carried"),
         );
         let chart = chart
-            .series("expected", there().map(|it| part(it, it.expected_fps)))
-            .series("carried", there().map(|it| part(it, it.observed.carried_fps)));
+            .points("expected", there().map(|it| part(it, it.expected_fps)))
+            .points("carried", there().map(|it| part(it, it.observed.carried_fps)));
         page = page.chart(chart);
     }
     let table = (1..)
         .zip(&all.mixes)
         .fold(Table::new(HEADS), |table, (number, it)| table.row(cells(number, it)));
     page.table(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_spoils_a_proof_is_told() {
+        assert_eq!((broken(0, 0, false), unsent(&Observed::default())), Default::default());
+        let told = broken(1, 2, true);
+        for part in ["1 frames were lost", "2 frames came again", "accounts of frames did not"] {
+            assert!(told.contains(part), "{told}");
+        }
+        let late = Observed { late: 0.5, ..Observed::default() };
+        assert!(unsent(&late).contains("fell short of 50"), "{}", unsent(&late));
+        let failed = Observed { failed: 0.5, ..Observed::default() };
+        assert!(unsent(&failed).contains("did not take 50"), "{}", unsent(&failed));
+        let few = MixesSeen {
+            judged: 0,
+            right: 0,
+            near_curve: 0,
+            lost: 0,
+            duplicates: 0,
+            unbalanced: 0,
+            is_enough: false,
+            is_met: false,
+            mixes: Vec::new(),
+        };
+        assert!(verdict(&few).contains("proves nothing"), "{}", verdict(&few));
+        let enough = MixesSeen { is_enough: true, ..few };
+        assert!(!verdict(&enough).contains("proves nothing"), "{}", verdict(&enough));
+    }
 }
