@@ -422,6 +422,15 @@ mod tests {
     }
 
     #[test]
+    fn a_planner_finds_as_many_ports_as_there_are() {
+        for format in [Format::OpenMetrics, Format::Prometheus] {
+            let page = page_as(format);
+            let ports = page.matches("\nzovn_sender_paused_seconds_total{port=\"").count();
+            assert!(page.contains(&format!("\nzovn_ports{{}} {ports}\n")), "{page}");
+        }
+    }
+
+    #[test]
     fn the_older_text_has_the_same_samples() {
         let samples = |page: &str| -> Vec<String> {
             page.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()

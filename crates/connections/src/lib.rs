@@ -83,8 +83,8 @@ where
     }
 }
 
-/// Answers the requests of a connection until it ends.
-async fn answer<S>(stream: S, router: Router, bounds: Bounds)
+/// Answers the requests of one connection until it ends.
+pub async fn answer<S>(stream: S, router: Router, bounds: Bounds)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -12,8 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::exchange::Question;
-use super::refusals::Refusals;
-use super::scheduler::Refused;
+use super::refusals::{Refusals, Refused};
 
 /// The word of a question.
 fn word(question: Question) -> &'static str {
@@ -94,6 +93,8 @@ pub struct Seen {
     pub overloads: Vec<(String, f64)>,
     /// The share of time in which senders were paused, as agents say.
     pub paused: Vec<(String, f64)>,
+    /// How long each agent has not been read.
+    pub silences: Vec<(String, Duration)>,
     /// What the first of these may be.
     pub goal: f64,
     /// Machines that are assumed.
@@ -107,10 +108,10 @@ pub struct Seen {
 /// It cannot be written.
 pub fn page(counts: &Counts, seen: &Seen) -> Result<String, Error> {
     let mut registry = Registry::with_prefix("zovn_plan");
-    let by_host = |shares: &[(String, f64)]| {
+    let by_host = |values: &[(String, f64)]| {
         let family: Family<Labels, Gauge<f64, AtomicU64>> = Family::default();
-        for (host, share) in shares {
-            family.get_or_create(&vec![("host", host.clone())]).set(*share);
+        for (host, value) in values {
+            family.get_or_create(&vec![("host", host.clone())]).set(*value);
         }
         family
     };
@@ -123,6 +124,13 @@ pub fn page(counts: &Counts, seen: &Seen) -> Result<String, Error> {
         "observed_paused_ratio",
         "The share of time in which a host's most paused sender was paused, as its agent says",
         by_host(&seen.paused),
+    );
+    let silences = seen.silences.iter().map(|(host, it)| (host.clone(), it.as_secs_f64()));
+    registry.register_with_unit(
+        "agent_silence",
+        "The time since a host's agent was read, or since it was to be read for the first time",
+        Unit::Seconds,
+        by_host(&silences.collect::<Vec<_>>()),
     );
     registry.register("goal_ratio", "What that may be", ConstGauge::new(seen.goal));
     registry.register(
@@ -156,7 +164,8 @@ mod tests {
     #[test]
     fn every_metric_and_label_of_the_alert_rules_is_exported() {
         let share = || vec![("h".to_owned(), 0.5)];
-        let seen = Seen { overloads: share(), paused: share(), goal: 0.001, assumed: 0 };
+        let silences = vec![("h".to_owned(), Duration::from_secs(15))];
+        let seen = Seen { overloads: share(), paused: share(), silences, goal: 0.001, assumed: 0 };
         let page = page(&Counts::default(), &seen).unwrap();
         let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
         let named: BTreeSet<_> = RULES
@@ -167,9 +176,8 @@ mod tests {
         for metric in named {
             assert!(page.lines().any(|it| it.starts_with(metric)), "{metric} is not in {page}");
         }
-        for chosen in ["outcome=\"failed\"", "host=\"h\""] {
-            assert!(page.contains(chosen), "{chosen} is not in {page}");
-        }
-        assert!(RULES.contains("outcome=\"failed\"") && RULES.contains("$labels.host"));
+        let silence = "zovn_plan_agent_silence_seconds{host=\"h\"} 15.0";
+        assert!(page.contains(silence), "{silence} is not in {page}");
+        assert!(RULES.contains("$labels.host"));
     }
 }

@@ -44,13 +44,19 @@ impl Desk {
         Ok(Self { sender: Arc::new(Mutex::new(open(plan)?)), gone: Arc::default() })
     }
 
-    /// Puts another plan in the place of the one that is served, as soon as it is ready. What was
-    /// assumed still is, but for what the other plan has. `now` is asked for when that is known.
+    /// Puts another plan in the place of the one that is served, as soon as it is ready. `place`
+    /// has machines be where they are known to be by then. What was assumed still is, but for what
+    /// has a place after that. `now` is asked for when that is known.
     ///
     /// # Errors
     ///
     /// No thread can be had.
-    pub fn replace(&self, plan: Plan, now: impl FnOnce() -> Duration) -> io::Result<()> {
+    pub fn replace(
+        &self,
+        plan: Plan,
+        place: impl FnOnce(&mut Scheduler<'_>) + Send + 'static,
+        now: impl FnOnce() -> Duration,
+    ) -> io::Result<()> {
         let next = open(plan)?;
         let mut sender = self.sender.lock().unwrap_or_else(|it| it.into_inner());
         // The old thread hands its assumptions over when it has answered what is waiting, and ends
@@ -59,10 +65,16 @@ impl Desk {
         let asked = sender.send(Box::new(move |old| {
             let _ = give.send(old.assumptions());
         }));
-        if let (Ok(()), Ok(assumptions)) = (asked, take.recv()) {
-            let now = now();
-            let _ = next.send(Box::new(move |new| new.adopt(assumptions, now)));
-        }
+        let assumptions = asked.ok().and_then(|()| take.recv().ok());
+        let now = now();
+        let _ = next.send(Box::new(move |new| {
+            // A machine that came while this plan was judged is not assumed any more by the one
+            // before: it has to be placed here, and before assumptions are held against places.
+            place(new);
+            if let Some(assumptions) = assumptions {
+                new.adopt(assumptions, now);
+            }
+        }));
         *sender = next;
         Ok(())
     }
@@ -125,8 +137,11 @@ fn answer(plan: &Plan, questions: &Receiver<Question>, ready: &SyncSender<()>) {
 mod tests {
     use std::path::Path;
 
+    use placement::Pattern;
     use tokio::runtime::{Builder, Runtime};
 
+    use super::super::refusals::Refused;
+    use super::super::scheduler::Machine;
     use super::*;
 
     const PLAN: &str = "\
@@ -135,11 +150,19 @@ types:
   r: {cores: 4, memory: 4gib, switch: [{cores: 1, carries: 1gbit}]}
 hosts:
   h: {type: r}
+models:
+  web: {rate: 1mbit}
+vms:
+  web: {count: 2, model: web, cores: 1, memory: 1gib}
+serve: {models: [web]}
 ";
 
+    fn plan() -> Plan {
+        Plan::of_text(Path::new("p.yaml"), PLAN).unwrap_or_else(|it| panic!("{it:?}"))
+    }
+
     fn opened() -> (Runtime, Desk) {
-        let plan = Plan::of_text(Path::new("p.yaml"), PLAN).unwrap_or_else(|it| panic!("{it:?}"));
-        (Builder::new_current_thread().build().unwrap(), Desk::open(plan).unwrap())
+        (Builder::new_current_thread().build().unwrap(), Desk::open(plan()).unwrap())
     }
 
     #[test]
@@ -190,6 +213,40 @@ hosts:
             std::task::Poll::Ready(it) => Some(it),
             std::task::Poll::Pending => None,
         }
+    }
+
+    #[test]
+    fn a_machine_that_comes_while_the_next_plan_is_judged_is_placed_there() {
+        let (runtime, desk) = opened();
+        let machine = |key: &str, milli_cores| Machine {
+            key: key.into(),
+            model: Some(0),
+            milli_cores,
+            memory: 0,
+        };
+        let seconds = Duration::from_secs;
+        runtime.block_on(async {
+            let (a, b) = (machine("a", 1000), machine("b", 1000));
+            let assumed = desk.ask(move |scheduler| {
+                scheduler.assume(seconds(1), &a, "h");
+                scheduler.assume(seconds(2), &b, "h");
+            });
+            assumed.await.unwrap();
+            // The next plan was made when neither was there. The agent's port of one comes.
+            let next = plan();
+            let one = || Pattern::new([(0, 1)]);
+            desk.ask(move |scheduler| scheduler.place(0, one())).await.unwrap();
+            desk.replace(next, move |scheduler| scheduler.place(0, one()), || seconds(3)).unwrap();
+            let more = machine("c", 1001);
+            let seen = desk.ask(move |scheduler| {
+                let seen = (scheduler.assumed(), scheduler.judge(&more, "h"));
+                // The next reading says the same, and nobody has come since.
+                scheduler.place(0, one());
+                (seen, scheduler.assumed())
+            });
+            let refused = Refused::Cores { needs: 1001, left: 1000 };
+            assert_eq!(seen.await, Ok(((1, Err(refused)), 1)));
+        });
     }
 
     #[test]

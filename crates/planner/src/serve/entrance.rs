@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use connections::Bounds;
@@ -20,6 +20,10 @@ use super::http::Refusal;
 /// Schedulers keep a connection each, and Prometheus has one.
 const BOUNDS: Bounds =
     Bounds { connections: 32, reserved: 4, head: Duration::from_secs(90), life: None };
+
+/// Those of a connection whose client is not known: it is told so, and keeps nobody out for longer.
+const STRANGER: Bounds =
+    Bounds { head: Duration::from_secs(5), life: Some(Duration::from_secs(5)), ..BOUNDS };
 
 /// How connections are encrypted, by files that may be renewed meanwhile.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -68,14 +72,18 @@ impl Entrance {
                 (encrypted.clone(), router.clone());
             Ok(async move {
                 let stream = tls.accept(stream).await.map_err(io::Error::other)?;
-                let router = match are_clients_known {
-                    true => {
-                        let shown = Arc::new(tls::shown(&stream).unwrap_or_default());
-                        router.layer(from_fn_with_state(Client { tls, shown }, admit))
-                    }
-                    false => router,
-                };
-                Ok::<_, io::Error>((stream, router))
+                if !are_clients_known {
+                    return Ok::<_, io::Error>((stream, router));
+                }
+                let shown = tls::shown(&stream);
+                let is_stranger = shown.is_none();
+                let shown = Arc::new(shown.unwrap_or_default());
+                let router = router.layer(from_fn_with_state(Client { tls, shown }, admit));
+                if is_stranger {
+                    connections::answer(stream, router, STRANGER).await;
+                    return Err(io::ErrorKind::PermissionDenied.into());
+                }
+                Ok((stream, router))
             })
         };
         tokio::select! {
@@ -94,12 +102,13 @@ struct Client {
 }
 
 /// Has a client's requests answered as long as its certificate is to be trusted: connections last
-/// longer than certificates.
+/// longer than certificates. The connection ends then.
 async fn admit(State(client): State<Client>, request: Request, next: Next) -> Response {
     if client.tls.trusts(&client.shown) {
         return next.run(request).await;
     }
     let detail = "the client shows no certificate that counts: give it one that an authority of \
                   `--clients-ca` has signed";
-    Refusal(StatusCode::FORBIDDEN, detail.into()).into_response()
+    let close = [(header::CONNECTION, HeaderValue::from_static("close"))];
+    (close, Refusal(StatusCode::FORBIDDEN, detail.into())).into_response()
 }

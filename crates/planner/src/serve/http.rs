@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,14 +18,14 @@ use tls::TlsError;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::timeout;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
 
 use super::counts::{Counts, Seen, page};
 use super::desk::{Desk, Unanswered};
 use super::entrance::{Encryption, Entrance};
 use super::exchange::{Question, respond};
 use super::observed::Observed;
-use super::ports::machines;
 use super::scheduler::Scheduler;
 use crate::fault::PlanError;
 use crate::plan::Plan;
@@ -35,6 +36,13 @@ const BODY_LIMIT_BYTES: usize = 4 << 20;
 /// The longest time from a request's head to the end of its body: who stalls keeps a connection.
 const BODY_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often what agents have said is used while others are still read, and the shortest time
+/// between two readings.
+const SOON: Duration = Duration::from_secs(1);
+
+/// How long to wait when too many questions wait.
+const BUSY: Duration = Duration::from_millis(100);
+
 /// Where a plan is served.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -42,8 +50,27 @@ pub struct Options {
     pub listen: SocketAddr,
     /// How connections are encrypted. `None`: they are not.
     pub encryption: Option<Encryption>,
-    /// Whether others than this host may ask, unencrypted.
-    pub plain: bool,
+    /// Whether others than this host may ask although nobody is to show a certificate.
+    pub is_open: bool,
+}
+
+impl Options {
+    /// Whether a plan may be served so.
+    ///
+    /// # Errors
+    ///
+    /// Others would reach the planner, and nobody has said that they may.
+    fn check(&self) -> Result<(), ServeError> {
+        let Self { listen, encryption, is_open } = self;
+        if *is_open || listen.ip().is_loopback() {
+            return Ok(());
+        }
+        match encryption {
+            None => Err(ServeError::Exposed(*listen)),
+            Some(Encryption { clients: None, .. }) => Err(ServeError::Unasked(*listen)),
+            Some(_) => Ok(()),
+        }
+    }
 }
 
 /// Why a plan is not served.
@@ -54,6 +81,11 @@ pub enum ServeError {
         "{0} can be reached by others, and nothing is encrypted: say `--tls-certificate` and `--tls-key`, listen on 127.0.0.1 or ::1, or say `--plain` in a network that only schedulers reach"
     )]
     Exposed(SocketAddr),
+    /// Whoever reaches the address could have machines be assumed that nobody places.
+    #[error(
+        "{0} can be reached by others, and nobody is asked who they are: say `--clients-ca`, listen on 127.0.0.1 or ::1, or say `--open` in a network that only schedulers reach"
+    )]
+    Unasked(SocketAddr),
     /// Nothing can be encrypted.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -87,10 +119,8 @@ pub fn serve(
     options: Options,
     again: impl Fn() -> Result<Plan, PlanError> + Send + Sync + 'static,
 ) -> Result<(), ServeError> {
-    let Options { listen, encryption, plain } = options;
-    if encryption.is_none() && !plain && !listen.ip().is_loopback() {
-        return Err(ServeError::Exposed(listen));
-    }
+    options.check()?;
+    let Options { listen, encryption, .. } = options;
     if plan.hosts().len() == 0 {
         return Err(ServeError::NoHosts);
     }
@@ -149,8 +179,13 @@ fn replace(app: &App, again: &impl Fn() -> Result<Plan, PlanError>) {
     };
     // What agents have said meanwhile is newer than the files.
     app.observed.place(&mut plan);
-    match app.desk.replace(plan, || app.begun.elapsed()) {
-        Ok(()) => tracing::info!("the plan was read again"),
+    let observed = app.observed.clone();
+    let place = move |scheduler: &mut Scheduler<'_>| place(scheduler, &observed);
+    match app.desk.replace(plan, place, || app.begun.elapsed()) {
+        Ok(()) => {
+            tracing::info!("the plan was read again");
+            app.is_replaced.notify_one();
+        }
         Err(error) => tracing::error!(%error, "the plan before is served on"),
     }
 }
@@ -169,13 +204,15 @@ struct App {
     desk: Desk,
     counts: Counts,
     observed: Observed,
+    /// Whether another plan is served, which may name other agents.
+    is_replaced: Arc<Notify>,
     begun: Instant,
 }
 
 impl App {
     fn new(desk: Desk) -> Self {
         let (counts, observed) = (Counts::default(), Observed::default());
-        Self { desk, counts, observed, begun: Instant::now() }
+        Self { desk, counts, observed, is_replaced: Arc::default(), begun: Instant::now() }
     }
 }
 
@@ -218,11 +255,14 @@ async fn metrics(State(app): State<App>) -> Answer {
         Seen {
             overloads: overloads.map(|(it, share)| (it.into(), share)).collect(),
             paused: Vec::new(),
+            silences: Vec::new(),
             goal: scheduler.plan().epsilon,
             assumed: scheduler.assumed(),
         }
     };
-    let seen = Seen { paused: app.observed.shares(), ..app.desk.ask(seen).await? };
+    let seen = app.desk.ask(seen).await?;
+    let silences = app.observed.silences(Instant::now());
+    let seen = Seen { paused: app.observed.shares(), silences, ..seen };
     let page = page(&app.counts, &seen).map_err(internal)?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], page).into_response())
@@ -263,31 +303,42 @@ impl App {
                 let plan = scheduler.plan();
                 let agents = plan.serve.agents.iter();
                 let agents = agents.map(|(host, it)| (plan.names(&[*host]).remove(0), it.clone()));
-                (agents.collect(), plan.serve.every)
+                (agents.collect(), plan.serve.every, plan.serve.assume)
             });
-            let every = match agents.await {
-                Ok((agents, every)) => {
-                    self.observed.read(agents, &self.counts).await;
-                    let ports = self.observed.ports();
-                    // Who is busy hears it the next time.
-                    let _ = self.desk.ask(move |scheduler| place(scheduler, &ports)).await;
+            let every: Duration = match agents.await {
+                Ok((agents, every, assume)) => {
+                    let mut reading = pin!(self.observed.read(agents, assume.into(), &self.counts));
+                    // Hosts whose agents are there do not wait for those whose agents are not.
+                    while timeout(SOON, &mut reading).await.is_err() {
+                        self.place().await;
+                    }
+                    self.place().await;
                     every.into()
                 }
-                Err(_) => Duration::from_secs(1),
+                Err(_) => SOON,
             };
-            tokio::time::sleep(every).await;
+            sleep(SOON).await;
+            let _ = timeout(every.saturating_sub(SOON), self.is_replaced.notified()).await;
+        }
+    }
+
+    /// Has the plan's machines be where agents have said.
+    async fn place(&self) {
+        loop {
+            let observed = self.observed.clone();
+            let placed = self.desk.ask(move |scheduler| place(scheduler, &observed)).await;
+            if placed != Err(Unanswered::Busy) {
+                return;
+            }
+            sleep(BUSY).await;
         }
     }
 }
 
 /// Has the machines be on hosts that have ports of theirs.
-fn place(scheduler: &mut Scheduler<'_>, hosts: &[(String, Vec<String>)]) {
-    let known = &scheduler.plan().serve.ports;
-    if known.is_empty() {
-        return;
-    }
-    for (host, ports) in hosts {
-        scheduler.place(host, machines(known, ports.iter().map(String::as_str)));
+fn place(scheduler: &mut Scheduler<'_>, observed: &Observed) {
+    for (host, machines) in observed.machines(scheduler.plan()) {
+        scheduler.place(host, machines);
     }
     scheduler.judge_all();
 }
@@ -338,7 +389,27 @@ impl IntoResponse for Refusal {
 
 #[cfg(test)]
 mod tests {
+    use tls::Own;
+
     use super::*;
+
+    #[test]
+    fn nobody_who_is_not_asked_reaches_the_planner_unless_that_is_said() {
+        let of = |listen: &str, encryption: Option<Option<&str>>, is_open| {
+            let own = || Own { certificate: "own.pem".into(), key: "own.key".into() };
+            let encryption =
+                encryption.map(|it| Encryption { own: own(), clients: it.map(Into::into) });
+            Options { listen: listen.parse().unwrap(), encryption, is_open }.check()
+        };
+        let (near, far) = ("[::1]:1", "0.0.0.0:1");
+        let ways = [None, Some(None), Some(Some("ca.pem"))];
+        assert!(ways.iter().all(|way| of(near, *way, false).is_ok()));
+        assert!(ways.iter().all(|way| of(far, *way, true).is_ok()));
+        let [plain, unasked, asked] = ways.map(|way| of(far, way, false));
+        assert!(matches!(plain, Err(ServeError::Exposed(_))), "{plain:?}");
+        assert!(matches!(unasked, Err(ServeError::Unasked(_))), "{unasked:?}");
+        assert!(asked.is_ok());
+    }
 
     #[test]
     fn who_is_refused_for_now_is_told_when_to_ask_again() {

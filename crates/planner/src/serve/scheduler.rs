@@ -1,12 +1,12 @@
 //! Which hosts take a machine that a scheduler asks about, and what is assumed of its answer.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 use std::time::Duration;
 
-use figures::{Unit, si};
 use placement::{Pattern, Placement, Problem, Tables, Vacancies};
 
+use super::refusals::Refused;
 use crate::plan::Plan;
 use crate::settings::{Prefer, UnknownHosts};
 
@@ -23,67 +23,6 @@ pub struct Machine {
     pub memory: u64,
 }
 
-/// Why a host does not take a machine.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Refused {
-    /// The plan has no such host.
-    Unknown,
-    /// Thousandths of cores.
-    Cores {
-        /// What it needs.
-        needs: u64,
-        /// What is left.
-        left: u64,
-    },
-    /// Bytes.
-    Memory {
-        /// What it needs.
-        needs: u64,
-        /// What is left.
-        left: u64,
-    },
-    /// The host would be asked for too much.
-    Overload {
-        /// The share of time.
-        share: f64,
-        /// What it may be.
-        goal: f64,
-    },
-}
-
-impl Refused {
-    /// All of them, by the words of [`Refused::word`].
-    pub const WORDS: [&'static str; 4] = ["unknown", "cores", "memory", "overload"];
-
-    /// Its place in [`Refused::WORDS`].
-    pub fn place(&self) -> usize {
-        match self {
-            Self::Unknown => 0,
-            Self::Cores { .. } => 1,
-            Self::Memory { .. } => 2,
-            Self::Overload { .. } => 3,
-        }
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("zovn: ")?;
-        match *self {
-            Self::Unknown => f.write_str("the plan has no such host"),
-            Self::Cores { needs, left } => {
-                let [needs, left] = [needs, left].map(|it| it as f64 / 1000.0);
-                write!(f, "needs {needs} cores, {left} are left beside the switch's")
-            }
-            Self::Memory { needs, left } => {
-                let [needs, left] = [needs, left].map(|it| si(it as f64, Unit::BYTES));
-                write!(f, "needs {needs} of memory, {left} are left")
-            }
-            Self::Overload { share, goal } => write!(f, "P(overflow) {share:.2e} > {goal:e}"),
-        }
-    }
-}
-
 /// The hosts of a plan, what they have, and what they are assumed to have.
 pub struct Scheduler<'a> {
     plan: &'a Plan,
@@ -95,6 +34,10 @@ pub struct Scheduler<'a> {
     assumed: HashMap<String, Assumed>,
     /// When what is assumed ends, the earliest first.
     ends: BTreeSet<(Duration, String)>,
+    /// The same by host and model.
+    ends_by: HashMap<(usize, usize), BTreeSet<(Duration, String)>>,
+    /// Hosts of which nothing is known, as their agents say it and have not yet.
+    unread: BTreeSet<usize>,
 }
 
 /// Cores and memory of a host.
@@ -164,6 +107,8 @@ impl<'a> Scheduler<'a> {
         };
         let asked: Vec<usize> =
             plan.serve.models.iter().copied().chain(plan.serve.default).collect();
+        let agents = plan.serve.agents.iter().filter(|_| !plan.serve.ports.is_empty());
+        let unread = agents.map(|it| it.0).filter(|host| plan.placement.hosts[*host].is_empty());
         Self {
             plan,
             placed: plan.placement.hosts.clone(),
@@ -172,6 +117,8 @@ impl<'a> Scheduler<'a> {
             rooms: (0..plan.hosts().len()).map(room).collect(),
             assumed: HashMap::new(),
             ends: BTreeSet::new(),
+            ends_by: HashMap::new(),
+            unread: unread.collect(),
         }
     }
 
@@ -240,6 +187,9 @@ impl<'a> Scheduler<'a> {
     /// What part of a host would be left beside the machine: of its cores, its memory, or what its
     /// switch carries, whichever is least.
     fn left_with(&mut self, machine: &Machine, host: usize) -> Result<f64, Refused> {
+        if self.unread.contains(&host) {
+            return Err(Refused::Unread);
+        }
         let room = &self.rooms[host];
         let left = |have: u64, used: u64, needs: u64| {
             let left = have.saturating_sub(used);
@@ -259,10 +209,14 @@ impl<'a> Scheduler<'a> {
         Ok(vacancy.left.min(cores).min(memory))
     }
 
-    /// Has a host have these machines of the plan's from now on. Those that have come are the ones
-    /// that were assumed of it first.
-    pub fn place(&mut self, host: &str, machines: Pattern) {
-        let Some(&host) = self.places.get(host) else { return };
+    /// Has the host at this place of the plan's have these machines from now on, as its agent says.
+    /// Those that have come are the ones that were assumed of it first.
+    ///
+    /// # Panics
+    ///
+    /// If the plan has no such host.
+    pub fn place(&mut self, host: usize, machines: Pattern) {
+        self.unread.remove(&host);
         if self.placed[host] == machines {
             return;
         }
@@ -294,9 +248,7 @@ impl<'a> Scheduler<'a> {
 
     /// The machine of a model that was assumed of a host first.
     fn first_assumed(&self, host: usize, model: usize) -> Option<String> {
-        let is_it = |it: &Assumed| it.host == host && it.model == Some(model);
-        let mut keys = self.ends.iter().map(|(_, key)| key);
-        keys.find(|key| self.assumed.get(*key).is_some_and(is_it)).cloned()
+        self.ends_by.get(&(host, model))?.first().map(|(_, key)| key.clone())
     }
 
     /// How many machines of a model a host has but for those that are assumed.
@@ -321,6 +273,8 @@ impl<'a> Scheduler<'a> {
         room.memory_used = room.memory_used.saturating_add(it.memory);
         if let Some(model) = it.model {
             self.vacancies.put(it.host, model);
+            let ends = self.ends_by.entry((it.host, model)).or_default();
+            ends.insert((it.until, key.clone()));
         }
         self.ends.insert((it.until, key.clone()));
         self.assumed.insert(key, it);
@@ -328,12 +282,19 @@ impl<'a> Scheduler<'a> {
 
     fn forget(&mut self, key: &str) {
         let Some((key, it)) = self.assumed.remove_entry(key) else { return };
-        self.ends.remove(&(it.until, key));
+        let end = (it.until, key);
+        self.ends.remove(&end);
         let room = &mut self.rooms[it.host];
         room.milli_cores_used = room.milli_cores_used.saturating_sub(it.milli_cores);
         room.memory_used = room.memory_used.saturating_sub(it.memory);
         if let Some(model) = it.model {
             self.vacancies.remove(it.host, model);
+            if let Entry::Occupied(mut ends) = self.ends_by.entry((it.host, model)) {
+                ends.get_mut().remove(&end);
+                if ends.get().is_empty() {
+                    ends.remove();
+                }
+            }
         }
     }
 
@@ -472,6 +433,7 @@ serve: {models: [web], assume: 60s}
             assert_eq!(scheduler.assumed(), 37);
             scheduler.ask(99 * SECOND, "late");
             assert_eq!((scheduler.assumed(), scheduler.ends.len()), (0, 0));
+            assert!(scheduler.ends_by.is_empty());
             assert_eq!(scheduler.rooms[1].milli_cores_used, 0);
             assert_eq!(scheduler.overloads()["h-2"], 0.0);
         });
@@ -557,9 +519,10 @@ serve: {models: [web], assume: 60s}
                 scheduler.assume(SECOND, &web(key), host);
             }
             // One of the two has come: the other is assumed still, and so is the third.
-            scheduler.place("h-2", of(1));
+            scheduler.place(1, of(1));
+            assert!(!scheduler.assumed.contains_key("a"));
             assert_eq!(scheduler.assumed(), 2);
-            scheduler.place("h-2", of(1));
+            scheduler.place(1, of(1));
             assert_eq!(scheduler.assumed(), 2);
             // Where it was assumed for half a core, it has one, as the plan says.
             let all = |milli_cores| Machine { milli_cores, ..web("d") };
@@ -569,11 +532,10 @@ serve: {models: [web], assume: 60s}
                 Err(Refused::Cores { left: 62_500, .. })
             ));
             // Those that have gone make room.
-            scheduler.place("h-1", Pattern::default());
+            scheduler.place(0, Pattern::default());
             assert_eq!(shares(scheduler)[0], empty);
-            scheduler.place("h-1", of(38));
+            scheduler.place(0, of(38));
             assert_eq!(shares(scheduler)[0], full);
-            scheduler.place("elsewhere", of(1));
             // The next plan has what this one has, so nobody has come since.
             let assumptions = scheduler.assumptions();
             let next = PLAN.replace("  h-1: {web: 38}\n", "  h-1: {web: 37}\n  h-2: {web: 1}\n");
@@ -581,6 +543,27 @@ serve: {models: [web], assume: 60s}
                 next.adopt(assumptions, SECOND);
                 assert_eq!(next.assumed(), 2);
             });
+        });
+    }
+
+    #[test]
+    fn a_host_of_which_nothing_is_known_takes_nothing_until_its_agent_is_read() {
+        let serve = "serve: {agents: {h-1: \"a:1\", h-2: \"a:2\"}, models: [web],";
+        let unread = PLAN.replace("serve: {models: [web],", serve);
+        let followed = unread.replace("assume: 60s", "assume: 60s, ports: {\"web-*\": web}");
+        let judged = |scheduler: &mut Scheduler<'_>| {
+            let small = Machine { model: None, ..web("a") };
+            ["h-1", "h-2", "h-3"].map(|host| scheduler.judge(&small, host).err())
+        };
+        // Where agents do not say what runs, the files do.
+        with(&unread, |scheduler| assert_eq!(judged(scheduler), [None; 3]));
+        with(&followed, |scheduler| {
+            // The files say what `h-1` has, and `h-3` has no agent.
+            assert_eq!(judged(scheduler), [None, Some(Refused::Unread), None]);
+            assert!(Refused::Unread.to_string().contains("agent was not read"));
+            // An agent without ports was read.
+            scheduler.place(1, Pattern::default());
+            assert_eq!(judged(scheduler), [None; 3]);
         });
     }
 }

@@ -93,6 +93,8 @@ async fn clients_show_certificates_as_long_as_these_count() {
     let (status, answer) = nobody.ask().await.unwrap();
     let detail = answer["detail"].as_str().unwrap();
     assert!(status == 403 && detail.contains("the client shows no certificate"), "{answer}");
+    // It keeps no connection with that.
+    assert_eq!(nobody.ask().await, None);
     // One of another authority is refused before anything is asked.
     let stranger = client(Some(others.sign("scheduler.example")));
     if let Some(mut stranger) = Asker::connect(server.address, &stranger).await {
@@ -110,4 +112,5 @@ async fn clients_show_certificates_as_long_as_these_count() {
         status = known.ask().await.unwrap().0;
     }
     assert_eq!(status, 403);
+    assert_eq!(known.ask().await, None);
 }

@@ -16,8 +16,8 @@ use crate::ending::{Outcome, USAGE};
 ///
 /// Kubernetes asks as an extender (`/k8s/filter`, `/k8s/prioritize`), OpenStack Nova by
 /// packaging/nova/zovn_nova.py (`/v1/plan/hosts`), Prometheus reads `/metrics`. SIGHUP has the
-/// files read again. With a certificate of its own all is encrypted (TLS 1.3); without one,
-/// requests are taken on this host only.
+/// files read again. With a certificate of its own all is encrypted (TLS 1.3). Requests of other
+/// hosts are taken if clients show certificates, too (`--clients-ca`), or by `--open` or `--plain`.
 #[derive(clap::Args)]
 pub struct Args {
     /// The plan's file, with what runs now in `placement` and who may say what in `serve`.
@@ -26,7 +26,8 @@ pub struct Args {
     /// More of the plan, as fitted models or a placement. May be given several times.
     #[arg(long, value_name = "FILE")]
     with: Vec<PathBuf>,
-    /// Where requests are taken. Without a certificate, an address of this host only.
+    /// Where requests are taken. Without `--clients-ca`, `--open` or `--plain`, an address of this
+    /// host only.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8899")]
     listen: SocketAddr,
     /// The planner's certificate, as PEM: requests and answers are encrypted.
@@ -38,6 +39,10 @@ pub struct Args {
     /// Those who sign clients' certificates, as PEM: whoever has none may not ask.
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     clients_ca: Option<PathBuf>,
+    /// Take requests of other hosts although clients show no certificate: whoever reaches the
+    /// address may ask, and have machines be assumed that nobody places.
+    #[arg(long, requires = "tls_certificate", conflicts_with = "clients_ca")]
+    open: bool,
     /// Take requests of other hosts, too, although nothing is encrypted: whoever reaches the
     /// address may ask.
     #[arg(long, conflicts_with = "tls_certificate")]
@@ -48,7 +53,7 @@ pub struct Args {
 
 /// Serves.
 pub fn run(args: Args) -> Outcome {
-    let Args { file, with, listen, tls_certificate, tls_key, clients_ca, plain, log } = args;
+    let Args { file, with, listen, tls_certificate, tls_key, clients_ca, open, plain, log } = args;
     let paths: Vec<PathBuf> = std::iter::once(file).chain(with).collect();
     let plan = match Plan::load(&paths) {
         Ok(plan) => plan,
@@ -61,6 +66,7 @@ pub fn run(args: Args) -> Outcome {
     let own = tls_certificate.zip(tls_key).map(|(certificate, key)| Own { certificate, key });
     let encryption = own.map(|own| Encryption { own, clients: clients_ca });
     log.start()?;
-    serve(plan, Options { listen, encryption, plain }, move || Plan::load(&paths))?;
+    let options = Options { listen, encryption, is_open: open || plain };
+    serve(plan, options, move || Plan::load(&paths))?;
     Ok(ExitCode::SUCCESS)
 }

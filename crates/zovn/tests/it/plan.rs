@@ -348,10 +348,16 @@ fn a_plan_is_served_and_read_again() {
     assert!(error.contains("nothing is encrypted") && error.contains("`--plain`"), "{error}");
     let encrypted = ["--tls-certificate", "/nowhere/own.pem", "--tls-key", "/nowhere/own.key"];
     let serve = ["serve", "-c", PLAN, "--listen", "0.0.0.0:0"];
+    // What is encrypted is still asked by whoever reaches it.
     let (code, _, error) = plan(&[&serve[..], &encrypted].concat());
     assert_eq!(code, Some(1));
-    assert!(error.contains("cannot read /nowhere/own.pem"), "{error}");
-    for words in [&["--clients-ca", "ca.pem"][..], &["--plain"]] {
+    assert!(error.contains("nobody is asked") && error.contains("`--clients-ca`"), "{error}");
+    for allowed in [&["--open"][..], &["--clients-ca", "/nowhere/ca.pem"]] {
+        let (code, _, error) = plan(&[&serve[..], &encrypted, allowed].concat());
+        assert_eq!(code, Some(1));
+        assert!(error.contains("cannot read /nowhere/"), "{error}");
+    }
+    for words in [&["--clients-ca", "ca.pem"][..], &["--open"], &["--plain"]] {
         // Certificates of clients go with one's own, and what is encrypted is not plain.
         let own: &[&str] = if words[0] == "--plain" { &encrypted } else { &[] };
         assert_eq!(plan(&[&serve[..], own, words].concat()).0, Some(2), "{words:?}");

@@ -1,4 +1,5 @@
-//! A planner that holds what it predicts against what an agent sees, by a Prometheus that reads both.
+//! A planner that holds what it predicts against what an agent sees, by a Prometheus that reads
+//! both.
 
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -111,6 +112,8 @@ fn a_planner_sees_by_an_agent_what_runs_and_that_it_understates() {
         assert!(predicted < 0.011, "{predicted}");
         let paused = r#"zovn_plan_observed_paused_ratio{host="here"} > 0.5"#;
         until(|| !query(prometheus, paused).is_empty());
+        let heard = r#"zovn_plan_agent_silence_seconds{host="here"} < 60"#;
+        until(|| !query(prometheus, heard).is_empty());
 
         // The rule holds of them, but for the days that it waits.
         let groups = ask(prometheus, "/api/v1/rules");
