@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Prefix, Rate};
 
 use crate::LabError;
-use crate::hosts::{ControllerSpec, HostsSpec};
+use crate::hosts::{CONTROLLER, ControllerSpec, HostsSpec, PhysicalKind};
 
 /// Names that the switch's namespace gives to something else.
 const RESERVED: [&str; 6] = ["switch", "ovs-netdev", "eth0", "lo", "all", "default"];
@@ -264,11 +264,45 @@ impl LabSpec {
         self.controller.is_some() && endpoint.logical.is_some()
     }
 
+    /// Why its hosts cannot follow a controller, if they are to and cannot.
+    fn fault_of_controller(&self, endpoints: &[Endpoint]) -> Option<&'static str> {
+        self.controller?;
+        let Some(hosts) = &self.hosts else { return Some("only [hosts] follow one: add [hosts]") };
+        let physical = &hosts.physical;
+        let mut late = endpoints.iter().filter(|it| self.comes_later(it)).peekable();
+        let faults = [
+            (
+                !matches!(self.switch, SwitchKind::Zovn | SwitchKind::ZovnLossy),
+                "only zovn's agents follow one: make `switch` zovn or zovn-lossy",
+            ),
+            (
+                !hosts.tunnels || physical.cable.is_some(),
+                "a `cable` has no place for its host: leave out `cable`, and `tunnels`",
+            ),
+            (
+                physical.switch == PhysicalKind::Bridge,
+                "its host is at a switch of ours: make `switch` of [hosts.physical] fabric",
+            ),
+            (
+                self.static_addresses && late.peek().is_some(),
+                "logical ports come when they are declared: make `static_addresses` false",
+            ),
+            (
+                late.any(|it| it.initcwnd.is_some()),
+                "logical ports come when they are declared: leave out their `initcwnd`",
+            ),
+            (
+                endpoints.iter().any(|it| it.name == CONTROLLER),
+                "its host is called `controller`: give that endpoint another name",
+            ),
+        ];
+        faults.into_iter().find(|(is_so, _)| *is_so).map(|(_, what)| what)
+    }
+
     /// Puts endpoints on hosts.
     fn place(&self, endpoints: &mut [Endpoint]) -> Result<(), LabError> {
         self.check_networks(endpoints)?;
-        let fault = self.controller.and_then(|it| it.fault(self, endpoints));
-        if let Some(fault) = fault {
+        if let Some(fault) = self.fault_of_controller(endpoints) {
             return Err(self.wrong(format!("[controller]: {fault}")));
         }
         let Some(hosts) = &self.hosts else { return Ok(()) };

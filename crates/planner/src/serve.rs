@@ -22,6 +22,7 @@ mod http;
 mod nova;
 mod observed;
 mod ports;
+mod problem;
 mod quantity;
 mod refusals;
 mod scheduler;

@@ -1,30 +1,29 @@
-//! `zovn demo`: the whole story in four minutes. First a tenant's network through a controller; then
-//! the same two experiments through every switch on this machine, told with a bar for each.
+//! `zovn demo`: the whole story in four minutes. First a tenant's network through a controller;
+//! then the same two experiments through every switch on this machine, told with a bar for each.
 
 mod network;
+mod paint;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use figures::{Unit, bar, count, percent, si};
+use figures::{Unit, count, percent, si};
 use measure::pa::{Completion, Era};
 use measure::{Bench, MeasureError, Measurement, Readable, SwitchKind, loss, pa};
 use serde::Serialize;
 use units::{Rate, Span};
 
+use self::paint::Paint;
 use crate::ending::{self, Outcome, PageFile};
 use crate::progress;
 
-/// How wide a bar is, in columns.
-const WIDTH: usize = 32;
-
 /// See all of it in a few minutes on this machine.
 ///
-/// A controller and two hosts that follow it: a tenant's network is declared, compared with packets,
-/// and changed meanwhile. Then two of the experiments, short, on every switch that is installed. Its
-/// labs need root. Exit code 1 if anything was not as intended.
+/// A controller and two hosts that follow it: a tenant's network is declared, compared with
+/// packets, and changed meanwhile. Then two of the experiments, short, on every switch that is
+/// installed. Its labs need root. Exit code 1 if anything was not as intended.
 #[derive(clap::Args)]
 pub struct Args {
     /// Write a self-contained HTML page with charts here, too.
@@ -226,30 +225,6 @@ impl Story {
             }
         }
         writeln!(text)
-    }
-}
-
-/// Bars and emphasis, in colour or without.
-struct Paint {
-    colour: bool,
-}
-
-impl Paint {
-    /// A switch's bar, of `value` out of `most`, and what it stands for.
-    fn line(&self, switch: SwitchKind, value: f64, most: f64, what: &str) -> String {
-        let name = format!("   {:<10}", switch.to_string());
-        let drawn = bar(value, most, WIDTH);
-        match (self.colour, switch) {
-            (false, _) => format!("{name}  {drawn}  {what}"),
-            (true, SwitchKind::Zovn) => {
-                format!("\x1b[1;32m{name}\x1b[0m  \x1b[32m{drawn}\x1b[0m  {what}")
-            }
-            (true, _) => format!("{name}  \x1b[33m{drawn}\x1b[0m  {what}"),
-        }
-    }
-
-    fn strong(&self, text: &str) -> String {
-        if self.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 

@@ -93,9 +93,9 @@ enum Command {
     },
     /// Tell a lab's agents the logical networks of its endpoints; they execute them then.
     ///
-    /// Where agents follow a controller, it is told, beside what it has, and has all of them execute
-    /// it. On several hosts, files that have no TransportNode and no Binding get those that the lab
-    /// has. Exit code 2 if a file is wrong.
+    /// Where agents follow a controller, it is told, beside what it has, and has all of them
+    /// execute it. On several hosts, files that have no TransportNode and no Binding get those that
+    /// the lab has. Exit code 2 if a file is wrong.
     Declare {
         /// The lab's name or id.
         lab: String,

@@ -263,8 +263,8 @@ impl Matrix<'_> {
         Ok(None)
     }
 
-    /// Asks while something changes, and after it until all is as the last network intends, or time is
-    /// over. `None`: interrupted.
+    /// Asks while something changes, and after it until all is as the last network intends, or time
+    /// is over. `None`: interrupted.
     fn during(
         &mut self,
         stage: &Stage,

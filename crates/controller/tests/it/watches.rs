@@ -64,8 +64,8 @@ fn who_does_not_read_keeps_nobody_waiting() {
     let mut awake = served.watch(&format!("{SWITCHES}?watch=true"), &[]);
     awake.next();
     // More than sockets hold: 20 MB.
-    let note = "x".repeat(1 << 20);
-    for round in 0..20 {
+    let note = "x".repeat(200 << 10);
+    for round in 0..100 {
         let noted = switch("a").replace(
             "\"tenant\"",
             &format!("\"annotations\":{{\"n\":\"{note}{round}\"}},\"tenant\""),

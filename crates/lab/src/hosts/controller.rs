@@ -11,8 +11,8 @@
 //!
 //! Nothing is encrypted and nobody is asked who they are: only the lab's own hosts reach it.
 //!
-//! An agent that follows it attaches a logical port when that has been declared, so an endpoint with
-//! `logical` has no interface before.
+//! An agent that follows it attaches a logical port when that has been declared, so an endpoint
+//! with `logical` has no interface before.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,17 +25,13 @@ use std::time::Duration;
 use api::{Asked, Remote, RemoteClient};
 use kernel::netns::Namespace;
 use logical::objects::{Condition, Object, Truth};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use super::PhysicalKind;
-use super::names::{host_name, vtep};
+use super::names::{CONTROLLER, host_name, vtep};
 use crate::program::Program;
 use crate::site::{Ground, Site};
-use crate::{Endpoint, LabError, LabSpec, SwitchKind, agent, endpoint};
-
-/// What the controller's host is called, where endpoints are named.
-pub(crate) const NAME: &str = "controller";
+use crate::{LabError, agent, endpoint};
 
 /// Where it takes requests, in its own namespace: what `zovn controller` has as its default.
 const LISTEN: &str = "127.0.0.1:6640";
@@ -45,47 +41,6 @@ const AGENTS: u16 = 6641;
 
 /// How long hosts may take to execute what is declared.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A controller that the agents of a lab's hosts follow. There is nothing to say of it.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ControllerSpec {}
-
-impl ControllerSpec {
-    /// Why it cannot be in a lab of this kind, if it cannot.
-    pub(crate) fn fault(self, lab: &LabSpec, endpoints: &[Endpoint]) -> Option<&'static str> {
-        let Some(hosts) = &lab.hosts else { return Some("only [hosts] follow one: add [hosts]") };
-        let physical = &hosts.physical;
-        let mut late = endpoints.iter().filter(|it| lab.comes_later(it)).peekable();
-        let faults = [
-            (
-                !matches!(lab.switch, SwitchKind::Zovn | SwitchKind::ZovnLossy),
-                "only zovn's agents follow one: make `switch` zovn or zovn-lossy",
-            ),
-            (
-                !hosts.tunnels || physical.cable.is_some(),
-                "a `cable` has no place for its host: leave out `cable`, and `tunnels`",
-            ),
-            (
-                physical.switch == PhysicalKind::Bridge,
-                "its host is at a switch of ours: make `switch` of [hosts.physical] fabric",
-            ),
-            (
-                lab.static_addresses && late.peek().is_some(),
-                "logical ports come when they are declared: make `static_addresses` false",
-            ),
-            (
-                late.any(|it| it.initcwnd.is_some()),
-                "logical ports come when they are declared: leave out their `initcwnd`",
-            ),
-            (
-                endpoints.iter().any(|it| it.name == NAME),
-                "its host is called `controller`: give that endpoint another name",
-            ),
-        ];
-        faults.into_iter().find(|(is_so, _)| *is_so).map(|(_, what)| what)
-    }
-}
 
 /// Where agents find the controller of so many hosts.
 pub(crate) fn agents_at(hosts: u32) -> SocketAddr {
@@ -98,7 +53,7 @@ pub(super) fn ground<'a>(site: &Site<'a>, netns: &str) -> Result<Option<Ground<'
         return Ok(None);
     }
     let switch = endpoint::make_host_namespace(netns)?;
-    let directory = site.ground.directory.join(NAME);
+    let directory = site.ground.directory.join(CONTROLLER);
     fs::create_dir(&directory).map_err(LabError::file(&directory))?;
     Ok(Some(site.ground.of_host(directory, switch)))
 }
@@ -112,7 +67,7 @@ pub(super) fn start(ground: &Ground<'_>, hosts: u32) -> Result<(), LabError> {
         .arg(agents_at(hosts).to_string())
         .arg("--data")
         .arg(ground.directory.join("data"));
-    let program = Program::start(ground, NAME, command)?;
+    let program = Program::start(ground, CONTROLLER, command)?;
     program.wait_until(ground, || Ok(ground.switch.run(|| TcpStream::connect(LISTEN))?.is_ok()))
 }
 
@@ -216,6 +171,7 @@ struct Applied {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ControllerSpec, Endpoint, LabSpec};
 
     fn resolved(switch: &str, rest: &str) -> Result<Vec<Endpoint>, LabError> {
         let text = format!(

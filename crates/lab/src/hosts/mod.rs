@@ -32,11 +32,13 @@ use seal::Keys;
 use units::{Mac, Prefix};
 
 pub(crate) use self::cable::{UPLINK, uplink};
-pub use self::controller::{Controller, ControllerSpec, Declared};
-pub(crate) use self::controller::{NAME as CONTROLLER, agents_at};
-pub(crate) use self::names::host_name;
+pub(crate) use self::controller::agents_at;
+pub use self::controller::{Controller, Declared};
+pub(crate) use self::names::{CONTROLLER, host_name};
 use self::names::{FIRST_MAC, NETWORK_NUMBER, vtep};
-pub use self::spec::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology};
+pub use self::spec::{
+    Cable, ControllerSpec, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology,
+};
 pub use self::wireguard::check_wireguard;
 use crate::physical::{FabricPort, FabricSpec, Trunk};
 use crate::program::Program;

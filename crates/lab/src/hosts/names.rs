@@ -2,6 +2,9 @@
 
 use std::net::Ipv4Addr;
 
+/// What the controller's host is called, where endpoints are named.
+pub(crate) const CONTROLLER: &str = "controller";
+
 /// The number of the endpoints' first virtual network in tunnels, of which NVGRE reserves the first
 /// 4096.
 pub(super) const NETWORK_NUMBER: u32 = 5000;

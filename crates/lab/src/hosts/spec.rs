@@ -55,6 +55,11 @@ pub struct HostsSpec {
     pub physical: PhysicalSpec,
 }
 
+/// A controller that the agents of a lab's hosts follow. There is nothing to say of it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerSpec {}
+
 /// One switch between all hosts, and the links to it. What a bridge cannot do is refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

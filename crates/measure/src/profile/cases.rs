@@ -359,7 +359,7 @@ mod tests {
         let choice = Choice { ways, far, cores, tunnels: &Tunnel::USUAL, ..CHOICE };
         let cases = Case::all(&choice);
         // Of zovn's tunnels, each number of hosts; of all else one; on one processor and on two.
-        assert_eq!(cases.len(), 2 * (2 + 2 + 2 + 5));
+        assert_eq!(cases.len(), 2 * (2 + 2 + 4 + 5));
         for case in &cases {
             let is_joined = case.joins_several();
             let expected = if is_joined { Underlay::Bridge } else { Underlay::Cable };

@@ -15,7 +15,7 @@ use connections::Bounds;
 use tls::{Chain, Own, Protocol, Server, TlsError};
 use tokio::net::TcpListener;
 
-use super::http::Refusal;
+use super::problem::Refusal;
 
 /// Schedulers keep a connection each, and Prometheus has one.
 const BOUNDS: Bounds =

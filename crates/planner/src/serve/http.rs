@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use serde::Serialize;
 use tls::TlsError;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
@@ -26,6 +25,7 @@ use super::desk::{Desk, Unanswered};
 use super::entrance::{Encryption, Entrance};
 use super::exchange::{Question, respond};
 use super::observed::Observed;
+use super::problem::Refusal;
 use super::scheduler::Scheduler;
 use crate::fault::PlanError;
 use crate::plan::Plan;
@@ -347,46 +347,6 @@ fn internal(error: impl Display) -> Refusal {
     Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot write the answer: {error}"))
 }
 
-/// Why a question is not answered (RFC 9457).
-pub struct Refusal(pub StatusCode, pub String);
-
-impl From<Unanswered> for Refusal {
-    fn from(why: Unanswered) -> Self {
-        let detail = match why {
-            Unanswered::Busy => "too many questions wait already: ask again in a second",
-            Unanswered::Gone => "the planner has failed and ends: ask again when it was restarted",
-        };
-        Self(StatusCode::SERVICE_UNAVAILABLE, detail.into())
-    }
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        #[derive(Serialize)]
-        struct Problem<'a> {
-            #[serde(rename = "type")]
-            kind: &'static str,
-            title: &'static str,
-            status: u16,
-            detail: &'a str,
-        }
-        let Self(status, detail) = self;
-        let problem = Problem {
-            kind: "about:blank",
-            title: status.canonical_reason().unwrap_or_default(),
-            status: status.as_u16(),
-            detail: &detail,
-        };
-        let body = serde_json::to_vec(&problem).unwrap_or_default();
-        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-        let mut response = (status, kind, body).into_response();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        response
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tls::Own;
@@ -409,12 +369,5 @@ mod tests {
         assert!(matches!(plain, Err(ServeError::Exposed(_))), "{plain:?}");
         assert!(matches!(unasked, Err(ServeError::Unasked(_))), "{unasked:?}");
         assert!(asked.is_ok());
-    }
-
-    #[test]
-    fn who_is_refused_for_now_is_told_when_to_ask_again() {
-        let response = Refusal::from(Unanswered::Busy).into_response();
-        assert_eq!(response.status(), 503);
-        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
     }
 }

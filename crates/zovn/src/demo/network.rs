@@ -26,7 +26,7 @@ use model::{PacketOutcome, PacketTrace};
 use reach::Question;
 use serde::Serialize;
 
-use super::Paint;
+use super::paint::Paint;
 use crate::pings::{self, Change, Fate, Networks, Ran, Service, Watched};
 
 /// The lab, and what the tenant declares.

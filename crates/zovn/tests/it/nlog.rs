@@ -22,8 +22,9 @@ fn a_profile_tells_what_rules_cost() {
     assert!(report["edits"].as_u64().unwrap() <= 2, "{report}");
     let rules = report["rules"].as_array().unwrap();
     let is_station = |it: &&Value| it["table"] == "station_row";
-    let station = rules.iter().find(is_station).unwrap();
-    assert!(station["cold"]["solutions"].as_u64().unwrap() > 3, "{station}");
+    let stations = rules.iter().filter(is_station);
+    let solutions = stations.map(|it| it["cold"]["solutions"].as_u64().unwrap()).sum::<u64>();
+    assert!(solutions > 3, "{rules:?}");
 }
 
 #[test]

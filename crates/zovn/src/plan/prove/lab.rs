@@ -5,7 +5,6 @@ mod switch;
 pub mod told;
 
 use std::collections::BTreeMap;
-use std::error::Error;
 
 use figures::percent;
 use measure::MeasureError;
@@ -19,7 +18,7 @@ use planner::{Plan, Share};
 use serde::Serialize;
 use units::{Rng, Span};
 
-use self::switch::Switch;
+use self::switch::{Switch, Unmade};
 use crate::plan::words::hosts;
 use crate::progress;
 
@@ -35,9 +34,6 @@ pub struct Ask<'a> {
     /// What is drawn.
     pub seed: u64,
 }
-
-/// Why a lab says nothing.
-type Unmade = Box<dyn Error + Send + Sync>;
 
 /// A host as the lab had it.
 #[derive(Clone, Debug, Serialize)]
@@ -65,7 +61,7 @@ pub struct HostSeen {
     /// What became of it.
     #[serde(flatten)]
     pub observed: Observed,
-    /// Whether it was seen what was predicted: machines were held back for as long as they asked for
+    /// Whether what was predicted was seen: machines were held back for as long as they asked for
     /// too much, but for a fifth and two hundredths of the time, at least four fifths of what was
     /// expected was carried, and the switch kept its promise. What is open agrees with nothing.
     pub agrees: bool,

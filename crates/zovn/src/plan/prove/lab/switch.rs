@@ -1,5 +1,6 @@
 //! The switch of a plan's profile, as a lab builds it: where and how it was measured.
 
+use std::error::Error;
 use std::fs;
 
 use measure::profile::trial::Setup;
@@ -8,7 +9,8 @@ use measure::{Environment, SwitchKind};
 use planner::Measured;
 use planner::mixes::Mix;
 
-use super::Unmade;
+/// Why a lab says nothing.
+pub type Unmade = Box<dyn Error + Send + Sync>;
 
 /// The switch that is built.
 pub struct Switch {
@@ -75,8 +77,8 @@ fn differs(there: &Environment, here: &Environment) -> Result<(), String> {
     }
 }
 
-/// What was between hosts, and how many processors there were, for the entries of a profile that one
-/// plans with; if no lab has that for all of them, why.
+/// What was between hosts, and how many processors there were, for the entries of a profile that
+/// one plans with; if no lab has that for all of them, why.
 fn place(profile: &Report, kind: SwitchKind, tunnel: Tunnel) -> Result<(Underlay, u32), String> {
     let first = |way, tunnel| profile.planned(kind, way, tunnel).into_iter().next();
     let (Some(host), Some(link)) = (first(Way::Host, Tunnel::None), first(Way::Link, tunnel))

@@ -4,8 +4,6 @@ use std::fs;
 use std::io::BufRead;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
-
 use super::{Running, labs_called, zovn};
 
 #[test]
