@@ -87,8 +87,9 @@ fn a_planner_sees_by_an_agent_what_runs_and_that_it_understates() {
     let mut world = World::new(2);
     let agent = start_agent(&mut world);
     world.greet(0, 1);
-    // A quota, so that the sender is paused: without one, what is for a slow receiver has a lane.
-    world.client().change(&name(1), &rate("1mbit")).unwrap();
+    // A quota, so that the sender is paused: without one, what is for a slow receiver has a lane. A
+    // frame takes 8 s, so it is paused for the whole test.
+    world.client().change(&name(1), &rate("1kbit")).unwrap();
     world.client().change(&name(1), &egress_frames(4)).unwrap();
     let quota = PortChange { quota: Some(8), ..PortChange::default() };
     world.client().change(&name(0), &quota).unwrap();
