@@ -381,13 +381,15 @@ impl Catalog {
         if !is_admitted() {
             return Err(Refused::Gone);
         }
+        // Who computes hears of the commit before it has ended here, and waits for what it has put.
+        let mut untold = self.untold();
         self.commit(&mut present, transaction)?;
-        // Only what is committed: another write may have this revision instead. Who computes may be
-        // faster, and reads the store.
+        // Only what is committed: another write may have this revision instead.
         let put = changed().filter_map(|(identity, (_, object))| {
             Some((identity.clone(), (next, Arc::clone(object.as_ref()?))))
         });
-        self.untold().extend(put);
+        untold.extend(put);
+        drop(untold);
         present.remembered.extend(remembered);
         for (identity, (_, object)) in changes {
             match object {
