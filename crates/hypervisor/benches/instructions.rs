@@ -15,9 +15,9 @@ use hypervisor::{Edit, Hypervisor};
 use nvp::{Forms, app, put};
 
 const CASES: [callgrind::Case<'_>; 4] = [
-    ("cold", 101_491.0),
-    ("change", 310_708.0),
-    ("come and go", 196_053.0),
+    ("cold", 92_250.0),
+    ("change", 307_548.0),
+    ("come and go", 166_265.0),
     ("member", 1_402_436.0),
 ];
 
