@@ -52,15 +52,6 @@ fn press(world: &World, over: &AtomicBool) {
     });
 }
 
-/// Sets it when it goes, so that a test that fails ends.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// The names of the series to which models are fitted, once each has enough samples.
 fn fitted(prometheus: SocketAddr, begun: u64) -> Vec<String> {
     let mut names = Vec::new();
@@ -107,7 +98,7 @@ fn a_planner_sees_by_an_agent_what_runs_and_that_it_understates() {
 
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _over = Over(&over);
+        let _over = needs::Over(&over);
         scope.spawn(|| press(&world, &over));
         // The plan's files place nothing: both machines are those of the agent's ports.
         let both = r#"zovn_plan_overflow_probability{host="here"} > 0.009"#;
