@@ -1,7 +1,7 @@
 //! A domain at its controller: its rows, and what changed in them last.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 
 use model::Generation;
 
@@ -10,8 +10,8 @@ use crate::digest::Digest;
 use crate::known::{Known, Name};
 use crate::map::Map;
 
-/// What leads an agent from what it has to a generation, encoded once for all agents that have the
-/// same.
+/// What leads an agent from what it has to a generation, encoded once for all agents that are told
+/// the same at a time.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Update {
     /// What it begins at; 0: nothing, it has all rows.
@@ -41,8 +41,8 @@ pub struct History {
     /// How many bytes the steps have.
     bytes: usize,
     most_bytes: usize,
-    /// Updates to the newest generation, by what they begin at.
-    encoded: BTreeMap<Generation, Arc<Update>>,
+    /// Updates to the newest generation that agents are being told, by what they begin at.
+    encoded: BTreeMap<Generation, Weak<Update>>,
 }
 
 /// All domains of a controller.
@@ -119,18 +119,19 @@ impl History {
         let first = known.and_then(|known| self.steps.iter().position(|step| step.from == known));
         let stepped = first.map(|at| self.steps[at].from.generation);
         let from = stepped.or(same.map(|it| it.generation)).unwrap_or(Generation(0));
-        let Self { rows, steps, encoded, .. } = self;
-        let update = encoded.entry(from).or_insert_with(|| {
-            let delta = match first {
-                None if same.is_some() => Delta::default(),
-                Some(at) => steps.range(at..).fold(Delta::default(), |mut delta, step| {
-                    delta.then(&step.delta);
-                    delta
-                }),
-                None => rows.rows().map(|(key, row)| (key.clone(), Some(row.clone()))).collect(),
-            };
-            Arc::new(Update { from, to, digest, body: delta.encode().into() })
-        });
-        Some(update.clone())
+        if let Some(update) = self.encoded.get(&from).and_then(Weak::upgrade) {
+            return Some(update);
+        }
+        let delta = match first {
+            None if same.is_some() => Delta::default(),
+            Some(at) => self.steps.range(at..).fold(Delta::default(), |mut delta, step| {
+                delta.then(&step.delta);
+                delta
+            }),
+            None => self.rows.rows().map(|(key, row)| (key.clone(), Some(row.clone()))).collect(),
+        };
+        let update = Arc::new(Update { from, to, digest, body: delta.encode().into() });
+        self.encoded.insert(from, Arc::downgrade(&update));
+        Some(update)
     }
 }

@@ -372,6 +372,10 @@ fn hosts_of_one_domain_share_the_bytes_of_an_update() {
     let history = domains.get_mut("d0").unwrap();
     let (one, other) = (history.since(None).unwrap(), history.since(None).unwrap());
     assert!(Arc::ptr_eq(&one, &other));
+    // What all of them have been told is not kept.
+    let update = Arc::downgrade(&one);
+    drop((one, other));
+    assert!(update.upgrade().is_none());
 }
 
 #[test]
