@@ -51,7 +51,7 @@ pub struct Asked<'a> {
     pub path: String,
     /// The version that is expected, as its `ETag` was.
     pub if_match: Option<&'a str>,
-    /// The body: YAML, or JSON. Of `PATCH` it is a JSON patch (RFC 6902).
+    /// The body: YAML, or JSON. Of `PATCH` it is a JSON patch (RFC 6902), answered by the `ETag`.
     pub body: Vec<u8>,
 }
 
@@ -226,6 +226,17 @@ impl RemoteClient {
         Ok((tag.unwrap_or_default(), object))
     }
 
+    /// Has an object be changed by a JSON patch (RFC 6902): its `ETag` since.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`]
+    pub fn patch(&self, path: impl Into<String>, patch: Vec<u8>) -> Result<String, RemoteError> {
+        let asked = Asked { method: Method::PATCH, path: path.into(), if_match: None, body: patch };
+        let (tag, _) = self.exchange(asked, PATIENCE)?;
+        Ok(tag.unwrap_or_default())
+    }
+
     /// Asks for a text.
     ///
     /// # Errors
@@ -318,12 +329,14 @@ impl RemoteClient {
             true => format!("[{}]:{}", self.host, self.port),
             false => format!("{}:{}", self.host, self.port),
         };
-        let media_type = match asked.method {
-            Method::PATCH => "application/json-patch+json",
-            _ => "application/yaml",
-        };
+        let is_patch = asked.method == Method::PATCH;
+        let media_type = if is_patch { "application/json-patch+json" } else { "application/yaml" };
         let mut request = Request::builder().method(asked.method).uri(asked.path);
         request = request.header(HOST, authority).header(CONTENT_TYPE, media_type);
+        if is_patch {
+            // RFC 7240, section 4.2: a patch is small, what it changes may be large.
+            request = request.header("prefer", "return=minimal");
+        }
         if let Some(token) = token {
             let value = HeaderValue::try_from(format!("Bearer {token}"));
             let mut value = value.map_err(|error| self.broken(error))?;

@@ -29,7 +29,9 @@ use store::{Entry, Key, Revision};
 use utoipa::ToSchema;
 
 use self::app::App;
-use self::asked::{Applying, Conditions, Listing, On, Removing, query, text, waiter};
+use self::asked::{
+    Applying, Conditions, Listing, On, Removing, prefers_minimal, query, text, waiter,
+};
 pub use self::document::document;
 use self::shown::{declared, defect, shown, subject_of, tag, told};
 use self::waiting::Waiter;
@@ -369,11 +371,13 @@ async fn read(
     ("name" = String, Path, description = "Its name."),
     ("If-Match" = Option<String>, Header, description = "The ETag of what is replaced: `\"r812\"`; `*` for whatever is there."),
     ("If-None-Match" = Option<String>, Header, description = "`*`: only if there is none."),
+    ("Prefer" = Option<String>, Header, description = "`return=minimal`: the answer is the ETag alone (RFC 7240)."),
     ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
     ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
 ), request_body(content = logical::Object, description = "The object as JSON or YAML."), responses(
     (status = 200, body = logical::Object, description = "It was there, and is so now."),
     (status = 201, body = logical::Object, description = "It is new."),
+    (status = 204, description = "It is so now: who asks has preferred a minimal answer."),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The body or a condition is not understood."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 403, body = Problem, content_type = "application/problem+json", description = "Who asks may only read."),
@@ -397,12 +401,13 @@ async fn write(
     record.is_of(&identity);
     who.changes(&identity)?;
     let guard = Conditions::read(request.headers())?.guard(Guard::New);
+    let is_minimal = prefers_minimal(request.headers());
     let waiter = waiter(&app, &who, request.uri())?;
     let share = place_of(&app, &who).await?;
     let text = text(request, OBJECT_LIMIT_BYTES).await?;
     let source = move || logical::read(&text);
-    let entry = put(&app, &who, record, share, (identity, vec![guard]), source).await?;
-    entry.told(&app, &who, waiter).await
+    let one = put(&app, &who, record, share, (identity, vec![guard]), source).await?;
+    one.told(&app, &who, waiter, is_minimal).await
 }
 
 /// Changes some fields of an object, by a merge patch (RFC 7396), where what is null is taken out,
@@ -415,6 +420,7 @@ async fn write(
     ("kind" = String, Path, description = "What it is."),
     ("name" = String, Path, description = "Its name."),
     ("If-Match" = Option<String>, Header, description = "Only if its ETag is this one: `\"r812\"`."),
+    ("Prefer" = Option<String>, Header, description = "`return=minimal`: the answer is the ETag alone (RFC 7240)."),
     ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
     ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
 ), request_body(description = "The fields, or the operations.", content(
@@ -422,6 +428,7 @@ async fn write(
     (serde_json::Value = "application/json-patch+json"),
 )), responses(
     (status = 200, body = logical::Object, description = "It is so now."),
+    (status = 204, description = "It is so now: who asks has preferred a minimal answer."),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The body or a condition is not understood."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 403, body = Problem, content_type = "application/problem+json", description = "Who asks may only read."),
@@ -444,6 +451,7 @@ async fn merge(
     record.is_of(&identity);
     who.changes(&identity)?;
     let asked = Conditions::read(request.headers())?.guard(Guard::Known);
+    let is_minimal = prefers_minimal(request.headers());
     let waiter = waiter(&app, &who, request.uri())?;
     let share = place_of(&app, &who).await?;
     let media_type = request.headers().get(header::CONTENT_TYPE);
@@ -457,9 +465,9 @@ async fn merge(
     let (read, source) = patched.await??;
     // What else changed it in between is seen at the commit: the patch is of an older object then.
     let guards = vec![asked, Guard::At(vec![read.0])];
-    let entry = put(&app, &who, record, share, (identity, guards), move || source).await?;
+    let one = put(&app, &who, record, share, (identity, guards), move || source).await?;
     drop(turn);
-    entry.told(&app, &who, waiter).await
+    one.told(&app, &who, waiter, is_minimal).await
 }
 
 /// What a patch makes of an object, and the revision that wrote what it is made of.
@@ -716,12 +724,14 @@ struct One {
 }
 
 impl One {
-    /// The object as it was written, once it is waited for.
+    /// The object as it was written, once it is waited for; or its ETag alone, which takes no time
+    /// from those who compute and tell.
     async fn told(
         self,
         app: &App,
         who: &Principal,
         waiter: Option<Waiter>,
+        is_minimal: bool,
     ) -> Result<Response, Refusal> {
         let Self { applied, entry } = self;
         if let Some(waiter) = waiter {
@@ -731,6 +741,10 @@ impl One {
                     "your token or certificate has expired or was revoked: what you wrote is done";
                 return Err(Refusal::unauthenticated(problem));
             }
+        }
+        if is_minimal {
+            let applied = [("preference-applied", "return=minimal")];
+            return Ok((StatusCode::NO_CONTENT, tag(entry.modified), applied).into_response());
         }
         let is_new = applied.objects.iter().any(|it| it.change == AppliedChange::Created);
         let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };

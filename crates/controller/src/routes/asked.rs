@@ -199,6 +199,12 @@ impl Conditions {
     }
 }
 
+/// Whether who asks has enough of an answer without a body (RFC 7240, section 4.2).
+pub fn prefers_minimal(headers: &HeaderMap) -> bool {
+    let words = tags(headers, HeaderName::from_static("prefer"));
+    words.iter().any(|it| it.eq_ignore_ascii_case("return=minimal"))
+}
+
 fn tags(headers: &HeaderMap, name: HeaderName) -> Vec<String> {
     let values = headers.get_all(name).iter();
     let tags = values.flat_map(|it| it.as_bytes().split(|byte| *byte == b','));

@@ -99,6 +99,14 @@ fn json_patches_of_one_object_that_come_at_once_are_all_done() {
     });
     let all = served.get(set).is(200);
     assert_eq!(all.body["spec"]["addresses"].as_array().unwrap().len(), 33);
+    // Who prefers so is not answered by all of them.
+    let last = r#"[{"op":"remove","path":"/spec/addresses/32"}]"#;
+    let minimal = [JSON_PATCH, ("prefer", "respond-async, return=minimal")];
+    let brief = served.ask("PATCH", set, &minimal, last).is(204);
+    let all = served.get(set).is(200);
+    assert_eq!(all.body["spec"]["addresses"].as_array().unwrap().len(), 32);
+    let tag = format!("etag: \"r{}\"", all.body["metadata"]["revision"]);
+    assert!(brief.head.contains(&tag) && brief.body.is_null(), "{}", brief.head);
     for (patch, status) in [
         (r#"[{"op":"test","path":"/spec/addresses/0","value":"10.0.0.2"}]"#, 412),
         (r#"[{"op":"remove","path":"/spec/addresses/99"}]"#, 422),

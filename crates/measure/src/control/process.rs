@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use api::{Asked, Remote, RemoteClient};
 use hyper::Method;
 use kernel::spawn;
-use serde::Deserialize;
 
 use crate::{Bench, MeasureError};
 
@@ -116,10 +115,9 @@ impl Controller {
 
     /// Has the object of a path be changed by a JSON patch. The revision that does it.
     pub fn patch(&self, path: String, patch: String) -> Result<u64, MeasureError> {
-        let (method, body) = (Method::PATCH, patch.into_bytes());
-        let asked = Asked { method, path, if_match: None, body };
-        let patched: Patched = self.client.ask(asked).map_err(failed)?;
-        Ok(patched.metadata.revision)
+        let tag = self.client.patch(path, patch.into_bytes()).map_err(failed)?;
+        let revision = tag.trim_matches('"').strip_prefix('r').and_then(|it| it.parse().ok());
+        revision.ok_or_else(|| failed("it tells no revision"))
     }
 
     /// The newest revision that agents are told of.
@@ -175,18 +173,6 @@ impl Drop for Controller {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// What is read of an object that was changed.
-#[derive(Deserialize)]
-struct Patched {
-    metadata: Written,
-}
-
-/// Which revision wrote it.
-#[derive(Deserialize)]
-struct Written {
-    revision: u64,
 }
 
 /// Where a controller serves.
