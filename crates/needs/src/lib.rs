@@ -89,13 +89,23 @@ pub fn zovn() -> Option<PathBuf> {
 }
 
 /// Whether something is here that takes more than a test should ask of everybody, so that
-/// `dependencies` does not install it. Where it is not, the test is counted as skipped and is no
-/// failure, even where all tests have to run.
+/// `dependencies` does not install it, or that the network did not give. Where it is not, the test
+/// is counted as skipped and is no failure, even where all tests have to run.
 pub fn optional(is_here: bool, how: impl Display) -> bool {
     if !is_here {
         skipped(how);
     }
     is_here
+}
+
+/// Whether a test has what it fetches from the network, or may fetch it. It may where all tests have
+/// to run: elsewhere nobody expects that of a test.
+pub fn fetched(is_here: bool, what: impl Display) -> bool {
+    let has = is_here || have_all_to_run();
+    if !has {
+        skipped(format_args!("{what} was not fetched yet: make test"));
+    }
+    has
 }
 
 /// Says that a test found out nothing because the machine was too busy. It is counted as skipped
@@ -105,9 +115,13 @@ pub fn too_busy(what: impl Display) {
 }
 
 fn missing(why: impl Display) -> bool {
-    assert!(env::var_os(TESTS).is_none_or(|which| which != "all"), "{why}");
+    assert!(!have_all_to_run(), "{why}");
     skipped(why);
     false
+}
+
+fn have_all_to_run() -> bool {
+    env::var_os(TESTS).is_some_and(|which| which == "all")
 }
 
 /// One write, so that lines of several threads do not mix. The test harness captures what

@@ -1,5 +1,6 @@
 //! A plan that is served while a test asks.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -10,6 +11,8 @@ use connections::Bounds;
 use planner::Plan;
 use planner::serve::{Encryption, Entrance, router};
 use serde_json::Value;
+use tls::Own;
+use tls::sign::Authority;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -131,5 +134,40 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// The plan at two servers, of which one speaks TLS and wants to know who asks: what a scheduler's
+/// own program is started beside.
+pub struct Desk {
+    plain: Server,
+    encrypted: Server,
+    authority: Authority,
+    scheduler: Own,
+}
+
+impl Desk {
+    pub fn open() -> Self {
+        let authority = Authority::new();
+        let own = authority.sign_subject("127.0.0.1");
+        let clients = Some(authority.path("ca"));
+        Self {
+            plain: Server::start(PLAN),
+            encrypted: Server::encrypted(PLAN, Encryption { own, clients }),
+            scheduler: authority.sign_subject("scheduler.example"),
+            authority,
+        }
+    }
+
+    /// The two addresses, the authority's certificate, the scheduler's own and its key.
+    pub fn arguments(&self) -> [OsString; 5] {
+        let Own { certificate, key } = &self.scheduler;
+        [
+            format!("http://{}", self.plain.address).into(),
+            format!("https://{}", self.encrypted.address).into(),
+            self.authority.path("ca").into(),
+            certificate.into(),
+            key.into(),
+        ]
     }
 }

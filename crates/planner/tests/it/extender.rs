@@ -1,5 +1,7 @@
 //! Kubernetes' scheduler asks.
 
+mod go;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread::sleep;
