@@ -84,7 +84,8 @@ fn steps(source: &Source, round: impl Fn(u64) -> u64) -> Vec<Share> {
     steps
 }
 
-fn gcd(mut a: u64, mut b: u64) -> u64 {
+/// The greatest common divisor; of zero and a number, the number.
+pub fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b > 0 {
         (a, b) = (b, a % b);
     }

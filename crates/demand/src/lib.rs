@@ -56,7 +56,7 @@ pub use doubt::Doubt;
 pub use episodes::{Episodes, episodes};
 pub use excess::excess;
 pub use fit::{Fit, FitSettings, fit};
-pub use grid::{Binned, Grid};
+pub use grid::{Binned, Grid, gcd};
 pub use hours::Hours;
 pub use load::Load;
 pub use model::{Model, ModelError, State};

@@ -3,10 +3,10 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::pack::place;
+use crate::pack::{packed, place};
 use crate::pattern::Placement;
-use crate::problem::{Host, Problem};
-use crate::risk::risks;
+use crate::problem::{Class, Host, Problem};
+use crate::risk::worst_overload;
 use crate::tables::Tables;
 
 /// All machines on hosts of one type.
@@ -89,17 +89,14 @@ fn beats(one: &Quote, other: &Quote) -> bool {
 }
 
 fn quote(problem: &Problem, kind: usize, watts: u64) -> Quote {
-    let mut own = of_type(problem, kind);
-    let placement = placed(&mut own);
+    let own = of_type(problem, kind);
+    let tables = Tables::new(&own);
+    let placement = packed(&tables, &Placement::empty(&own));
     let hosts = placement.hosts_used();
     let unplaced = placement.unplaced(&own).into_iter().map(u64::from).sum();
-    let mut blind = own.clone();
-    blind.types[0].limits.clear();
-    blind.classes.iter_mut().for_each(|it| it.loads[0].clear());
-    let without = placed(&mut blind);
-    let overload = risks(&own, &without).iter().map(|it| it.overload.high).fold(0.0, f64::max);
+    let without = place_blindly(own.clone());
     let price = problem.types[kind].cost;
-    let used = used(&own, &placement);
+    let used = used(&tables, &placement);
     Quote {
         kind,
         hosts,
@@ -111,40 +108,38 @@ fn quote(problem: &Problem, kind: usize, watts: u64) -> Quote {
         ignored: Ignored {
             hosts: without.hosts_used(),
             price: price * without.hosts_used() as u64,
-            overload,
+            overload: worst_overload(&tables, &without),
         },
         is_efficient: true,
     }
 }
 
-/// The problem with one type.
+/// The problem with one type, and as many hosts as machines may take, each in a rack of its own.
 fn of_type(problem: &Problem, kind: usize) -> Problem {
-    let mut own = Problem {
+    let classes =
+        problem.classes.iter().map(|it| Class { loads: vec![it.loads[kind].clone()], ..*it });
+    Problem {
         goal: problem.goal.clone(),
         types: vec![problem.types[kind].clone()],
-        hosts: Vec::new(),
-        classes: problem.classes.clone(),
+        hosts: (0..problem.machines() as usize).map(|rack| Host { kind: 0, rack }).collect(),
+        classes: classes.collect(),
         clusters: problem.clusters.clone(),
-    };
-    for class in &mut own.classes {
-        class.loads = vec![core::mem::take(&mut class.loads[kind])];
     }
-    own
 }
 
-/// All machines on as many hosts as they take, each in a rack of its own.
-fn placed(problem: &mut Problem) -> Placement {
-    problem.hosts = (0..problem.machines() as usize).map(|rack| Host { kind: 0, rack }).collect();
-    place(problem, &Placement::empty(problem))
+/// All machines by cores and memory alone.
+fn place_blindly(mut problem: Problem) -> Placement {
+    problem.types[0].limits.clear();
+    problem.classes.iter_mut().for_each(|it| it.loads[0].clear());
+    place(&problem, &Placement::empty(&problem))
 }
 
 /// The mean share of cores, memory and each limit that is taken, by size.
-fn used(problem: &Problem, placement: &Placement) -> Vec<f64> {
-    let tables = Tables::new(problem);
-    let sizes = &tables.kinds[0].sizes;
-    let mut used = vec![0.0; problem.types[0].limits.len() + 2];
+fn used(tables: &Tables<'_>, placement: &Placement) -> Vec<f64> {
+    let mut used = vec![0.0; tables.kinds[0].dimensions];
     for (class, count) in placement.hosts.iter().flat_map(|it| it.iter()) {
-        used.iter_mut().zip(&sizes[class]).for_each(|(it, size)| *it += size * f64::from(count));
+        let sizes = &tables.kinds[0].sizes[class];
+        used.iter_mut().zip(sizes).for_each(|(it, size)| *it += size * f64::from(count));
     }
     let hosts = placement.hosts_used().max(1) as f64;
     used.iter_mut().for_each(|it| *it /= hosts);

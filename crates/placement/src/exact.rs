@@ -66,22 +66,22 @@ struct Patterns<'a> {
     steps_left: u64,
 }
 
-impl Patterns<'_> {
+impl<'a> Patterns<'a> {
     fn of(&mut self, kind: usize) {
-        let room = Room::new(self.judge.tables, kind);
-        self.explore(&room, 0);
+        let mut room = Room::new(self.judge.tables, kind);
+        self.explore(&mut room, 0);
     }
 
     /// Every pattern that has more of the classes from this one on.
-    fn explore(&mut self, room: &Room<'_>, class: usize) {
+    fn explore(&mut self, room: &mut Room<'a>, class: usize) {
         let classes = &self.judge.tables.problem.classes;
         if self.steps_left == 0 {
             return;
         }
         if class == classes.len() {
-            let count = |class: usize| room.pattern().count(class);
             let is_full = (0..classes.len()).all(|class| {
-                count(class) == classes[class].count || !self.judge.accepts(room, class)
+                room.pattern().count(class) == classes[class].count
+                    || !self.judge.accepts(room, class)
             });
             if is_full && !room.pattern().is_empty() {
                 self.found.push((room.kind(), room.pattern().clone()));
@@ -92,11 +92,11 @@ impl Patterns<'_> {
         self.explore(room, class + 1);
         for _ in 0..classes[class].count {
             self.steps_left = self.steps_left.saturating_sub(1);
-            if !self.judge.accepts(&fuller, class) {
+            if !self.judge.accepts(&mut fuller, class) {
                 break;
             }
             fuller.put(class);
-            self.explore(&fuller, class + 1);
+            self.explore(&mut fuller, class + 1);
         }
     }
 }

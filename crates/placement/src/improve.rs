@@ -77,7 +77,7 @@ impl<'a> Search<'a> {
         pattern.iter().map(|(class, count)| self.size(*kind, class) * f64::from(count)).sum()
     }
 
-    fn room(&mut self, alike: &Alike) -> &Room<'a> {
+    fn room(&mut self, alike: &Alike) -> &mut Room<'a> {
         if self.rooms.len() >= MOST_ROOMS {
             self.rooms.clear();
         }
@@ -86,13 +86,14 @@ impl<'a> Search<'a> {
     }
 
     fn overload(&mut self, alike: &Alike) -> Bracket {
-        self.room(alike).overload()
+        self.room(alike).overload(0.0)
     }
 
     fn fits(&mut self, alike: &Alike, class: usize) -> bool {
         self.steps_left = self.steps_left.saturating_sub(1);
         self.room(alike);
-        self.judge.accepts(&self.rooms[alike], class)
+        let room = self.rooms.get_mut(alike).expect("it was just filled");
+        self.judge.accepts(room, class)
     }
 
     /// Moves a machine, or takes such a move back.
@@ -251,7 +252,7 @@ impl<'a> Search<'a> {
                 }
                 // Nothing is won by less than a hundredth, and it would go on for long.
                 if self.fits(to, class)
-                    && self.rooms[to].overload_with(class).high < 0.99 * worst
+                    && self.room(to).overload_with(class, 0.0).high < 0.99 * worst
                     && let Some(to) = self.free(to, class, &[host])
                 {
                     return Some((class, host, to));

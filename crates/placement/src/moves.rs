@@ -202,7 +202,7 @@ impl Movers<'_> {
         if let Some(overload) = self.overloads.get(&key) {
             return *overload;
         }
-        let overload = self.room(host).overload().high;
+        let overload = self.room(host).overload(0.0).high;
         self.overloads.insert(key, overload);
         overload
     }
@@ -210,12 +210,12 @@ impl Movers<'_> {
     /// The same while a migration is under way.
     fn overload_during(&self, host: usize) -> f64 {
         let kind = self.problem().hosts[host].kind;
-        let room = self.room(host);
-        let flow = room
-            .loads()
-            .iter()
-            .zip(&self.settings.flow[kind])
-            .map(|(load, flow)| load.overload_with(&load.grid().bin(&Source::constant(*flow))));
+        let mut room = self.room(host);
+        let limits = 0..self.problem().types[kind].limits.len();
+        let flow = limits.zip(&self.settings.flow[kind]).map(|(limit, flow)| {
+            let load = room.load(limit);
+            load.overload_with(&load.grid().bin(&Source::constant(*flow)))
+        });
         self.judge.tables.joined(kind, flow).high
     }
 
@@ -257,8 +257,8 @@ impl Movers<'_> {
         }
         let pattern = &self.placement.hosts[host];
         let pattern = without.map_or_else(|| pattern.clone(), |other| pattern.without(other));
-        let room = Room::with(self.aimed.tables, kind, &pattern);
-        self.aimed.accepts(&room, class)
+        let mut room = Room::with(self.aimed.tables, kind, &pattern);
+        self.aimed.accepts(&mut room, class)
             && self.judge.verdict(kind, &pattern) == Verdict::Within
             && self.overload_during(host) <= problem.goal.epsilon
     }

@@ -4,9 +4,11 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
+use demand::gcd;
+
 use crate::judge::Judge;
 use crate::pattern::{Pattern, Placement};
-use crate::problem::{Apart, Domain, Problem};
+use crate::problem::{Apart, Class, Domain, HostType, Problem};
 use crate::room::Room;
 use crate::tables::Tables;
 
@@ -31,16 +33,44 @@ pub(crate) enum Rule {
 ///
 /// If the problem does not pass its [`Problem::check`], or `start` is not of it.
 pub fn place(problem: &Problem, start: &Placement) -> Placement {
-    let tables = Tables::new(problem);
-    let mut judge = Judge::new(&tables);
-    [Rule::Dot, Rule::Distance, Rule::Size]
-        .map(|rule| Packer::new(&mut judge, start, rule).pack())
-        .into_iter()
-        .min_by_key(|placement| {
-            let left: u64 = placement.unplaced(problem).into_iter().map(u64::from).sum();
-            (left, placement.cost(problem))
-        })
-        .expect("there are three")
+    packed(&Tables::new(problem), start)
+}
+
+/// The same, with the problem's tables.
+pub(crate) fn packed(tables: &Tables<'_>, start: &Placement) -> Placement {
+    let problem = tables.problem;
+    let mut judge = Judge::new(tables);
+    let least = least_cost(problem);
+    let mut best: Option<((u64, u64), Placement)> = None;
+    for rule in [Rule::Dot, Rule::Distance, Rule::Size] {
+        let placement = Packer::new(&mut judge, start, rule).pack();
+        let left: u64 = placement.unplaced(problem).into_iter().map(u64::from).sum();
+        let worth = (left, placement.cost(problem));
+        if best.as_ref().is_none_or(|(least, _)| worth < *least) {
+            best = Some((worth, placement));
+        }
+        // Nothing is better than this.
+        if worth <= (0, least) {
+            break;
+        }
+    }
+    best.expect("there are three").1
+}
+
+/// What hosts for all machines cost at least: as many of the cheapest as it takes of the largest, by
+/// cores or by memory.
+fn least_cost(problem: &Problem) -> u64 {
+    let hosts = |needs: fn(&Class) -> u64, has: fn(&HostType) -> u64| -> u64 {
+        let needed = problem.classes.iter().filter(|it| it.count > 0);
+        // What is less than a step is of no use to any machine.
+        let step = needed.clone().map(needs).fold(0, gcd).max(1);
+        let all: u128 = needed.map(|it| u128::from(needs(it)) * u128::from(it.count)).sum();
+        let most = problem.types.iter().map(has).max().unwrap_or(0) / step * step;
+        u64::try_from(all.div_ceil(u128::from(most.max(1)))).unwrap_or(u64::MAX)
+    };
+    let hosts = hosts(|it| it.cores.into(), |it| it.cores.into())
+        .max(hosts(|it| it.memory, |it| it.memory));
+    hosts.saturating_mul(problem.types.iter().map(|it| it.cost).min().unwrap_or(0))
 }
 
 struct Packer<'a, 'j> {
@@ -164,7 +194,7 @@ impl<'a, 'j> Packer<'a, 'j> {
         closed.iter().for_each(|class| left[*class] = 0);
         let mut added = Pattern::default();
         while let Some(class) = self.next(&room, &left) {
-            if self.judge.accepts(&room, class) {
+            if self.judge.accepts(&mut room, class) {
                 room.put(class);
                 added.add(class, 1);
                 left[class] -= 1;

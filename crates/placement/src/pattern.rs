@@ -38,6 +38,11 @@ impl Pattern {
         self.0.is_empty()
     }
 
+    /// Whether all of its machines are in the other, too.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        self.iter().all(|(class, count)| other.count(class) >= count)
+    }
+
     /// Adds machines of a class.
     pub fn add(&mut self, class: usize, count: u32) {
         if count > 0 {

@@ -38,7 +38,7 @@ pub(crate) fn greedy(judge: &mut Judge<'_>, kind: usize, prices: &[f64]) -> Valu
                 .map(|class| (worth(class), class))
                 .reduce(|best, it| if it.0 > best.0 { it } else { best });
             let Some((_, class)) = best else { break };
-            if judge.accepts(&room, class) {
+            if judge.accepts(&mut room, class) {
                 room.put(class);
                 value += prices[class];
                 left[class] -= 1;
@@ -75,11 +75,11 @@ pub(crate) fn search(
     // Bursts first: what is left for others is then known early.
     let mut order: Vec<usize> = (0..prices.len()).filter(|class| prices[*class] > 0.0).collect();
     order.sort_by(|a, b| burst(*b).total_cmp(&burst(*a)).then(a.cmp(b)));
-    let room = Room::new(judge.tables, kind);
+    let mut room = Room::new(judge.tables, kind);
     let best = (0.0, Pattern::default());
     let mut search = Search { judge, kind, prices, steps_left: steps, enough, best };
-    let order = search.fitting(&room, &order);
-    let at_most = search.explore(&room, &order, 0.0);
+    let order = search.fitting(&mut room, &order);
+    let at_most = search.explore(&mut room, &order, 0.0);
     (search.best, at_most)
 }
 
@@ -93,19 +93,19 @@ struct Search<'j, 'a> {
     best: Valued,
 }
 
-impl Search<'_, '_> {
+impl<'a> Search<'_, 'a> {
     /// The classes of which one more machine may fit.
-    fn fitting(&mut self, room: &Room<'_>, classes: &[usize]) -> Vec<usize> {
+    fn fitting(&mut self, room: &mut Room<'a>, classes: &[usize]) -> Vec<usize> {
         let fits = |class: &usize| {
             room.refuses(*class).is_none()
-                && self.judge.verdict_with(room, *class) != Verdict::Beyond
+                && self.judge.judged_with(room, *class).0 != Verdict::Beyond
         };
         classes.iter().copied().filter(fits).collect()
     }
 
     /// Looks at every pattern that has more of these classes, each of which may fit. Returns what
     /// none of them exceeds.
-    fn explore(&mut self, room: &Room<'_>, classes: &[usize], value: f64) -> f64 {
+    fn explore(&mut self, room: &mut Room<'a>, classes: &[usize], value: f64) -> f64 {
         if value > self.best.0 {
             self.best = (value, room.pattern().clone());
         }
@@ -116,10 +116,10 @@ impl Search<'_, '_> {
         }
         let count = self.judge.tables.problem.classes[class].count as usize;
         let mut rooms = vec![room.clone()];
-        while let Some(fullest) = rooms.last() {
-            if rooms.len() > count || self.fitting(fullest, &[class]).is_empty() {
-                break;
-            }
+        while rooms.len() <= count
+            && let Some(fullest) = rooms.last_mut()
+            && !self.fitting(fullest, &[class]).is_empty()
+        {
             let mut next = fullest.clone();
             next.put(class);
             self.steps_left = self.steps_left.saturating_sub(1);
@@ -127,10 +127,10 @@ impl Search<'_, '_> {
         }
         // The last class is taken as often as it fits; of others, fewer may make room for more.
         let mut at_most = value;
-        while let Some(room) = rooms.pop() {
+        while let Some(mut room) = rooms.pop() {
             let value = value + self.prices[class] * rooms.len() as f64;
-            let others = self.fitting(&room, others);
-            at_most = at_most.max(self.explore(&room, &others, value));
+            let others = self.fitting(&mut room, others);
+            at_most = at_most.max(self.explore(&mut room, &others, value));
             if classes.len() == 1 {
                 break;
             }
@@ -139,7 +139,7 @@ impl Search<'_, '_> {
     }
 
     /// What machines of these classes can add at most to what is on the host.
-    fn rest(&self, room: &Room<'_>, classes: &[usize]) -> f64 {
+    fn rest(&self, room: &mut Room<'_>, classes: &[usize]) -> f64 {
         let problem = self.judge.tables.problem;
         let host = &problem.types[self.kind];
         let (mut cores, mut memory) = (u64::from(host.cores), host.memory);
@@ -183,7 +183,7 @@ impl Search<'_, '_> {
     /// chance of at least k²/(1 + k²), whatever the others, S, do. So where P(S + Y > C) ≤ ε, the
     /// chance that S > C − (μ − kσ) is at most ε (1 + k²)/k², which bounds μ − kσ by what S
     /// reaches. And σ² is no more than μ times the largest ratio of variance and mean.
-    fn mean_left(&self, room: &Room<'_>, limit: usize, classes: &[usize]) -> f64 {
+    fn mean_left(&self, room: &mut Room<'_>, limit: usize, classes: &[usize]) -> f64 {
         let problem = self.judge.tables.problem;
         let epsilon = match &problem.goal.periods {
             Periods::Worst => problem.goal.epsilon,
@@ -201,7 +201,7 @@ impl Search<'_, '_> {
                 ratio = ratio.max(load.variance() / load.mean());
             }
         }
-        let load = &room.loads()[limit];
+        let load = room.load(limit);
         let capacity = problem.types[self.kind].limits[limit].capacity;
         let most = |k: f64| {
             let share = epsilon * (1.0 + k * k) / (k * k);

@@ -8,6 +8,7 @@ use demand::{Bracket, Precision, Risk, Verdict};
 use crate::judge::Judge;
 use crate::pattern::{Pattern, Placement};
 use crate::problem::{Apart, Class, Domain, Host, Problem};
+use crate::room::Room;
 use crate::tables::{Tables, sources};
 
 /// What one host risks.
@@ -42,6 +43,21 @@ pub fn risks(problem: &Problem, placement: &Placement) -> Vec<HostRisk> {
             it.clone()
         })
         .collect()
+}
+
+/// The overload of the host that has most, by the upper end.
+pub(crate) fn worst_overload(tables: &Tables<'_>, placement: &Placement) -> f64 {
+    let hosts = tables.problem.hosts.iter().map(|it| it.kind).zip(&placement.hosts);
+    let contents: BTreeSet<(usize, &Pattern)> = hosts.collect();
+    let negligible = tables.problem.goal.epsilon / 100.0;
+    let coarse: Vec<_> = contents
+        .into_iter()
+        .map(|(kind, it)| (Room::with(tables, kind, it).overload(negligible), kind, it))
+        .collect();
+    let low = coarse.iter().map(|(it, ..)| it.low).fold(0.0, f64::max);
+    // The others have less.
+    let most = coarse.into_iter().filter(|(it, ..)| it.high >= low);
+    most.map(|(_, kind, it)| risk(tables, kind, it).overload.high).fold(0.0, f64::max)
 }
 
 fn risk(tables: &Tables<'_>, kind: usize, pattern: &Pattern) -> HostRisk {

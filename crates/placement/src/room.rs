@@ -1,5 +1,6 @@
 //! A host that is being filled.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use demand::{Bracket, Load};
@@ -17,15 +18,31 @@ pub(crate) enum Refusal {
 }
 
 /// A host of some type with machines, and how likely one more overloads it.
+///
+/// Chernoff's bound is kept for each limit, which costs an addition for each machine. Loads are added
+/// up when that bound does not tell enough, and then only of the limits for which it does not.
 #[derive(Clone)]
 pub(crate) struct Room<'a> {
     tables: &'a Tables<'a>,
     kind: usize,
     cells: Cells,
     pattern: Pattern,
+    /// The class of each machine, in the order that they came.
+    machines: Vec<usize>,
     cores_left: u32,
     memory_left: u64,
-    loads: Vec<Load>,
+    sums: Vec<Sum>,
+}
+
+/// What machines ask of one limit.
+#[derive(Clone, Default)]
+struct Sum {
+    /// What the first machines ask for, once it was needed.
+    load: Option<Load>,
+    /// How many these are.
+    added: usize,
+    /// The sum of all machines' log-moments at the limit's tilt.
+    log_moment: f64,
 }
 
 impl<'a> Room<'a> {
@@ -35,39 +52,37 @@ impl<'a> Room<'a> {
 
     fn empty(tables: &'a Tables<'a>, kind: usize, cells: Cells) -> Self {
         let host = &tables.problem.types[kind];
-        let grids = &tables.kinds[kind].of(cells).grids;
         Self {
             tables,
             kind,
             cells,
             pattern: Pattern::default(),
+            machines: Vec::new(),
             cores_left: host.cores,
             memory_left: host.memory,
-            loads: grids.iter().map(|grid| Load::new(*grid)).collect(),
+            sums: vec![Sum::default(); host.limits.len()],
         }
     }
 
     /// A host with these machines, whether they fit or not.
     pub fn with(tables: &'a Tables<'a>, kind: usize, pattern: &Pattern) -> Self {
-        Self::filled(tables, kind, pattern, Cells::Coarse)
+        Self::new(tables, kind).grown(pattern)
     }
 
     /// The same, added up more finely.
     pub fn fine(tables: &'a Tables<'a>, kind: usize, pattern: &Pattern) -> Self {
-        Self::filled(tables, kind, pattern, Cells::Fine)
+        Self::empty(tables, kind, Cells::Fine).grown(pattern)
     }
 
-    fn filled(tables: &'a Tables<'a>, kind: usize, pattern: &Pattern, cells: Cells) -> Self {
-        let mut room = Self::empty(tables, kind, cells);
+    /// The host when it has these machines, which are those that it has and perhaps more; whether
+    /// they fit or not.
+    pub fn grown(mut self, pattern: &Pattern) -> Self {
         for (class, count) in pattern.iter() {
-            let needs = &tables.problem.classes[class];
-            room.cores_left = room.cores_left.saturating_sub(needs.cores.saturating_mul(count));
-            room.memory_left =
-                room.memory_left.saturating_sub(needs.memory.saturating_mul(count.into()));
+            for _ in self.pattern.count(class)..count {
+                self.put(class);
+            }
         }
-        room.pattern = pattern.clone();
-        room.load_again();
-        room
+        self
     }
 
     fn detail(&self) -> &'a Detail {
@@ -112,74 +127,94 @@ impl<'a> Room<'a> {
         needs.apart.is_some_and(is_here).then_some(Refusal::Apart)
     }
 
-    /// The load on each limit.
-    pub fn loads(&self) -> &[Load] {
-        &self.loads
+    /// The load on a limit.
+    pub fn load(&mut self, limit: usize) -> &Load {
+        let (kind, tables, detail) = (self.kind, self.tables, self.detail());
+        let grid = detail.grids[limit];
+        let sum = &mut self.sums[limit];
+        let more = &self.machines[sum.added..];
+        let is_together = |class: &usize| tables.problem.classes[*class].together.is_some();
+        if more.iter().any(is_together) {
+            // Those that move together are one source, which grew.
+            let mut load = Load::new(grid);
+            for (source, count) in sources(tables.problem, kind, limit, &self.pattern) {
+                load.push_many(&grid.bin(&source), count);
+            }
+            sum.load = Some(load);
+        } else {
+            let load = sum.load.get_or_insert_with(|| Load::new(grid));
+            more.iter().for_each(|class| load.push(&detail.binned[*class][limit]));
+        }
+        sum.added = self.machines.len();
+        sum.load.as_ref().expect("it was just added up")
     }
 
-    /// The share of time in which the host is asked for too much.
-    pub fn overload(&self) -> Bracket {
-        self.tables.joined(self.kind, self.loads.iter().map(Load::overload))
+    /// The share of time in which the host is asked for too much. A limit that is exceeded for no
+    /// more than a negligible share is not added up: its bound counts.
+    pub fn overload(&mut self, negligible: f64) -> Bracket {
+        self.overload_of(None, negligible)
     }
 
     /// The same with one more machine.
-    pub fn overload_with(&self, class: usize) -> Bracket {
+    pub fn overload_with(&mut self, class: usize, negligible: f64) -> Bracket {
         if self.tables.problem.classes[class].together.is_some() {
             let mut room = self.clone();
-            room.pattern.add(class, 1);
-            room.load_again();
-            return room.overload();
+            room.put(class);
+            return room.overload(negligible);
         }
-        let binned = &self.detail().binned[class];
-        let limits = self.loads.iter().zip(binned).map(|(load, it)| load.overload_with(it));
+        self.overload_of(Some(class), negligible)
+    }
+
+    fn overload_of(&mut self, more: Option<usize>, negligible: f64) -> Bracket {
+        let detail = self.detail();
+        let limit = |limit: usize| {
+            let bound = self.bound(limit, more);
+            if bound <= negligible {
+                return Bracket { low: 0.0, high: bound };
+            }
+            let load = self.load(limit);
+            let Bracket { low, high } = match more {
+                Some(class) => load.overload_with(&detail.binned[class][limit]),
+                None => load.overload(),
+            };
+            Bracket { low, high: high.min(bound) }
+        };
+        let limits: Vec<Bracket> = (0..detail.grids.len()).map(limit).collect();
         self.tables.joined(self.kind, limits)
+    }
+
+    /// Chernoff's bound on the share of time in which a limit is exceeded.
+    fn bound(&self, limit: usize, more: Option<usize>) -> f64 {
+        let tables = &self.tables.kinds[self.kind];
+        let more = more.map_or(0.0, |class| tables.log_moments[class][limit]);
+        libm::exp(self.sums[limit].log_moment + more - tables.log_rooms[limit]).min(1.0)
     }
 
     /// The least share of a limit that is left with one more machine, beyond the demand that is
     /// exceeded for no longer than the goal.
-    pub fn left_with(&self, class: usize) -> f64 {
+    pub fn left_with(&mut self, class: usize) -> f64 {
         let goal = self.tables.problem.goal.epsilon;
         let left = |load: &Load| match load.grid().capacity() {
             0 => 0.0,
             capacity => 1.0 - load.reached_for(goal) as f64 / capacity as f64,
         };
-        let loads: Vec<Load> = if self.tables.problem.classes[class].together.is_some() {
-            let mut room = self.clone();
-            room.pattern.add(class, 1);
-            room.load_again();
-            room.loads
-        } else {
-            let mut loads = self.loads.clone();
-            let binned = &self.detail().binned[class];
-            loads.iter_mut().zip(binned).for_each(|(load, it)| load.push(it));
-            loads
-        };
-        loads.iter().map(left).fold(1.0, f64::min).max(0.0)
+        // What is here is added up once for all classes that are asked about.
+        (0..self.sums.len()).for_each(|limit| {
+            self.load(limit);
+        });
+        let mut room = self.clone();
+        room.put(class);
+        (0..room.sums.len()).map(|limit| left(room.load(limit))).fold(1.0, f64::min).max(0.0)
     }
 
     /// Adds a machine. Whether it fits is for the caller to know.
     pub fn put(&mut self, class: usize) {
         let needs = &self.tables.problem.classes[class];
-        self.cores_left -= needs.cores;
-        self.memory_left -= needs.memory;
+        self.cores_left = self.cores_left.saturating_sub(needs.cores);
+        self.memory_left = self.memory_left.saturating_sub(needs.memory);
         self.pattern.add(class, 1);
-        if needs.together.is_some() {
-            self.load_again();
-            return;
-        }
-        let binned = &self.detail().binned[class];
-        self.loads.iter_mut().zip(binned).for_each(|(load, it)| load.push(it));
-    }
-
-    /// Adds up all machines anew: those that move together are one source, which grew.
-    fn load_again(&mut self) {
-        let (kind, tables) = (self.kind, self.tables);
-        for (limit, load) in self.loads.iter_mut().enumerate() {
-            let grid = load.grid();
-            *load = Load::new(grid);
-            for (source, count) in sources(tables.problem, kind, limit, &self.pattern) {
-                load.push_many(&grid.bin(&source), count);
-            }
-        }
+        self.machines.push(class);
+        let log_moments = &self.tables.kinds[self.kind].log_moments[class];
+        self.sums.iter_mut().zip(log_moments).for_each(|(it, more)| it.log_moment += more);
     }
 }

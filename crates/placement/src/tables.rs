@@ -1,8 +1,9 @@
 //! What is computed once of a problem: loads in steps of grids, and sizes.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
-use demand::deviations::{effective_bandwidth, filling_tilt};
+use demand::deviations::{effective_bandwidth, filling_tilt, log_moment};
 use demand::{Binned, Bracket, Grid, Source};
 
 use crate::pattern::Pattern;
@@ -22,6 +23,12 @@ pub(crate) struct Kind {
     /// What part of a host one machine of each class takes: of its cores, its memory, and of each
     /// limit by effective bandwidth. `sizes[class][dimension]`.
     pub sizes: Vec<Vec<f64>>,
+    /// The log-moment of each class's load on each limit, at the tilt that fills the limit:
+    /// `log_moments[class][limit]`. Infinite for machines that move together, whose log-moments do
+    /// not add up.
+    pub log_moments: Vec<Vec<f64>>,
+    /// The logarithm of Chernoff's bound on a limit's overload is the sum of log-moments less this.
+    pub log_rooms: Vec<f64>,
     /// Cores, memory, and limits.
     pub dimensions: usize,
 }
@@ -47,6 +54,9 @@ const COARSE_CELLS: u64 = 1024;
 const FINE_CELLS: u64 = 8192;
 /// Cells of a coarse grid on which nothing is rounded.
 pub(crate) const EXACT_CELLS: u64 = 2048;
+
+/// The part by which bounds allow for rounding: far more than thousands of additions make.
+const ROUNDING: f64 = 1e-12;
 
 impl<'a> Tables<'a> {
     /// The tables of a problem.
@@ -102,6 +112,8 @@ impl Kind {
                 .into()
             })
             .collect();
+        let mut log_moments = vec![Vec::new(); problem.classes.len()];
+        let mut log_rooms = Vec::new();
         for (limit, it) in host.limits.iter().enumerate() {
             let mix: Vec<(&Source, u32)> = loads(limit)
                 .zip(&problem.classes)
@@ -113,14 +125,24 @@ impl Kind {
             // this.
             let room =
                 if tilt > 0.0 { it.capacity as f64 + libm::log(epsilon) / tilt } else { 1.0 };
-            for (sizes, load) in sizes.iter_mut().zip(loads(limit)) {
-                sizes.push(effective_bandwidth(load, tilt) / room.max(1.0));
+            for (class, load) in loads(limit).enumerate() {
+                sizes[class].push(effective_bandwidth(load, tilt) / room.max(1.0));
+                let is_alone = problem.classes[class].together.is_none();
+                // Rounding errors are of the size of the largest power, so are well within this.
+                let rounding = ROUNDING * tilt * load.peak() as f64;
+                log_moments[class].push(match is_alone {
+                    true => log_moment(load, tilt) + rounding,
+                    false => f64::INFINITY,
+                });
             }
+            log_rooms.push(tilt * it.capacity as f64 * (1.0 - ROUNDING));
         }
         Self {
             coarse: Detail::new(problem, kind, COARSE_CELLS, EXACT_CELLS),
             fine: Detail::new(problem, kind, FINE_CELLS, FINE_CELLS),
             sizes,
+            log_moments,
+            log_rooms,
             dimensions: host.limits.len() + 2,
         }
     }

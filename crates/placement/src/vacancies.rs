@@ -121,7 +121,7 @@ impl<'a> Vacancies<'a> {
         }
         let Self { judge, contents, .. } = self;
         let Content { kind, pattern, answers, .. } = &mut contents[place];
-        let vacancy = vacancy_of(judge, &Room::with(judge.tables, *kind, pattern), class);
+        let vacancy = vacancy_of(judge, &mut Room::with(judge.tables, *kind, pattern), class);
         if let Some(answers) = answers {
             answers.vacancies.insert(class, vacancy);
         }
@@ -172,14 +172,15 @@ impl<'a> Vacancies<'a> {
         let Self { judge, contents, asked, .. } = self;
         let Content { kind, pattern, answers, .. } = &mut contents[place];
         answers.get_or_insert_with(|| {
-            let room = Room::with(judge.tables, *kind, pattern);
-            let vacancies = asked.iter().map(|class| (*class, vacancy_of(judge, &room, *class)));
-            Answers { vacancies: vacancies.collect(), overload: room.overload() }
+            let mut room = Room::with(judge.tables, *kind, pattern);
+            let vacancies =
+                asked.iter().map(|class| (*class, vacancy_of(judge, &mut room, *class)));
+            Answers { vacancies: vacancies.collect(), overload: room.overload(0.0) }
         })
     }
 }
 
-fn vacancy_of(judge: &mut Judge<'_>, room: &Room, class: usize) -> Vacancy {
+fn vacancy_of<'a>(judge: &mut Judge<'a>, room: &mut Room<'a>, class: usize) -> Vacancy {
     let (verdict, overload) = judge.judged_with(room, class);
     Vacancy { fits: verdict == Verdict::Within, overload, left: room.left_with(class) }
 }

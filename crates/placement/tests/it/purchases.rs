@@ -1,9 +1,10 @@
 //! What to buy.
 
 use demand::Source;
-use placement::{Binding, buy};
+use placement::{Binding, Host, Placement, Problem, buy, place, risks};
+use proptest::prelude::*;
 
-use crate::worlds::{GBIT, MBIT, class, host_type, three_classes};
+use crate::worlds::{GBIT, MBIT, any_problem, class, host_type, three_classes};
 
 /// Large hosts look cheapest by their cores; their switch does not carry what these machines send.
 #[test]
@@ -31,4 +32,37 @@ fn a_machine_that_fits_no_host_is_told() {
     problem.classes[2].cores = 100;
     let quotes = buy(&problem, &[500]);
     assert_eq!(quotes[0].unplaced, 40);
+}
+
+/// The problem with hosts of one type, enough for all machines.
+fn with_hosts(problem: &Problem, kind: usize) -> Problem {
+    let hosts = (0..problem.machines() as usize).map(|rack| Host { kind, rack });
+    Problem { hosts: hosts.collect(), ..problem.clone() }
+}
+
+/// The same without limits.
+fn without_network(problem: &Problem) -> Problem {
+    let mut blind = problem.clone();
+    blind.types.iter_mut().for_each(|it| it.limits.clear());
+    blind.classes.iter_mut().flat_map(|it| &mut it.loads).for_each(Vec::clear);
+    blind
+}
+
+proptest! {
+    #[test]
+    fn a_quote_is_what_placing_and_judging_say(problem in any_problem()) {
+        for quote in buy(&problem, &[500, 900]) {
+            let own = with_hosts(&problem, quote.kind);
+            let placement = place(&own, &Placement::empty(&own));
+            let unplaced: u32 = placement.unplaced(&own).iter().sum();
+            prop_assert_eq!(quote.hosts, placement.hosts_used());
+            prop_assert_eq!(quote.unplaced, u64::from(unplaced));
+            let blind = place(&without_network(&own), &Placement::empty(&own));
+            prop_assert_eq!(quote.ignored.hosts, blind.hosts_used());
+            let overloads = risks(&own, &blind).into_iter().map(|it| it.overload.high);
+            let worst = overloads.fold(0.0, f64::max);
+            let missed = (quote.ignored.overload - worst).abs();
+            prop_assert!(missed <= 1e-9 * worst, "{} {worst}", quote.ignored.overload);
+        }
+    }
 }
