@@ -13,7 +13,7 @@ use placement::{
 use units::Rng;
 
 const CASES: [callgrind::Case<'_>; 3] =
-    [("place cores", 9.14e8), ("place network", 7.01e8), ("bound cores", 1.183e9)];
+    [("place cores", 9.3e7), ("place network", 5.69e8), ("bound cores", 8.0e8)];
 
 const MACHINES: u64 = 100_000;
 

@@ -40,17 +40,18 @@ pub fn place(problem: &Problem, start: &Placement) -> Placement {
 pub(crate) fn packed(tables: &Tables<'_>, start: &Placement) -> Placement {
     let problem = tables.problem;
     let mut judge = Judge::new(tables);
-    let least = least_cost(problem);
+    // Hosts that have machines may have more than fits.
+    let least = (start.hosts_used() == 0).then(|| (0, least_cost(problem)));
     let mut best: Option<((u64, u64), Placement)> = None;
     for rule in [Rule::Dot, Rule::Distance, Rule::Size] {
         let placement = Packer::new(&mut judge, start, rule).pack();
         let left: u64 = placement.unplaced(problem).into_iter().map(u64::from).sum();
         let worth = (left, placement.cost(problem));
-        if best.as_ref().is_none_or(|(least, _)| worth < *least) {
+        assert!(least.is_none_or(|it| worth >= it), "{worth:?} is less than {least:?}");
+        if best.as_ref().is_none_or(|(before, _)| worth < *before) {
             best = Some((worth, placement));
         }
-        // Nothing is better than this.
-        if worth <= (0, least) {
+        if Some(worth) == least {
             break;
         }
     }
