@@ -20,7 +20,8 @@ use crate::tables::{EXACT_CELLS, Tables};
 /// Prices that prove a bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certificate {
-    /// The price of one machine of each class.
+    /// The price of one machine of each class. Of those that [`lower_bound`] finds, no pattern that
+    /// fits a host is worth more than it.
     pub prices: Vec<f64>,
     /// No placement of all machines costs less.
     pub bound: u64,
@@ -61,7 +62,11 @@ pub fn lower_bound(problem: &Problem, settings: BoundSettings) -> Certificate {
     let found = prices(&mut judge, settings);
     let (bound, prices) = [found, cores, memory]
         .into_iter()
-        .map(|prices| (proven(&mut judge, &prices, settings.steps), prices))
+        .map(|prices| {
+            let Proven { bound, over } = proven(&mut judge, &prices, settings.steps);
+            let prices: Vec<f64> = prices.into_iter().map(|it| it / over).collect();
+            (bound, prices)
+        })
         .reduce(|best, it| if it.0 > best.0 { it } else { best })
         .expect("there are three");
     Certificate { prices: relaxed.of_class.iter().map(|row| prices[*row]).collect(), bound }
@@ -90,7 +95,7 @@ impl Certificate {
         for (row, price) in relaxed.of_class.iter().zip(&self.prices) {
             prices[*row] = prices[*row].min(price.max(0.0));
         }
-        proven(&mut Judge::new(&tables), &prices, steps)
+        proven(&mut Judge::new(&tables), &prices, steps).bound
     }
 }
 
@@ -204,10 +209,15 @@ fn column(placed: &[usize], pattern: &Pattern) -> Vec<f64> {
     placed.iter().map(|row| f64::from(pattern.count(*row))).collect()
 }
 
-/// The bound that prices prove.
-fn proven(judge: &mut Judge<'_>, prices: &[f64], steps: u64) -> u64 {
+/// What prices prove.
+struct Proven {
+    bound: u64,
+    /// How many times what its host costs the dearest pattern is worth at most; 1 or more.
+    over: f64,
+}
+
+fn proven(judge: &mut Judge<'_>, prices: &[f64], steps: u64) -> Proven {
     let problem = judge.tables.problem;
-    // By how much the dearest pattern is worth more than its host costs.
     let over = (0..problem.types.len()).fold(1.0f64, |over, kind| {
         let cost = problem.types[kind].cost as f64;
         over.max(at_most(judge, kind, prices, cost, steps) / cost)
@@ -216,7 +226,7 @@ fn proven(judge: &mut Judge<'_>, prices: &[f64], steps: u64) -> u64 {
         prices.iter().zip(&problem.classes).map(|(price, it)| price * f64::from(it.count)).sum();
     // Sums of a few dozen prices are exact to far better than this.
     let bound = worth / over * (1.0 - 1e-9);
-    libm::ceil(bound - 1e-9) as u64
+    Proven { bound: libm::ceil(bound - 1e-9) as u64, over }
 }
 
 /// What no pattern is worth more than, at least `cost`: a search is done with what is worth less

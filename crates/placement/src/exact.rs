@@ -4,6 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::bound::{BoundSettings, lower_bound};
+use crate::improve::improve;
 use crate::judge::Judge;
 use crate::pack::place;
 use crate::pattern::{Pattern, Placement};
@@ -22,16 +23,20 @@ pub struct Exact {
 }
 
 /// The cheapest placement of all machines, from empty hosts, if so many steps suffice to find it:
-/// for a dozen classes or less.
+/// for a dozen classes or less. If not, it costs no more than what [`improve`] makes of [`place`]
+/// in as many steps.
 ///
 /// # Panics
 ///
 /// If the problem does not pass its [`Problem::check`].
 pub fn exact(problem: &Problem, steps: u64) -> Exact {
-    let placement = place(problem, &Placement::empty(problem));
-    let cost = placement.cost(problem);
+    let mut placement = place(problem, &Placement::empty(problem));
     let certificate = lower_bound(problem, BoundSettings::default());
     let is_placed = placement.unplaced(problem).iter().all(|left| *left == 0);
+    if !is_placed || certificate.bound < placement.cost(problem) {
+        placement = improve(problem, &placement, steps);
+    }
+    let cost = placement.cost(problem);
     if is_placed && certificate.bound >= cost {
         return Exact { placement, is_optimal: true };
     }
@@ -158,6 +163,9 @@ impl<'a> Mix<'a> {
         }
         self.steps_left -= 1;
         for place in from..self.patterns.len() {
+            if self.steps_left == 0 {
+                return;
+            }
             let (kind, pattern) = &self.patterns[place];
             let kind = *kind;
             let is_useful = pattern.iter().any(|(class, _)| left[class] > 0);

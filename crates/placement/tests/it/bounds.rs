@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use demand::Source;
 use placement::{
-    BoundSettings, Certificate, Domain, Host, Pattern, Placement, Problem, check, exact,
+    BoundSettings, Certificate, Domain, Host, Pattern, Placement, Problem, check, exact, improve,
     lower_bound, place,
 };
 use proptest::prelude::*;
 
 use crate::worlds::{GBIT, MBIT, any_problem, class, host_type, three_classes};
 
-/// The least cost of hosts, any number of each type, by trying every pattern on every host. Asks
-/// nothing but `check` whether a host is within its rules.
-fn optimum(problem: &Problem) -> Option<u64> {
+/// Every pattern that a host may have, with what the host costs. Asks nothing but `check` whether a
+/// host is within its rules.
+fn patterns(problem: &Problem) -> Vec<(u64, Vec<u32>)> {
     let mut patterns: Vec<(u64, Vec<u32>)> = Vec::new();
     let counts: Vec<u32> = problem.classes.iter().map(|it| it.count).collect();
     let mut pattern = vec![0u32; counts.len()];
@@ -30,8 +30,13 @@ fn optimum(problem: &Problem) -> Option<u64> {
             }
         }
     }
-    let mut known: BTreeMap<Vec<u32>, Option<u64>> = BTreeMap::new();
-    cheapest(&counts, &patterns, &mut known)
+    patterns
+}
+
+/// The least cost of hosts, any number of each type, by trying every pattern on every host.
+fn optimum(problem: &Problem) -> Option<u64> {
+    let counts: Vec<u32> = problem.classes.iter().map(|it| it.count).collect();
+    cheapest(&counts, &patterns(problem), &mut BTreeMap::new())
 }
 
 fn cheapest(
@@ -96,6 +101,33 @@ proptest! {
         }
     }
 
+    /// The prices that are found with a bound are fair: so whoever searches by them misses nothing.
+    #[test]
+    fn nothing_that_fits_a_host_is_worth_more_than_it(problem in any_problem()) {
+        let problem = with_hosts(problem);
+        let patterns = patterns(&problem);
+        for steps in [1, 20, 20_000] {
+            let found = lower_bound(&problem, BoundSettings { rounds: 3, steps });
+            let worth = |counts: &[u32]| -> f64 {
+                counts.iter().zip(&found.prices).map(|(n, price)| f64::from(*n) * price).sum()
+            };
+            for (cost, counts) in &patterns {
+                prop_assert!(worth(counts) <= *cost as f64 * (1.0 + 1e-9), "{counts:?} {found:?}");
+            }
+        }
+    }
+
+    /// However few steps it has.
+    #[test]
+    fn exact_costs_no_more_than_what_was_improved(problem in any_problem(), steps in 0u64..50) {
+        let problem = with_hosts(problem);
+        let improved = improve(&problem, &place(&problem, &Placement::empty(&problem)), steps);
+        let found = exact(&problem, steps).placement;
+        prop_assert_eq!(check(&problem, &found), Ok(()));
+        prop_assert!(found.unplaced(&problem) <= improved.unplaced(&problem));
+        prop_assert!(found.cost(&problem) <= improved.cost(&problem));
+    }
+
     /// A certificate is prices, and any prices prove no more than holds.
     #[test]
     fn no_prices_prove_too_much(
@@ -133,6 +165,24 @@ fn cores_are_proven_at_once() {
     let found = lower_bound(&problem, BoundSettings { rounds: 20, steps: 500 });
     assert_eq!(found.bound, u64::from(cores.div_ceil(62)));
     assert_eq!(found.proves(&problem, 1), found.bound);
+}
+
+/// Twelve classes of two machines each, whose peaks sum to 7620 Mbit/s, on hosts that carry 1000.
+/// Those that are on for half of the time are all at their peaks at once for more than the goal, as
+/// few as go to a host. So a host takes peaks that sum to 1000, and seven hosts are too few. Eight
+/// are enough: two for each three classes in a row.
+#[test]
+fn exact_knows_the_optimum_of_a_dozen_classes() {
+    let peaks = [450, 300, 200, 480, 280, 190, 520, 260, 180, 550, 250, 150];
+    let loads: [fn(u64) -> Source; 2] = [Source::constant, |peak| Source::on_off(peak, 0.5)];
+    for load in loads {
+        let mut problem = three_classes(24);
+        problem.classes = peaks.map(|mbit| class(2, 1, 4, load(mbit * MBIT), 1)).into();
+        let found = exact(&problem, 20_000);
+        assert_eq!(check(&problem, &found.placement), Ok(()));
+        assert_eq!(found.placement.unplaced(&problem), [0; 12]);
+        assert_eq!((found.placement.hosts_used(), found.is_optimal), (8, true));
+    }
 }
 
 /// Twelve classes that are limited by the network: what was placed is the optimum, or within a
