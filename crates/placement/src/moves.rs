@@ -1,6 +1,6 @@
 //! Which machines to move when a host is asked for too much, in which order, and whether to.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -18,18 +18,23 @@ use crate::tables::Tables;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watch {
     dwell: u32,
-    /// For how many windows in a row each host has been above the goal.
     above: Vec<u32>,
 }
 
 impl Watch {
-    /// A host counts once it was above the goal for so many windows in a row.
-    pub fn new(hosts: usize, dwell: u32) -> Self {
-        Self { dwell, above: vec![0; hosts] }
+    /// A host counts once it was above the goal for `dwell` windows in a row. `above` is for how
+    /// many each host has been already.
+    pub fn new(above: Vec<u32>, dwell: u32) -> Self {
+        Self { dwell, above }
     }
 
-    /// Takes a window's estimates of each host's share of time, by the lower end of what they may
-    /// be, and returns the hosts that count as overloaded.
+    /// For how many windows in a row each host has been above the goal.
+    pub fn above(&self) -> &[u32] {
+        &self.above
+    }
+
+    /// Takes a window's estimates of each host's share of time, by the lower end of their brackets,
+    /// and returns the hosts that count as overloaded.
     ///
     /// # Panics
     ///
@@ -51,11 +56,6 @@ impl History {
     /// Notes a move.
     pub fn note(&mut self, at: Instant, it: Move) {
         self.0.push((at, it));
-    }
-
-    /// Forgets what is longer ago than this.
-    pub fn forget(&mut self, now: Instant, age: Span) {
-        self.0.retain(|(at, _)| now.since(*at) < age);
     }
 
     fn recent(&self, now: Instant, age: Span) -> impl Iterator<Item = &Move> {
@@ -346,13 +346,18 @@ impl Movers<'_> {
         moves
     }
 
-    /// One host of each pattern there is, empty ones included.
+    /// One host of each pattern there is, empty ones included, of those that the same classes may
+    /// not go back to.
     fn targets(&self, besides: usize) -> Vec<usize> {
+        let mut left: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for it in &self.left {
+            left.entry(it.from).or_default().insert(it.class);
+        }
         let mut alike = BTreeMap::new();
         for (host, pattern) in self.placement.hosts.iter().enumerate() {
             if host != besides {
                 let it = self.problem().hosts[host];
-                let key = (it.kind, self.rack_of(host), pattern);
+                let key = (it.kind, self.rack_of(host), left.get(&host), pattern);
                 alike.entry(key).or_insert(host);
             }
         }

@@ -4,7 +4,7 @@
 //!   YAML ─▶ Plan ─┬▶ placed     where machines go, and what no placement can cost less than
 //!   traces ─▶─┤   ├▶ risks      what a placement risks, host by host
 //!   profiles ─┘   ├▶ reasons    why a machine does not go to a host
-//!                 ├▶ advice     which machines to move
+//!                 ├▶ advice     which machines to move, by what `history` has of earlier runs
 //!                 ├▶ purchase   what each type of host would cost
 //!                 ├▶ proof      the risk once more, by drawing
 //!                 ├▶ stage      hosts as a simulator or a lab needs them
@@ -38,6 +38,7 @@ pub mod advice;
 pub mod bench;
 pub mod course;
 pub mod fitted;
+pub mod history;
 pub mod mixes;
 pub mod placed;
 pub mod prometheus;

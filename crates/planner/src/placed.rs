@@ -151,11 +151,12 @@ pub fn placement_file(plan: &Plan, placement: &Placement) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::History;
     use crate::proof::by_monte_carlo;
     use crate::reasons::{everywhere, reasons};
     use crate::{advice, purchase, risks};
     use std::path::Path;
-    use units::{Rate, Span};
+    use units::{Instant, Rate, Span};
 
     const PLAN: &str = "\
 goal: {epsilon: 0.01}
@@ -208,11 +209,14 @@ vms:
 
         let terms = advice::Terms {
             horizon: Span::from_secs(3600),
+            cooldown: Span::ZERO,
+            dwell: 1,
             aim_percent: 50,
             most: 60,
             rate: Rate::from_gbit(1),
+            through_switch: false,
         };
-        let moves = advice::moves(&plan, terms);
+        let moves = advice::moves(&plan, terms, &mut History::default(), Instant::ZERO);
         assert!(moves.pays && moves.overloaded.contains(&"h-1".to_owned()), "{moves:?}");
 
         let drawn = by_monte_carlo(&plan, 20_000, 1);

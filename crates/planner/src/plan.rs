@@ -241,8 +241,19 @@ impl Plan {
         Problem { classes, clusters: Vec::new(), ..self.problem() }
     }
 
-    /// The kinds that hosts are of.
-    fn kinds_of_hosts(&self) -> Vec<usize> {
+    /// The plan with models as they were fitted, and not with the most that their means may be.
+    pub(crate) fn by_traces(&self) -> Self {
+        let mut plan = self.clone();
+        for Named { it, .. } in &mut plan.models {
+            if let Some(fitted) = &it.fitted {
+                it.model = fitted.fit.model.clone();
+            }
+        }
+        plan
+    }
+
+    /// The kinds that hosts are of, which are the types of [`problem`](Self::problem).
+    pub(crate) fn kinds_of_hosts(&self) -> Vec<usize> {
         let mut kinds: Vec<usize> = self.hosts.iter().map(|(_, kind, _)| *kind).collect();
         kinds.sort_unstable();
         kinds.dedup();

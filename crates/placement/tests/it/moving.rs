@@ -74,8 +74,18 @@ fn who_came_rests_and_nobody_goes_back() {
     back.note(Instant::ZERO, Move { class: 0, from: 1, to: 0 });
     back.note(Instant::ZERO, Move { class: 0, from: 2, to: 0 });
     assert_eq!(ask(&back, at(2000)).steps, []);
-    back.forget(at(30_000), Span::from_secs(6 * 3600));
-    assert_eq!(back, History::default());
+    assert_ne!(ask(&back, at(6 * 3600)).steps, [], "it is long ago");
+}
+
+#[test]
+fn a_host_that_may_not_be_gone_back_to_hides_none_that_is_like_it() {
+    let (problem, mut placement) = uneven();
+    placement.hosts[1] = Pattern::default();
+    let mut history = History::default();
+    history.note(Instant::ZERO, Move { class: 0, from: 1, to: 0 });
+    let now = Instant::ZERO + Span::from_secs(1800);
+    let found = advise(&problem, &placement, &[0], &history, now, &settings(&problem));
+    assert!(!found.steps.is_empty() && found.steps.iter().all(|it| it.it.to == 2), "{found:?}");
 }
 
 #[test]
@@ -116,12 +126,16 @@ fn a_third_host_makes_room() {
 
 #[test]
 fn a_moment_is_no_overload() {
-    let mut watch = Watch::new(2, 3);
+    let mut watch = Watch::new(vec![0; 2], 3);
     let mut seen = Vec::new();
     for low in [[2e-3, 0.0], [2e-3, 2e-3], [0.0, 2e-3], [2e-3, 2e-3], [0.0, 0.0]] {
         seen.push(watch.observe(&low, 1e-3));
     }
     assert_eq!(seen, [vec![], vec![], vec![], vec![1], vec![]]);
+    // What was seen before counts.
+    let mut watch = Watch::new(vec![2, 0], 3);
+    assert_eq!(watch.observe(&[2e-3, 2e-3], 1e-3), [0]);
+    assert_eq!(watch.above(), [3, 1]);
 }
 
 proptest! {
