@@ -188,6 +188,7 @@ impl<'a> Resolver<'a> {
         let (vms, vm_places) = self.section("vms", "machine", |it| &it.vms);
         let (clusters, cluster_places) = self.section("clusters", "cluster", |it| &it.clusters);
 
+        self.racks(&hosts, &vms);
         let mut kinds = Vec::new();
         // Where each type's kinds begin.
         let mut first_kinds = Vec::new();
@@ -368,6 +369,22 @@ impl<'a> Resolver<'a> {
             self.complain(entry.file, "/hosts", message);
         }
         hosts
+    }
+
+    /// Hosts say their rack where something depends on it: all that do not would be in one.
+    fn racks(&mut self, hosts: &[Entry<'_, file::Hosts>], vms: &[Entry<'_, file::Machines>]) {
+        let apart = vms.iter().find(|vm| matches!(vm.it.apart, Some(Apart::Rack)));
+        let cluster = vms.iter().find_map(|vm| vm.it.cluster.as_ref());
+        let why = match (apart, cluster) {
+            (Some(vm), _) => format!("`{}` is to be apart by racks", vm.name),
+            (None, Some(cluster)) => {
+                format!("what cluster `{cluster}` may send between racks depends on it")
+            }
+            (None, None) => return,
+        };
+        for Entry { file, path, .. } in hosts.iter().filter(|host| host.it.rack.is_none()) {
+            self.complain(*file, path, format!("`rack` is missing: {why}"));
+        }
     }
 
     fn model(
@@ -615,6 +632,23 @@ placement:
             assert!(told.starts_with(expected), "{told}\nis not\n{expected}");
         }
         assert_eq!(told.len(), expected.len(), "{told:#?}");
+    }
+
+    #[test]
+    fn hosts_say_their_rack_where_something_depends_on_it() {
+        let apart = RIGHT.replace("memory: 4gib}", "memory: 4gib, apart: rack}");
+        assert_eq!(
+            told(&[("p.yaml", &apart)]),
+            ["p.yaml:5:6: /hosts/h: `rack` is missing: `web` is to be apart by racks"]
+        );
+        let cluster = RIGHT.replace("memory: 4gib}", "memory: 4gib, cluster: shop}")
+            + "clusters: {shop: {hose: 1gbit}}\n";
+        let [fault] = &told(&[("p.yaml", &cluster)])[..] else { panic!("one fault") };
+        assert!(fault.contains("`rack` is missing: what cluster `shop` may send"), "{fault}");
+        for text in [apart, cluster] {
+            let text = text.replace("count: 2, ", "count: 2, rack: a, ");
+            plan(&[(Path::new("p.yaml"), text)]).unwrap();
+        }
     }
 
     #[test]
