@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bandwidth;
 mod fault;
 mod file;
 mod misfits;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use figures::{Unit, si};
-use placement::{Refusal, Remedy, Why, why, why_nowhere};
+use placement::{Problem, Refusal, Remedy, Why, why, why_nowhere};
 use serde::Serialize;
 
+use crate::bandwidth::Tilts;
 use crate::plan::{Kind, Plan};
 use crate::share::Share;
 
@@ -26,6 +27,8 @@ pub struct Reasons {
     pub refusals: Vec<String>,
     /// What alone would make room, if overload is all that refuses.
     pub remedies: Vec<String>,
+    /// What the machine costs of each limit by its effective bandwidth, the greatest part first.
+    pub costs: Vec<String>,
 }
 
 /// What all hosts say of one more machine.
@@ -58,7 +61,29 @@ pub fn reasons(plan: &Plan, vm: usize, host: usize) -> Reasons {
         after: after.into(),
         refusals: refusals.iter().map(|it| refused(plan, kind, *it, after.into())).collect(),
         remedies: remedies.iter().map(|it| remedied(plan, kind, *it)).collect(),
+        costs: costs(plan, &problem, vm, host),
     }
+}
+
+/// What a machine costs of each limit of a host, beside those of its entry that are there.
+fn costs(plan: &Plan, problem: &Problem, vm: usize, host: usize) -> Vec<String> {
+    let (kind, tilts) = (problem.hosts[host].kind, Tilts::of(problem));
+    let count = plan.placement.hosts[host].count(vm) + 1;
+    let limits = plan.kind_of(host).limits.iter().enumerate().map(|(limit, (carried, capacity))| {
+        let cost = tilts.cost(kind, limit, vm, count);
+        let load = &problem.classes[vm].loads[kind][limit];
+        let all = *capacity as f64;
+        let [told, all_told, mean, peak] =
+            [cost, all, load.mean(), load.peak() as f64].map(|it| carried.amount(it));
+        let (name, vm) = (carried.name(), &plan.vms[vm].name);
+        let sentence = format!(
+            "{name}: one {vm} costs {told} of {all_told}, between its mean ({mean}) and its peak ({peak})"
+        );
+        (cost / all, sentence)
+    });
+    let mut limits: Vec<(f64, String)> = limits.collect();
+    limits.sort_by(|a, b| b.0.total_cmp(&a.0));
+    limits.into_iter().map(|(_, sentence)| sentence).collect()
 }
 
 /// What all hosts say of one more machine.

@@ -6,6 +6,7 @@ use demand::{Episodes, Grid, Model, episodes};
 use placement::{Pattern, risks as risks_of};
 use serde::Serialize;
 
+use crate::bandwidth::Tilts;
 use crate::plan::{Carried, Kind, Plan};
 use crate::share::Share;
 
@@ -35,6 +36,8 @@ pub struct LimitRisk {
     pub capacity: u64,
     /// What is asked for on average.
     pub mean: f64,
+    /// What one of each of its machines costs: the effective bandwidth, between mean and peak.
+    pub costs: BTreeMap<String, f64>,
     /// The share of time in which more is asked for.
     pub time: Share,
     /// The share of what is asked for that is more.
@@ -51,23 +54,30 @@ pub fn risks(plan: &Plan) -> Vec<GroupRisk> {
     let problem = plan.problem();
     let risks = risks_of(&problem, &plan.placement);
     let alike = plan.alike(&plan.placement);
+    let tilts = Tilts::of(&problem);
     alike
         .into_iter()
         .map(|alike| {
             let host = alike.hosts[0];
             let (kind, risk) = (plan.kind_of(host), &risks[host]);
             let limits = kind.limits.iter().enumerate().map(|(place, (carried, capacity))| {
-                let loads = &problem.types[problem.hosts[host].kind];
+                let of_problem = problem.hosts[host].kind;
+                let loads = &problem.types[of_problem];
                 debug_assert_eq!(loads.limits[place].capacity, *capacity);
                 let mean = alike.pattern.iter().map(|(class, count)| {
-                    let load = &problem.classes[class].loads[problem.hosts[host].kind][place];
+                    let load = &problem.classes[class].loads[of_problem][place];
                     load.mean() * f64::from(count)
+                });
+                let costs = alike.pattern.iter().map(|(class, count)| {
+                    let cost = tilts.cost(of_problem, place, class, count);
+                    (plan.vms[class].name.clone(), cost)
                 });
                 let episodes = episodes_of(plan, kind, *carried, *capacity, &alike.pattern);
                 LimitRisk {
                     limit: carried.name(),
                     capacity: *capacity,
                     mean: mean.sum(),
+                    costs: costs.collect(),
                     time: risk.limits[place].time.into(),
                     traffic: risk.limits[place].traffic.into(),
                     episodes_per_sec: episodes.map(|it| it.per_second.into()),

@@ -50,7 +50,7 @@ fn sentences(vm: &str, reasons: &Reasons) -> String {
         told += &format!(" beside {}", machines(&reasons.machines));
     }
     told += &format!("\noverload: {before} of the time as it is, {after} with it");
-    for it in reasons.refusals.iter().chain(&reasons.remedies) {
+    for it in reasons.costs.iter().take(1).chain(&reasons.refusals).chain(&reasons.remedies) {
         told += &format!("\n{it}");
     }
     told
