@@ -52,13 +52,18 @@ pub fn simple_count(problem: &Problem, list: &[usize]) -> Placement {
 }
 
 /// Figure 9 as meant: as figure 1, and on each limit no peak above it and no more than it on
-/// average, and no more machines than tunnels.
+/// average, and no more machines than tunnels, which are told for each host type.
 ///
 /// Averages that sum to the limit are above it for half of the time. This is what the figure says,
 /// and what [`place`](crate::place) is held against.
-pub fn network_aware(problem: &Problem, list: &[usize], tunnels: Tunnels) -> Placement {
+///
+/// # Panics
+///
+/// If there are not tunnels for each host type.
+pub fn network_aware(problem: &Problem, list: &[usize], tunnels: &[Tunnels]) -> Placement {
+    assert_eq!(tunnels.len(), problem.types.len(), "tunnels for each host type");
     next_fit(problem, list, |kind, pattern, class| {
-        let most = tunnels.most.unwrap_or(u32::MAX);
+        let most = tunnels[kind].most.unwrap_or(u32::MAX);
         let fits_limit = |(limit, it): (usize, &crate::problem::Limit)| {
             let load = |class: usize| &problem.classes[class].loads[kind][limit];
             let here = pattern.iter().map(|(class, count)| f64::from(count) * load(class).mean());

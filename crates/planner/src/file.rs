@@ -95,6 +95,8 @@ pub(crate) struct Switch {
     pub carries: Option<Rate>,
     /// Frames a second.
     pub frames: Option<u64>,
+    /// How many tunnels it has, which figure 9 of the paper compares.
+    pub tunnels: Option<u32>,
     /// What was measured of such a switch.
     pub profile: Option<Profile>,
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use placement::{
-    BoundSettings, Placement, exact, gather, improve, lower_bound, paper, place, rack_traffic,
-    risks,
+    BoundSettings, Placement, Problem, exact, gather, improve, lower_bound, paper, place,
+    rack_traffic, risks,
 };
 use serde::Serialize;
 
@@ -51,6 +51,15 @@ pub struct Placed {
     pub cost: u64,
     /// No placement of all machines costs less.
     pub least_cost: u64,
+    /// Whether all machines are placed within the goal, and it is known that no such placement
+    /// costs less.
+    pub is_optimal: bool,
+    /// What one of each machine is worth of that cost, by the bound: no machines that fit a host
+    /// together are worth more than it, so all machines cost at least what they are worth.
+    pub prices: BTreeMap<String, f64>,
+    /// How many machines the paper's figure as printed counts for the first host, beside what it
+    /// places as meant.
+    pub as_printed: Option<usize>,
     /// The share of time in which the worst host is asked for too much.
     pub worst: Share,
     /// How many hosts are above the goal.
@@ -89,15 +98,15 @@ pub fn placed(plan: &Plan, algorithm: Algorithm, work: Work) -> Placed {
         .enumerate()
         .flat_map(|(class, it)| std::iter::repeat_n(class, it.it.count as usize))
         .collect();
-    let mut is_optimal = false;
+    let mut is_cheapest = false;
     let mut placement = match algorithm {
         Algorithm::SimpleCount => paper::simple_count(&problem, &list),
-        Algorithm::NetworkAware => paper::network_aware(&problem, &list, paper::Tunnels::default()),
+        Algorithm::NetworkAware => paper::network_aware(&problem, &list, &tunnels(plan)),
         Algorithm::Peaks => paper::peaks_reserved(&problem, &list),
         Algorithm::Risk => improve(&problem, &place(&problem, &empty), work.steps),
         Algorithm::Exact => {
             let found = exact(&problem, work.steps);
-            is_optimal = found.is_optimal;
+            is_cheapest = found.is_optimal;
             found.placement
         }
     };
@@ -106,8 +115,8 @@ pub fn placed(plan: &Plan, algorithm: Algorithm, work: Work) -> Placed {
     }
     let risks = risks(&problem, &placement);
     let cost = placement.cost(&problem);
-    let least_cost =
-        if is_optimal { cost } else { lower_bound(&problem, BoundSettings::default()).bound };
+    let bound = lower_bound(&problem, BoundSettings::default());
+    let least_cost = if is_cheapest { cost } else { bound.bound };
     let groups = plan.alike(&placement).into_iter().map(|alike| Group {
         hosts: plan.names(&alike.hosts),
         kind: plan.kind_of(alike.hosts[0]).name.clone(),
@@ -115,6 +124,9 @@ pub fn placed(plan: &Plan, algorithm: Algorithm, work: Work) -> Placed {
         overload: risks[alike.hosts[0]].overload.into(),
     });
     let unplaced = plan.vms.iter().zip(placement.unplaced(&problem));
+    let unplaced: BTreeMap<String, u32> =
+        unplaced.filter(|(_, left)| *left > 0).map(|(it, left)| (it.name.clone(), left)).collect();
+    let above_goal = risks.iter().filter(|it| it.overload.high > plan.epsilon).count();
     let worst = risks.iter().map(|it| it.overload);
     Placed {
         algorithm,
@@ -122,19 +134,42 @@ pub fn placed(plan: &Plan, algorithm: Algorithm, work: Work) -> Placed {
         hosts: placement.hosts.len(),
         cost,
         least_cost,
+        is_optimal: unplaced.is_empty() && above_goal == 0 && cost == least_cost,
+        prices: plan.vms.iter().map(|it| it.name.clone()).zip(bound.prices).collect(),
+        as_printed: as_printed(plan, &problem, algorithm, &list),
         worst: worst.reduce(|a, b| if b.high > a.high { b } else { a }).map_or(NONE, Share::from),
-        above_goal: risks.iter().filter(|it| it.overload.high > plan.epsilon).count(),
+        above_goal,
         rack_traffic: rack_traffic(&problem, &placement),
-        unplaced: unplaced
-            .filter(|(_, left)| *left > 0)
-            .map(|(it, left)| (it.name.clone(), left))
-            .collect(),
+        unplaced,
         groups: groups.collect(),
         placement,
     }
 }
 
 const NONE: Share = Share { low: 0.0, high: 0.0 };
+
+/// How many tunnels hosts have, by types of the plan's problem.
+fn tunnels(plan: &Plan) -> Vec<paper::Tunnels> {
+    let of_kind = |kind: &usize| paper::Tunnels { most: plan.kinds[*kind].tunnels };
+    plan.kinds_of_hosts().iter().map(of_kind).collect()
+}
+
+/// How many machines a figure of the paper counts for the first host if it is done as printed.
+fn as_printed(
+    plan: &Plan,
+    problem: &Problem,
+    algorithm: Algorithm,
+    list: &[usize],
+) -> Option<usize> {
+    let kind = problem.hosts.first()?.kind;
+    match algorithm {
+        Algorithm::SimpleCount => Some(paper::simple_count_as_printed(list)),
+        Algorithm::NetworkAware => {
+            Some(paper::network_aware_as_printed(problem, kind, list, tunnels(plan)[kind]))
+        }
+        Algorithm::Peaks | Algorithm::Risk | Algorithm::Exact => None,
+    }
+}
 
 /// A placement as a file, which a plan can be given together with its own.
 pub fn placement_file(plan: &Plan, placement: &Placement) -> String {
@@ -221,6 +256,51 @@ vms:
 
         let drawn = by_monte_carlo(&plan, 20_000, 1);
         assert!(drawn[0].agrees && drawn[0].drawn > 0.01, "{drawn:?}");
+    }
+
+    #[test]
+    fn a_bound_comes_with_what_each_machine_is_worth() {
+        let plan = plan("");
+        let placed = placed(&plan, Algorithm::Exact, WORK);
+        let worth = |machines: &BTreeMap<String, u32>| -> f64 {
+            machines.iter().map(|(vm, count)| placed.prices[vm] * f64::from(*count)).sum()
+        };
+        assert!(placed.groups.iter().all(|it| worth(&it.machines) <= 1.0 + 1e-6), "{placed:?}");
+        let all = plan.vms.iter().map(|it| (it.name.clone(), it.it.count)).collect();
+        let least = placed.least_cost as f64;
+        // Unless a search proved more than the prices did.
+        assert!(worth(&all) <= least + 1e-6 && worth(&all) > 1.0, "{placed:?}");
+        assert_eq!(placed.is_optimal, placed.cost == placed.least_cost);
+    }
+
+    #[test]
+    fn figures_as_printed_are_told_beside_what_they_mean() {
+        let plan = plan("");
+        let counted = |plan: &Plan, algorithm| placed(plan, algorithm, WORK).as_printed;
+        assert_eq!(counted(&plan, Algorithm::SimpleCount), Some(64));
+        // Without a number of tunnels it stops at averages, which are 612 Mbit/s together.
+        assert_eq!(counted(&plan, Algorithm::NetworkAware), Some(64));
+        assert_eq!(counted(&plan, Algorithm::Risk), None);
+        let text = PLAN.replace("{carries: 1gbit}", "{carries: 1gbit, tunnels: 8}");
+        let few = Plan::of_text(Path::new("p.yaml"), &text).unwrap();
+        // A peak in bits a second is above a number of tunnels.
+        assert_eq!(counted(&few, Algorithm::NetworkAware), Some(0));
+        let meant = placed(&few, Algorithm::NetworkAware, WORK);
+        let machines = |it: &Group| it.machines.values().sum::<u32>();
+        assert!(meant.groups.iter().all(|it| machines(it) <= 8), "{meant:?}");
+    }
+
+    #[test]
+    fn a_machine_costs_between_its_mean_and_its_peak() {
+        let plan = plan("placement: {h-1: {web: 15, backup: 1}}");
+        let costs = &risks::risks(&plan)[0].limits[0].costs;
+        let within = |vm: &str, mean: f64, peak: f64| mean < costs[vm] && costs[vm] < peak;
+        assert!(within("web", 10e6, 100e6) && within("backup", 3e6, 300e6), "{costs:?}");
+        let told = reasons(&plan, plan.vm("web").unwrap(), plan.host("h-1").unwrap());
+        let [cost] = &told.costs[..] else { panic!("one limit: {told:?}") };
+        assert!(cost.starts_with("switch: one web costs "), "{cost}");
+        let ends = "of 1 Gbit/s, between its mean (10 Mbit/s) and its peak (100 Mbit/s)";
+        assert!(cost.ends_with(ends), "{cost}");
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct Kind {
     pub(crate) overhead: u64,
     pub(crate) price: Option<u64>,
     pub(crate) watts: u64,
+    /// How many tunnels its switch has, if that is bounded.
+    pub(crate) tunnels: Option<u32>,
     /// What is carried, and how much of it.
     pub limits: Vec<(Carried, u64)>,
     /// What frames take of the switch's time, if that was measured.
@@ -185,6 +187,11 @@ impl Plan {
     pub fn host(&self, name: &str) -> Result<usize, String> {
         let known: Vec<&str> = self.hosts().collect();
         find("host", name, &known)
+    }
+
+    /// Whether machines keep apart by racks.
+    pub fn is_apart_by_rack(&self) -> bool {
+        self.vms.iter().any(|it| it.it.apart == Some(Domain::Rack))
     }
 
     /// The place of machines that are alike.

@@ -252,7 +252,7 @@ impl<'a> Resolver<'a> {
         let card = it.nic.into_iter().flat_map(|nic| {
             [Carried::Out, Carried::In].map(|carried| (carried, nic.bits_per_sec()))
         });
-        let kind = |name: String, switch_cores, limits, costs| Kind {
+        let kind = |name: String, switch_cores, tunnels, limits, costs| Kind {
             name,
             kind: entry.name.to_owned(),
             switch_cores,
@@ -261,6 +261,7 @@ impl<'a> Resolver<'a> {
             overhead: it.overhead.0,
             price: it.price,
             watts: it.watts,
+            tunnels,
             limits,
             costs,
         };
@@ -290,14 +291,14 @@ impl<'a> Resolver<'a> {
                 1 => (*name).to_owned(),
                 _ => format!("{name} with {} switch cores", switch.cores),
             };
-            kinds.push(kind(name, switch.cores, limits, costs));
+            kinds.push(kind(name, switch.cores, switch.tunnels, limits, costs));
         }
         if it.switch.is_empty() {
             if it.nic.is_none() {
                 let message = "nothing limits this host's network: add `switch` or `nic`";
                 self.complain(*file, path, message);
             }
-            kinds.push(kind((*name).to_owned(), 0, card.collect(), None));
+            kinds.push(kind((*name).to_owned(), 0, None, card.collect(), None));
         }
         kinds
     }

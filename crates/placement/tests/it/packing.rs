@@ -26,7 +26,7 @@ fn risk_needs_more_hosts_than_averages_and_fewer_than_peaks() {
     let ours = place(&problem, &Placement::empty(&problem));
     assert_eq!(check(&problem, &ours), Ok(()));
     assert_eq!(ours.unplaced(&problem), [0, 0, 0]);
-    let averages = paper::network_aware(&problem, &list, Tunnels::default());
+    let averages = paper::network_aware(&problem, &list, &[Tunnels::default()]);
     let peaks = paper::peaks_reserved(&problem, &list);
     let used = [&averages, &ours, &peaks].map(|it| it.hosts_used());
     assert!(used[0] < used[1] && used[1] < used[2], "{used:?}");

@@ -25,7 +25,7 @@ pub struct Args {
     /// How machines are placed.
     #[arg(long, value_enum, default_value = "risk")]
     algorithm: Algorithm,
-    /// How many steps of search improve the placement.
+    /// How many steps of search improve the placement; with `exact`, to find the cheapest.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     steps: u64,
     /// The seed of what is drawn. The same file, steps and seed give the same placement.
@@ -51,7 +51,8 @@ enum Algorithm {
     Peaks,
     /// By the exact risk of overload.
     Risk,
-    /// The cheapest there is, for a dozen entries of machines or fewer.
+    /// The cheapest there is, for a dozen entries of machines or fewer. It says if `--steps` were
+    /// too few to know that.
     Exact,
 }
 
@@ -98,11 +99,18 @@ fn table(plan: &Plan, placed: &Placed) -> String {
         Least::Price => (format!(" for {}", count(*cost)), count(*least_cost)),
     };
     told += &cost;
-    let is_within = is_whole && *above_goal == 0;
-    told += &match is_within && placed.cost == *least_cost {
+    told += &match placed.is_optimal {
         true => "; less is impossible".to_owned(),
         false => format!("; all machines within the goal need at least {least}"),
     };
+    if placed.algorithm == placed::Algorithm::Exact && is_whole && !placed.is_optimal {
+        told += match plan.is_apart_by_rack() {
+            true => {
+                "\nnot known to be the cheapest: machines apart by racks are placed as by `risk`"
+            }
+            false => "\nnot known to be the cheapest: raise --steps",
+        };
+    }
     told += &format!("\noverload of the worst host: {worst} of the time");
     if *above_goal > 0 {
         told += &format!("; above the goal: {above_goal} of {hosts_used}");
@@ -110,6 +118,10 @@ fn table(plan: &Plan, placed: &Placed) -> String {
     if placed.rack_traffic > 0 {
         let traffic = si(placed.rack_traffic as f64, Unit::BITS_PER_SEC);
         told += &format!("\nclusters may send {traffic} between racks");
+    }
+    if let Some(counted) = placed.as_printed {
+        told +=
+            &format!("\nas printed in the paper, it counts {counted} machines for the first host");
     }
     if !is_whole {
         told += &format!("\nno host takes {}", machines(&placed.unplaced));

@@ -238,6 +238,7 @@ fn a_host_that_is_asked_for_too_much_is_told_explained_and_relieved() {
     assert_eq!(code, Some(1));
     assert!(out.starts_with("b-1 does not take one more backup beside 5 backup, 3 web\n"), "{out}");
     assert!(out.contains("switch: asked for more than 1.6 Gbit/s"), "{out}");
+    assert!(out.contains("\nswitch: one backup costs ") && out.contains(" of 1.6 Gbit/s"), "{out}");
     let (code, out) = json(&[&["why", PLAN, "backup"], &TODAY[..]].concat());
     assert_eq!((code, out["overload"].as_u64()), (Some(0), Some(2)), "{out}");
     let (code, out) = json(&[&["move", PLAN], &TODAY[..]].concat());
@@ -250,6 +251,98 @@ fn a_host_that_is_asked_for_too_much_is_told_explained_and_relieved() {
     let (code, _, error) = plan(&["why", PLAN, "bakcup", "b-1"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("did you mean `backup`?"), "{error}");
+}
+
+#[test]
+fn moves_are_advised_run_after_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (history, placement) = (path("moves.json"), path("placement.yaml"));
+    let words = [&["move", PLAN, "--history", &history], &TODAY[..]].concat();
+    // A host has to be above the goal for three runs.
+    let (code, out, error) = plan(&words);
+    assert_eq!(code, Some(1), "{out}{error}");
+    assert!(out.contains("above the goal for 1 of 3 runs in a row: b-1"), "{out}");
+    let (code, out) = json(&words);
+    assert_eq!((code, out["steps"].as_array().map(Vec::len)), (Some(1), Some(0)), "{out}");
+    assert_eq!(out["waiting"][0], serde_json::json!({"host": "b-1", "runs": 2}));
+    let (_, out) = json(&words);
+    let steps = out["steps"].as_array().unwrap();
+    assert!(out["overloaded"][0] == "b-1" && !steps.is_empty(), "{out}");
+
+    // Somebody does that, and the next run sees who moved and where.
+    let kept =
+        || -> Value { serde_json::from_str(&std::fs::read_to_string(&history).unwrap()).unwrap() };
+    let mut placed = kept()["placement"].clone();
+    for step in steps {
+        let vm = step["vm"].as_str().unwrap();
+        for (end, change) in [("from", -1), ("to", 1)] {
+            let machines = &mut placed[step[end].as_str().unwrap()];
+            machines[vm] = (machines[vm].as_i64().unwrap_or(0) + change).into();
+        }
+    }
+    let placed = placed.to_string().replace("\":", "\": ");
+    std::fs::write(&placement, format!("placement: {placed}\n")).unwrap();
+    let after = ["move", PLAN, "--with", &placement, "--history", &history];
+    let (code, out, error) = plan(&after);
+    assert_eq!(code, Some(0), "{out}{error}");
+    let moved: Option<u64> =
+        kept()["moves"].as_array().unwrap().iter().map(|it| it["count"].as_u64()).sum();
+    assert_eq!(moved, Some(steps.len() as u64));
+
+    // What is damaged is not taken for a beginning, and stays as it is.
+    std::fs::write(&history, "{\"moves\": [").unwrap();
+    let (code, out, error) = plan(&after);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{error}");
+    assert!(error.contains("moves.json: it is no history of moves; remove it"), "{error}");
+    assert_eq!(std::fs::read_to_string(&history).unwrap(), "{\"moves\": [");
+    let nowhere = path("none/moves.json");
+    let (code, out, error) = plan(&["move", PLAN, "--history", &nowhere]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{error}");
+    assert!(error.contains("cannot write "), "{error}");
+    assert_eq!(plan(&["move", PLAN, "--dwell", "2"]).0, Some(2));
+}
+
+#[test]
+fn how_good_a_placement_is_and_what_the_paper_counts_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plan.yaml");
+    let text = "\
+goal: {epsilon: 0.001}
+types: {r: {cores: 64, memory: 64gib, switch: [{carries: 1gbit, tunnels: 4}]}}
+hosts: {h: {type: r, count: 4}}
+models: {web: {rate: 300mbit}}
+vms: {web: {count: 6, model: web, cores: 1, memory: 1gib}}
+";
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let (code, out) = json(&["place", file, "--algorithm", "exact"]);
+    assert_eq!((code, &out["cost"], &out["is_optimal"]), (Some(0), &2.into(), &true.into()));
+    // Three fit a host, so none is worth more than a third of it.
+    let price = out["prices"]["web"].as_f64().unwrap();
+    assert!(price * 3.0 <= 1.0 + 1e-6 && price * 6.0 > 1.0, "{out}");
+    let (_, out, _) = plan(&["place", file, "--algorithm", "network-aware"]);
+    assert!(out.contains("as printed in the paper, it counts 0 machines for the first"), "{out}");
+
+    // One host is cheap. The bound takes any number of it, and the search knows better.
+    let text = "\
+goal: {epsilon: 0.001, least: price}
+types:
+  r: {cores: 64, memory: 64gib, price: 1, switch: [{carries: 1gbit}]}
+  s: {cores: 64, memory: 64gib, price: 10, switch: [{carries: 1gbit}]}
+hosts: {h: {type: r, rack: a}, i: {type: s, rack: b, count: 2}}
+models: {web: {rate: 600mbit}}
+vms: {web: {count: 2, model: web, cores: 1, memory: 1gib}}
+";
+    let exact = |text: &str, steps: &str| {
+        std::fs::write(file, text).unwrap();
+        plan(&["place", file, "--algorithm", "exact", "--steps", steps]).1
+    };
+    assert!(exact(text, "20000").contains("2 of 3 hosts for 11; less is impossible\n"));
+    let few = exact(text, "1");
+    assert!(few.contains("not known to be the cheapest: raise --steps\n"), "{few}");
+    let racks = exact(&text.replace("memory: 1gib}", "memory: 1gib, apart: rack}"), "20000");
+    assert!(racks.contains("not known to be the cheapest: machines apart by racks"), "{racks}");
 }
 
 #[test]
