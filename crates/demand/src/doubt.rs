@@ -128,8 +128,8 @@ pub(crate) struct Evidence<'a> {
     pub sequence: &'a [u8],
     pub chain: &'a Chain,
     pub step: Span,
-    /// How long what was left out is.
-    pub missing: Span,
+    /// The share of the trace that was left out.
+    pub missing: f64,
     /// How many samples one that is independent counts for.
     pub correlation: f64,
     pub epsilon: f64,
@@ -148,8 +148,7 @@ impl Evidence<'_> {
         doubts.extend(self.memory());
         doubts.extend(self.shapes());
         doubts.extend(self.within());
-        let traced = self.step.as_secs_f64() * self.rates.len() as f64;
-        let share = self.missing.as_secs_f64() / (traced + self.missing.as_secs_f64());
+        let share = self.missing;
         doubts.extend((share > 0.1).then_some(Doubt::Missing { share }));
         doubts
     }

@@ -10,7 +10,7 @@ use crate::doubt::{Doubt, Evidence};
 use crate::levels::Levels;
 use crate::model::{Model, State};
 use crate::resample::{self, Estimate};
-use crate::series::{Fault, Series};
+use crate::series::Series;
 
 /// How to fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,7 +100,7 @@ pub fn fit(series: &Series, settings: &FitSettings) -> Fit {
         sequence: &sequence,
         chain: &chain,
         step: series.step(),
-        missing: missing(series),
+        missing: series.missing(),
         correlation,
         epsilon: settings.epsilon,
         explained: (0..chain.count).fold(0.0, explained),
@@ -139,12 +139,4 @@ fn model(chain: &Chain, means: &[f64], quantile: u64, step: Span) -> Model {
     });
     let states = states.collect();
     Model::new(states, &jump).expect("a circle of visits leads from each state to each other")
-}
-
-fn missing(series: &Series) -> Span {
-    let missing = series.faults().iter().map(|fault| match fault {
-        Fault::Gaps { missing, .. } => *missing,
-        Fault::Resets { .. } | Fault::Duplicates { .. } => Span::ZERO,
-    });
-    missing.fold(Span::ZERO, |all, it| all + it)
 }

@@ -50,7 +50,7 @@ mod tail;
 
 pub mod deviations;
 
-pub use aligned::Aligned;
+pub use aligned::{Aligned, Dependence};
 pub use bracket::Bracket;
 pub use doubt::Doubt;
 pub use episodes::{Episodes, episodes};

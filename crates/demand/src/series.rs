@@ -13,6 +13,8 @@ pub struct Series {
     /// When each sample began, and its rate.
     samples: Vec<(Instant, u64)>,
     faults: Vec<Fault>,
+    /// The share of the trace that gaps are.
+    missing: f64,
 }
 
 /// Something in a trace that was left out.
@@ -83,7 +85,7 @@ pub enum SeriesError {
     /// Time goes backwards.
     #[error("row {row} is earlier than the row before: sort the trace by time")]
     Backwards {
-        /// The row, counted from 0.
+        /// The row, counted from 1.
         row: usize,
     },
     /// The step of a trace is zero.
@@ -95,25 +97,25 @@ pub enum SeriesError {
 const LEAST: usize = 2;
 
 impl Series {
-    /// The rates between readings of a counter, each unit of which counts `per_unit`: 8 if bytes
-    /// were counted and bits are asked for.
+    /// The rates between readings of counters that are added up, each unit of which counts
+    /// `per_unit`: 8 if bytes were counted and bits are asked for.
     ///
-    /// The step is the median time between readings. What cannot be a rate is left out and told by
-    /// [`Series::faults`].
+    /// Each reading has the same counters. The step is the median time between readings. What cannot be a rate is left out and told by
+    /// [`Series::faults`]: a counter that goes back is seen even if the others make up for it.
     ///
     /// # Errors
     ///
     /// [`SeriesError`] says why there is no trace.
     pub fn from_counters(
         times: &[Instant],
-        counters: &[u64],
+        counters: &[impl AsRef<[u64]>],
         per_unit: u64,
     ) -> Result<Self, SeriesError> {
         if times.len() != counters.len() {
             return Err(SeriesError::Lengths { times: times.len(), readings: counters.len() });
         }
-        if let Some(row) = times.windows(2).position(|pair| pair[1] < pair[0]) {
-            return Err(SeriesError::Backwards { row: row + 1 });
+        if let Some(place) = times.windows(2).position(|pair| pair[1] < pair[0]) {
+            return Err(SeriesError::Backwards { row: place + 2 });
         }
         let mut apart: Vec<u64> =
             times.windows(2).map(|pair| pair[1].since(pair[0]).as_nanos()).collect();
@@ -126,8 +128,8 @@ impl Series {
 
         let (mut gaps, mut missing, mut resets, mut duplicates) = (0, Span::ZERO, 0, 0);
         let mut samples = Vec::with_capacity(apart.len());
-        let mut last = (times[0], counters[0]);
-        for (&at, &count) in times.iter().zip(counters).skip(1) {
+        let mut last = (times[0], &counters[0]);
+        for (&at, counts) in times.iter().zip(counters).skip(1) {
             let took = at.since(last.0);
             if took == Span::ZERO {
                 duplicates += 1;
@@ -136,14 +138,14 @@ impl Series {
             if took.as_nanos() > step.saturating_add(step / 2) {
                 gaps += 1;
                 missing += took;
-            } else if count < last.1 {
-                resets += 1;
-            } else {
-                let amount = u128::from(count - last.1) * u128::from(per_unit) * 1_000_000_000;
+            } else if let Some(count) = growth(last.1.as_ref(), counts.as_ref()) {
+                let amount = count.saturating_mul(u128::from(per_unit) * 1_000_000_000);
                 let rate = amount.div_ceil(u128::from(took.as_nanos()));
                 samples.push((last.0, u64::try_from(rate).unwrap_or(u64::MAX)));
+            } else {
+                resets += 1;
             }
-            last = (at, count);
+            last = (at, counts);
         }
         if samples.len() < LEAST {
             return Err(SeriesError::Short { samples: samples.len() });
@@ -154,7 +156,10 @@ impl Series {
             (duplicates > 0).then_some(Fault::Duplicates { count: duplicates }),
         ];
         let faults = faults.into_iter().flatten().collect();
-        Ok(Self { step: Span::from_nanos(step), samples, faults })
+        let step = Span::from_nanos(step);
+        let traced = step.as_secs_f64() * samples.len() as f64;
+        let missing = missing.as_secs_f64() / (traced + missing.as_secs_f64());
+        Ok(Self { step, samples, faults, missing })
     }
 
     /// Rates that somebody else has computed, one for each step from `start` on.
@@ -172,10 +177,11 @@ impl Series {
         let at =
             |place: usize| start + Span::from_nanos(step.as_nanos().saturating_mul(place as u64));
         let samples = rates.iter().enumerate().map(|(place, rate)| (at(place), *rate)).collect();
-        Ok(Self { step, samples, faults: Vec::new() })
+        Ok(Self { step, samples, faults: Vec::new(), missing: 0.0 })
     }
 
-    /// The samples that `keep` keeps by their time, for instance those of a class of hours.
+    /// The samples that `keep` keeps by their time, for instance those of a class of hours. What is
+    /// left out and missing stays that of the whole trace.
     ///
     /// # Errors
     ///
@@ -185,7 +191,8 @@ impl Series {
         if samples.len() < LEAST {
             return Err(SeriesError::Short { samples: samples.len() });
         }
-        Ok(Self { step: self.step, samples, faults: self.faults.clone() })
+        let Self { step, missing, .. } = *self;
+        Ok(Self { step, samples, faults: self.faults.clone(), missing })
     }
 
     /// The time between samples.
@@ -212,6 +219,17 @@ impl Series {
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
+
+    /// The share of the trace that gaps are.
+    pub fn missing(&self) -> f64 {
+        self.missing
+    }
+}
+
+/// How much counters have grown together; `None` if one went back.
+fn growth(before: &[u64], now: &[u64]) -> Option<u128> {
+    let each = before.iter().zip(now).map(|(before, now)| now.checked_sub(*before));
+    each.map(|it| it.map(u128::from)).sum()
 }
 
 #[cfg(test)]
@@ -224,9 +242,14 @@ mod tests {
         seconds.iter().map(|s| Instant::from_nanos(s * 1_000_000_000)).collect()
     }
 
+    fn one(counts: &[u64]) -> Vec<[u64; 1]> {
+        counts.iter().map(|it| [*it]).collect()
+    }
+
     #[test]
     fn a_counter_becomes_rates() {
-        let series = Series::from_counters(&at(&[0, 10, 20, 30]), &[5, 15, 15, 95], 8).unwrap();
+        let counts = one(&[5, 15, 15, 95]);
+        let series = Series::from_counters(&at(&[0, 10, 20, 30]), &counts, 8).unwrap();
         assert_eq!(series.rates().collect::<Vec<_>>(), [8, 0, 64]);
         assert_eq!((series.step(), series.faults()), (Span::from_secs(10), &[][..]));
         assert_eq!(series.mean(), 24.0);
@@ -235,14 +258,39 @@ mod tests {
     #[test]
     fn gaps_resets_and_duplicates_are_left_out_and_told() {
         let times = at(&[0, 10, 10, 20, 30, 90, 100]);
-        let series = Series::from_counters(&times, &[0, 10, 10, 20, 3, 500, 510], 1).unwrap();
+        let counts = one(&[0, 10, 10, 20, 3, 500, 510]);
+        let series = Series::from_counters(&times, &counts, 1).unwrap();
         assert_eq!(series.rates().collect::<Vec<_>>(), [1, 1, 1]);
+        assert_eq!(series.missing(), 60.0 / 90.0);
         let faults = [
             Fault::Gaps { count: 1, missing: Span::from_secs(60) },
             Fault::Resets { count: 1 },
             Fault::Duplicates { count: 1 },
         ];
         assert_eq!(series.faults(), faults);
+    }
+
+    #[test]
+    fn a_counter_that_goes_back_is_seen_beside_one_that_grows() {
+        let counts = [[0, 900], [50, 910], [1050, 5], [1150, 15]];
+        let series = Series::from_counters(&at(&[0, 10, 20, 30]), &counts, 1).unwrap();
+        assert_eq!(series.rates().collect::<Vec<_>>(), [6, 11]);
+        assert_eq!(series.faults(), [Fault::Resets { count: 1 }]);
+        // Neither sums nor what they count for overflow.
+        let most = [[0, 0], [u64::MAX; 2], [u64::MAX; 2]];
+        let series = Series::from_counters(&at(&[0, 1, 2]), &most, u64::MAX).unwrap();
+        assert_eq!(series.rates().collect::<Vec<_>>(), [u64::MAX, 0]);
+    }
+
+    #[test]
+    fn what_is_filtered_has_the_faults_of_the_whole() {
+        let times = at(&[0, 10, 20, 30, 90, 100]);
+        let series = Series::from_counters(&times, &one(&[0; 6]), 1).unwrap();
+        let early = series.filtered(|it| it < times[2]).unwrap();
+        assert_eq!((early.samples().len(), early.faults()), (2, series.faults()));
+        assert_eq!((early.missing(), early.step()), (0.6, Span::from_secs(10)));
+        let none = series.filtered(|_| false);
+        assert_eq!(none, Err(SeriesError::Short { samples: 0 }));
     }
 
     #[test]
@@ -261,12 +309,12 @@ mod tests {
     #[test]
     fn what_is_no_trace_is_refused() {
         let new = |times: &[u64], counts: &[u64]| {
-            Series::from_counters(&at(times), counts, 1).unwrap_err()
+            Series::from_counters(&at(times), &one(counts), 1).unwrap_err()
         };
         assert_eq!(new(&[0, 1], &[0]), SeriesError::Lengths { times: 2, readings: 1 });
         assert_eq!(new(&[], &[]), SeriesError::Short { samples: 0 });
         assert_eq!(new(&[3, 3, 3, 3], &[0, 1, 2, 3]), SeriesError::Short { samples: 0 });
-        assert_eq!(new(&[0, 2, 1], &[0, 1, 2]), SeriesError::Backwards { row: 2 });
+        assert_eq!(new(&[0, 2, 1], &[0, 1, 2]), SeriesError::Backwards { row: 3 });
         assert_eq!(new(&[0, 1, 2, 3], &[9, 8, 7, 6]), SeriesError::Short { samples: 0 });
         let step = Series::from_rates(Instant::ZERO, Span::ZERO, &[1, 2, 3]);
         assert_eq!(step, Err(SeriesError::Step));

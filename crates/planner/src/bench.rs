@@ -231,7 +231,7 @@ fn fits(traces: u32, samples: u32) -> Duration {
         let (mut times, mut counters) = (Vec::new(), Vec::new());
         for row in 0..samples {
             times.push(units::Instant::from_nanos(u64::from(row) * 1_000_000_000));
-            counters.push(bytes);
+            counters.push([bytes]);
             if rng.below(10) == 0 {
                 level = rng.below(6);
             }

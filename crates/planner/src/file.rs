@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use units::{Bytes, Rate, Span};
 
+use crate::columns::Columns;
 use crate::settings::{Prefer, UnknownHosts};
 
 /// A file. Several make a plan: what each section has is put together.
@@ -159,20 +160,6 @@ fn full_frame() -> Bytes {
 
 fn all() -> f64 {
     1.0
-}
-
-/// The columns of a trace.
-#[derive(serde::Deserialize, Clone, Debug, Default)]
-#[serde(deny_unknown_fields, default)]
-pub struct Columns {
-    /// Seconds; `time` if not said.
-    pub time: Option<String>,
-    /// A counter of bytes that the machine has sent; `sent_bytes` if not said.
-    pub sent: Option<String>,
-    /// A counter of bytes that it has received; `received_bytes` if not said.
-    pub received: Option<String>,
-    /// Bits a second, in place of counters.
-    pub rate: Option<String>,
 }
 
 #[derive(serde::Deserialize)]

@@ -3,13 +3,44 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use demand::{Fit, FitSettings, Model, fit};
+use demand::{Fit, FitSettings, Model, Series, fit};
 use figures::{Unit, si};
 use serde::Serialize;
 use units::{Rate, Span};
 
-use crate::file::Columns;
+use crate::busy::Busy;
+use crate::columns::Columns;
+use crate::together::Together;
 use crate::trace::{Trace, TraceError, read};
+
+/// A trace, to which a model can be fitted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traced {
+    /// The name of the trace's file without its ending, or of a series.
+    pub name: String,
+    /// Bits a second, both directions together.
+    pub series: Series,
+    /// The share that was sent, if the trace tells directions apart.
+    pub sends: Option<f64>,
+    /// Reasons not to trust it that are not in it.
+    pub doubts: Vec<String>,
+}
+
+impl Traced {
+    /// Fits a model.
+    pub fn fit(self, settings: &FitSettings) -> Fitted {
+        let Self { name, series, sends, doubts } = self;
+        let faults = series.faults().iter().map(ToString::to_string);
+        Fitted {
+            samples: series.samples().len(),
+            step: series.step(),
+            faults: doubts.into_iter().chain(faults).collect(),
+            sends,
+            fit: fit(&series, settings),
+            name,
+        }
+    }
+}
 
 /// A fit of a trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +59,17 @@ pub struct Fitted {
     pub fit: Fit,
 }
 
+/// Reads a trace.
+///
+/// # Errors
+///
+/// [`TraceError`] says why the file is no trace.
+pub fn read_trace(path: &Path, columns: &Columns) -> Result<Traced, TraceError> {
+    let Trace { series, sends } = read(path, columns)?;
+    let name = path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(Traced { name, series, sends, doubts: Vec::new() })
+}
+
 /// Reads a trace and fits a model to it.
 ///
 /// # Errors
@@ -38,16 +80,27 @@ pub fn fit_trace(
     columns: &Columns,
     settings: &FitSettings,
 ) -> Result<Fitted, TraceError> {
-    let Trace { series, sends } = read(path, columns)?;
-    let name = path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(Fitted {
-        name,
-        samples: series.samples().len(),
-        step: series.step(),
-        faults: series.faults().iter().map(ToString::to_string).collect(),
-        sends,
-        fit: fit(&series, settings),
-    })
+    Ok(read_trace(path, columns)?.fit(settings))
+}
+
+/// What is told of fits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToldFits {
+    /// Each trace and its model.
+    pub traces: Vec<Told>,
+    /// The hours of the week that were fitted, if not all.
+    pub busy: Option<Busy>,
+    /// What the traces say of machines together, if they are of the same times.
+    pub together: Option<Together>,
+}
+
+impl ToldFits {
+    /// What is told of all of them: a sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        let busy = self.busy.as_ref().map(Busy::sentence);
+        let together = self.together.as_ref().map(|it| it.sentence(busy.is_some()));
+        busy.into_iter().chain(together).collect()
+    }
 }
 
 /// What is told of a fit. Rates are bits a second.
@@ -117,9 +170,13 @@ impl Fitted {
 }
 
 /// Fits as a file of models, which a plan can be given together with its own file. Reasons not to
-/// trust them are comments.
-pub fn models_file(fits: &[Fitted]) -> String {
-    let mut text = "models:\n".to_owned();
+/// trust them are comments, and so are `remarks` about all of them.
+pub fn models_file(fits: &[Fitted], remarks: &[String]) -> String {
+    let mut text = String::new();
+    for it in remarks {
+        let _ = writeln!(text, "# {it}");
+    }
+    text += "models:\n";
     for it in fits {
         let mean = |rate| si(rate, Unit::BITS_PER_SEC);
         let (value, high) = (mean(it.fit.mean.value), mean(it.fit.mean.high));
@@ -202,7 +259,9 @@ mod tests {
         assert_eq!((told.samples, told.peak, told.sends), (1999, 80_000_000, Some(1.0)));
         assert!(told.doubts.iter().any(|it| it.contains("independent samples")), "{told:?}");
 
-        let text = models_file(std::slice::from_ref(&fitted)) + "goal: {epsilon: 0.001}\n";
+        let text = models_file(std::slice::from_ref(&fitted), &["of January".into()])
+            + "goal: {epsilon: 0.001}\n";
+        assert!(text.starts_with("# of January\nmodels:\n"), "{text}");
         let plan = Plan::of_text(Path::new("m.yaml"), &text).unwrap();
         assert_eq!((plan.models.len(), plan.models[0].name.as_str()), (1, "d\"b"));
         let (read, careful) = (&plan.models[0].it.model, fitted.fit.careful());

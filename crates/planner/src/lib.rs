@@ -11,6 +11,9 @@
 //!                 ├▶ course     what their machines do for a while, drawn
 //!                 ├▶ mixes      demands that fit a profiled switch and that do not, drawn
 //!                 └▶ serve      which hosts take a machine that a scheduler asks about, over HTTP
+//!
+//!   traces ─▶ busy ─┬▶ fitted    models, for files that are read with a plan
+//!    Prometheus     └▶ together  whether machines are independent
 //! ```
 //!
 //! What is computed is in crates `demand` and `placement`, which know places in lists. Here they
@@ -24,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod bandwidth;
+mod columns;
 mod fault;
 mod file;
 mod misfits;
@@ -37,6 +41,7 @@ mod web;
 
 pub mod advice;
 pub mod bench;
+pub mod busy;
 pub mod course;
 pub mod fitted;
 pub mod history;
@@ -49,9 +54,11 @@ pub mod reasons;
 pub mod risks;
 pub mod serve;
 pub mod stage;
+pub mod together;
 
+pub use columns::{Columns, Counted, CountedError};
 pub use fault::{Fault, PlanError};
-pub use file::{Columns, Least};
+pub use file::Least;
 pub use plan::{Carried, Kind, Plan};
 pub use profile::Measured;
 pub use settings::{Prefer, Settings, UnknownHosts};

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use demand::{FitSettings, Series, SeriesError, fit};
+use demand::{Series, SeriesError};
 use serde::Deserialize;
 use serde::de::Error as _;
 use tokio::runtime::Builder;
 use units::{Instant, Span};
 
-use crate::fitted::Fitted;
+use crate::fitted::Traced;
 use crate::trace::of_rates;
 use crate::web::{self, Address, WebError};
 
@@ -24,6 +24,9 @@ pub struct Query {
     pub address: Address,
     /// The expression, in PromQL.
     pub expression: String,
+    /// Series with the same values of these labels are added up to a trace; none, and each series
+    /// is one.
+    pub by: Vec<String>,
     /// What its values are.
     pub values: Values,
     /// The first and the last second, since 1970.
@@ -132,21 +135,21 @@ const PATIENCE: Duration = Duration::from_secs(150);
 /// How far back single samples are looked at, to see how far apart they are.
 const LOOK_BACK: &str = "1h";
 
-/// Fits of series, and those that could not be fitted.
+/// Traces of series, and those that are none.
 #[derive(Debug, Default)]
-pub struct Fits {
-    /// Fits.
-    pub fits: Vec<Fitted>,
+pub struct Traces {
+    /// Traces.
+    pub traces: Vec<Traced>,
     /// Names of series that are no traces, and why not.
     pub left_out: Vec<(String, SeriesError)>,
 }
 
-/// Fits a model to each series.
+/// Makes a trace of each series.
 ///
 /// # Errors
 ///
 /// [`QueryError`]
-pub fn fit_query(query: &Query, settings: &FitSettings) -> Result<Fits, QueryError> {
+pub fn traces(query: &Query) -> Result<Traces, QueryError> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(QueryError::Runtime)?;
     let (sampled, scraped) = runtime.block_on(async {
@@ -154,37 +157,27 @@ pub fn fit_query(query: &Query, settings: &FitSettings) -> Result<Fits, QueryErr
         // An expression that is no plain selector has no single samples: nothing is known then.
         Ok::<_, QueryError>((sampled, scraped_every(query).await.unwrap_or(None)))
     })?;
-    fit_each(query, sampled, &doubts(query, scraped), settings)
+    trace_each(query, sampled, &doubts(query, scraped))
 }
 
-/// Fits a model to each series that is a trace. One that came or went may have too few points.
-fn fit_each(
-    query: &Query,
-    sampled: Sampled,
-    doubts: &[String],
-    settings: &FitSettings,
-) -> Result<Fits, QueryError> {
-    let names = names(&sampled);
-    let mut all = Fits::default();
-    for (points, name) in sampled.into_values().zip(names) {
+/// Makes a trace of each series, or group of them, that is one. What came or went may have too few
+/// points.
+fn trace_each(query: &Query, sampled: Sampled, doubts: &[String]) -> Result<Traces, QueryError> {
+    let groups = groups(sampled, &query.by);
+    let names = names(groups.keys());
+    let mut all = Traces::default();
+    for (members, name) in groups.into_values().zip(names) {
+        let points = rows(&members);
         let times = times(query, &points)?;
         match series(query, &times, &points) {
             Ok(series) => {
-                let faults = series.faults().iter().map(ToString::to_string);
-                all.fits.push(Fitted {
-                    samples: series.samples().len(),
-                    step: series.step(),
-                    faults: doubts.iter().cloned().chain(faults).collect(),
-                    sends: None,
-                    fit: fit(&series, settings),
-                    name,
-                });
+                all.traces.push(Traced { name, series, sends: None, doubts: doubts.to_vec() });
             }
             Err(source) => all.left_out.push((name, source)),
         }
     }
     match all.left_out.pop() {
-        Some((name, source)) if all.fits.is_empty() => Err(QueryError::Series { name, source }),
+        Some((name, source)) if all.traces.is_empty() => Err(QueryError::Series { name, source }),
         last => {
             all.left_out.extend(last);
             Ok(all)
@@ -193,7 +186,39 @@ fn fit_each(
 }
 
 /// A series' labels, and its points.
-type Sampled = BTreeMap<BTreeMap<String, String>, Vec<(f64, f64)>>;
+type Sampled = BTreeMap<Labels, Vec<(f64, f64)>>;
+
+type Labels = BTreeMap<String, String>;
+
+/// Series that are added up, by the labels that they have in common.
+fn groups(sampled: Sampled, by: &[String]) -> BTreeMap<Labels, Vec<Vec<(f64, f64)>>> {
+    let mut groups: BTreeMap<Labels, Vec<_>> = BTreeMap::new();
+    for (mut labels, points) in sampled {
+        if !by.is_empty() {
+            labels.retain(|label, _| by.contains(label));
+        }
+        groups.entry(labels).or_default().push(points);
+    }
+    groups
+}
+
+/// The times at which all members of a group have a point, and their values.
+fn rows(members: &[Vec<(f64, f64)>]) -> Vec<(f64, Vec<f64>)> {
+    let [first, others @ ..] = members else { return Vec::new() };
+    let mut others: Vec<_> = others.iter().map(|it| it.iter().peekable()).collect();
+    let mut rows = Vec::with_capacity(first.len());
+    for (at, value) in first {
+        let mut row = vec![*value];
+        for member in &mut others {
+            while member.next_if(|it| it.0 < *at).is_some() {}
+            row.extend(member.next_if(|it| it.0 == *at).map(|it| it.1));
+        }
+        if row.len() == members.len() {
+            rows.push((*at, row));
+        }
+    }
+    rows
+}
 
 #[derive(Deserialize)]
 struct Answer {
@@ -306,36 +331,42 @@ fn foreign(query: &Query) -> QueryError {
 }
 
 /// When points were. Prometheus' clock ticks in milliseconds.
-fn times(query: &Query, points: &[(f64, f64)]) -> Result<Vec<Instant>, QueryError> {
-    let time = |(at, _): &(f64, f64)| {
+fn times(query: &Query, points: &[(f64, Vec<f64>)]) -> Result<Vec<Instant>, QueryError> {
+    let time = |(at, _): &(f64, Vec<f64>)| {
         let millis = (at.max(0.0) * 1e3).round() as u64;
         millis.checked_mul(1_000_000).map(Instant::from_nanos).ok_or_else(|| foreign(query))
     };
     points.iter().map(time).collect()
 }
 
-fn series(query: &Query, times: &[Instant], points: &[(f64, f64)]) -> Result<Series, SeriesError> {
+fn series(
+    query: &Query,
+    times: &[Instant],
+    points: &[(f64, Vec<f64>)],
+) -> Result<Series, SeriesError> {
+    let values = points.iter().map(|it| &it.1);
     match query.values {
         Values::Bytes => {
-            let counters: Vec<u64> = points.iter().map(|it| it.1 as u64).collect();
+            let whole = |row: &Vec<f64>| row.iter().map(|it| *it as u64).collect();
+            let counters: Vec<Vec<u64>> = values.map(whole).collect();
             Series::from_counters(times, &counters, 8)
         }
         Values::Rate => {
-            let rates: Vec<f64> = points.iter().map(|it| it.1).collect();
+            let rates: Vec<f64> = values.map(|row| row.iter().sum()).collect();
             of_rates(times, &rates)
         }
     }
 }
 
 /// Names of series: the values of those labels by which they differ.
-fn names(sampled: &Sampled) -> Vec<String> {
-    let keys: BTreeSet<&String> = sampled.keys().flat_map(BTreeMap::keys).collect();
+fn names<'a>(all: impl Iterator<Item = &'a Labels> + Clone) -> Vec<String> {
+    let keys: BTreeSet<&String> = all.clone().flat_map(BTreeMap::keys).collect();
     let differs = |key: &&&String| {
-        let values: BTreeSet<_> = sampled.keys().map(|labels| labels.get(**key)).collect();
+        let values: BTreeSet<_> = all.clone().map(|labels| labels.get(**key)).collect();
         values.len() > 1
     };
     let keys: Vec<_> = keys.iter().filter(differs).collect();
-    let name = |labels: &BTreeMap<String, String>| {
+    let name = |labels: &Labels| {
         let values: Vec<_> =
             keys.iter().filter_map(|key| labels.get(**key)).map(String::as_str).collect();
         match &values[..] {
@@ -343,16 +374,16 @@ fn names(sampled: &Sampled) -> Vec<String> {
             values => values.join("/"),
         }
     };
-    let mut names: Vec<String> = sampled.keys().map(name).collect();
+    let mut names: Vec<String> = all.clone().map(name).collect();
     let distinct: BTreeSet<&String> = names.iter().collect();
     if distinct.len() < names.len() {
         // Joined, two are alike: all that is said of them tells them apart.
-        let whole = |labels: &BTreeMap<String, String>| {
+        let whole = |labels: &Labels| {
             let labels: Vec<_> =
                 labels.iter().map(|(key, value)| format!("{key}={value:?}")).collect();
             labels.join(",")
         };
-        names = sampled.keys().map(whole).collect();
+        names = all.map(whole).collect();
     }
     names
 }
@@ -369,6 +400,11 @@ fn doubts(query: &Query, scraped: Option<Span>) -> Vec<String> {
         None => doubts.push(
             "it is not known how far apart samples are: take a step that is the time between scrapes, or a multiple".into(),
         ),
+    }
+    if query.values == Values::Bytes && is_sum(&query.expression) {
+        doubts.push(
+            "of a sum, a counter that begins anew is not seen while others grow: ask for the counters themselves, and add them up by labels (`--by`)".into(),
+        );
     }
     for (function, window) in windows(&query.expression) {
         doubts.push(format!(
@@ -407,6 +443,13 @@ fn windows(expression: &str) -> Vec<(String, String)> {
     windows
 }
 
+/// Whether an expression adds up counters.
+fn is_sum(expression: &str) -> bool {
+    let plain = without_strings(expression);
+    let is_word = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    plain.contains('+') || plain.split(|it| !is_word(it)).any(|word| word == "sum")
+}
+
 /// An expression without what is between quotes.
 fn without_strings(expression: &str) -> String {
     let (mut plain, mut quote, mut is_escaped) = (String::new(), None, false);
@@ -429,11 +472,13 @@ fn without_strings(expression: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use demand::Fault;
 
     fn query(expression: &str) -> Query {
         Query {
             address: "a:1".parse().unwrap(),
             expression: expression.into(),
+            by: Vec::new(),
             values: Values::Bytes,
             from: 0,
             to: 1,
@@ -461,6 +506,11 @@ mod tests {
             ]
         );
         assert!(doubts(&query("a"), Some(Span::from_secs(15))).is_empty());
+        let told = doubts(&query("sum by (b) (a)"), Some(Span::from_secs(15)));
+        assert!(told.len() == 1 && told[0].starts_with("of a sum, "), "{told:?}");
+        for (expression, adds) in [("a{b=\"+\"}", false), ("sum_total", false), ("a + b", true)] {
+            assert_eq!(is_sum(expression), adds, "{expression}");
+        }
         let told = doubts(&query("a"), None);
         assert!(told[0].starts_with("it is not known how far apart samples are"), "{told:?}");
     }
@@ -469,19 +519,50 @@ mod tests {
     fn a_series_that_is_no_trace_is_left_out() {
         let vm = |name: &str| BTreeMap::from([("vm".to_owned(), name.to_owned())]);
         let points = |count: u32| (0..count).map(|at| (f64::from(15 * at), f64::from(at) * 1e6));
-        let settings = FitSettings::default();
         let short = Sampled::from([(vm("short"), points(2).collect())]);
         let mut both = short.clone();
         both.insert(vm("long"), points(500).collect());
-        let told = fit_each(&query("a"), both, &[], &settings).unwrap();
-        assert_eq!(told.fits.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["long"]);
+        let told = trace_each(&query("a"), both, &["old".into()]).unwrap();
+        assert_eq!(told.traces.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["long"]);
+        assert_eq!(told.traces[0].doubts, ["old"]);
         assert_eq!(told.left_out, [("short".to_owned(), SeriesError::Short { samples: 1 })]);
-        let error = fit_each(&query("a"), short.clone(), &[], &settings).unwrap_err();
+        let error = trace_each(&query("a"), short.clone(), &[]).unwrap_err();
         assert!(matches!(error, QueryError::Series { .. }), "{error}");
         // No clock has such a time.
         let late = Sampled::from([(vm("late"), vec![(1e300, 1.0)])]);
-        let error = fit_each(&query("a"), late, &[], &settings).unwrap_err();
+        let error = trace_each(&query("a"), late, &[]).unwrap_err();
         assert!(matches!(error, QueryError::Foreign { .. }), "{error}");
+    }
+
+    #[test]
+    fn series_are_added_up_by_labels() {
+        let way = |vm: &str, way: &str| {
+            BTreeMap::from([("vm", vm), ("way", way)].map(|(a, b)| (a.to_owned(), b.to_owned())))
+        };
+        // The counter of what was sent begins anew, but together they have grown.
+        let sent = [(0, 1000), (15, 1015), (30, 0), (45, 15), (60, 30), (75, 45)];
+        let received = [(0, 0), (15, 15), (30, 2000), (45, 2015), (75, 2015), (90, 9)];
+        let points = |all: [(u32, u32); 6]| {
+            all.map(|(at, value)| (f64::from(at), f64::from(value))).to_vec()
+        };
+        let sampled = Sampled::from([
+            (way("a", "in"), points(sent)),
+            (way("a", "out"), points(received)),
+            (way("b", "in"), points(sent)),
+        ]);
+        let query = Query { by: vec!["vm".into()], ..query("bytes_total") };
+        let told = trace_each(&query, sampled.clone(), &[]).unwrap();
+        let [a, b] = &told.traces[..] else { panic!("{told:?}") };
+        assert_eq!((a.name.as_str(), b.name.as_str()), ("a", "b"));
+        assert_eq!(a.series.rates().collect::<Vec<_>>(), [16, 16]);
+        // Only one of them has a point at 60.
+        let faults =
+            [Fault::Gaps { count: 1, missing: Span::from_secs(30) }, Fault::Resets { count: 1 }];
+        assert_eq!(a.series.faults(), faults);
+        assert_eq!(b.series.rates().collect::<Vec<_>>(), [8; 4]);
+        let rates = Query { values: Values::Rate, ..query };
+        let told = trace_each(&rates, sampled, &[]).unwrap();
+        assert_eq!(told.traces[0].series.rates().collect::<Vec<_>>(), [1000, 1030, 2000]);
     }
 
     #[test]
@@ -498,13 +579,13 @@ mod tests {
             };
             series.iter().map(|it| (labels(it), Vec::new())).collect()
         };
-        assert_eq!(names(&sampled(&[&[("__name__", "bytes"), ("vm", "a")]])), ["bytes"]);
-        assert_eq!(names(&sampled(&[&[]])), ["series"]);
+        assert_eq!(names(sampled(&[&[("__name__", "bytes"), ("vm", "a")]]).keys()), ["bytes"]);
+        assert_eq!(names(sampled(&[&[]]).keys()), ["series"]);
         let two =
             sampled(&[&[("job", "x"), ("vm", "a")], &[("job", "x"), ("vm", "b"), ("if", "0")]]);
-        assert_eq!(names(&two), ["0/b", "a"]);
+        assert_eq!(names(two.keys()), ["0/b", "a"]);
         let alike = sampled(&[&[("a", "1/2"), ("b", "3")], &[("a", "1"), ("b", "2/3")]]);
-        assert_eq!(names(&alike), ["a=\"1\",b=\"2/3\"", "a=\"1/2\",b=\"3\""]);
+        assert_eq!(names(alike.keys()), ["a=\"1\",b=\"2/3\"", "a=\"1/2\",b=\"3\""]);
         assert_eq!(escaped("a{b=\"ä\"}"), "a%7Bb%3D%22%C3%A4%22%7D");
     }
 }

@@ -6,12 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use demand::{Series, SeriesError};
+use parquet::basic::{LogicalType, TimeUnit};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use parquet::schema::types::Type;
 use units::Instant;
 
-use crate::file::Columns;
+use crate::columns::{Columns, Counted};
 
 /// What a machine has sent and received over time.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +71,21 @@ pub enum TraceError {
         /// The column.
         column: String,
     },
+    /// A time is beyond the year 2200.
+    #[error(
+        "{}: row {row}: `{column}` is beyond the year 2200, and looks like {unit}: write seconds",
+        path.display()
+    )]
+    Late {
+        /// The file.
+        path: PathBuf,
+        /// The row, from 1, without the header.
+        row: usize,
+        /// The column.
+        column: String,
+        /// What it looks like.
+        unit: &'static str,
+    },
     /// What was read is no trace.
     #[error("{} is no trace", path.display())]
     Series {
@@ -123,11 +140,24 @@ fn rows_of(file: File) -> Result<Table, ParquetError> {
     let reader = SerializedFileReader::new(file)?;
     let fields = reader.metadata().file_metadata().schema_descr().root_schema().get_fields();
     let names = fields.iter().map(|it| it.name().to_owned()).collect();
+    let are_nanos: Vec<bool> = fields.iter().map(|it| is_nanos(it)).collect();
     let mut rows = Vec::new();
     for row in reader.get_row_iter(None)? {
-        rows.push(row?.get_column_iter().map(|(_, field)| number(field)).collect());
+        let row = row?;
+        let fields = row.get_column_iter().zip(&are_nanos);
+        let value = |((_, field), is_nanos): ((_, &Field), &bool)| match field {
+            Field::Long(ns) if *is_nanos => Some(Some(*ns as f64 / 1e9)),
+            field => number(field),
+        };
+        rows.push(fields.map(value).collect());
     }
     Ok(Table { names, rows })
+}
+
+/// Whether a column has timestamps in nanoseconds: the library reads those as plain numbers.
+fn is_nanos(column: &Type) -> bool {
+    let kind = column.get_basic_info().logical_type_ref();
+    matches!(kind, Some(LogicalType::Timestamp(it)) if it.unit == TimeUnit::NANOS)
 }
 
 /// A field as a number; times are seconds.
@@ -158,6 +188,8 @@ fn open(path: &Path) -> Result<File, TraceError> {
 struct Wanted {
     time: usize,
     values: Values,
+    /// What values count.
+    unit: Counted,
 }
 
 enum Values {
@@ -192,7 +224,8 @@ impl Wanted {
                 Values::Counters { sent, received }
             }
         };
-        Ok(Self { time, values })
+        let usual = if columns.rate.is_some() { Counted::BITS } else { Counted::BYTES };
+        Ok(Self { time, values, unit: columns.unit.unwrap_or(usual) })
     }
 
     fn trace(&self, path: &Path, table: &Table) -> Result<Trace, TraceError> {
@@ -202,6 +235,7 @@ impl Wanted {
         };
         let mut times = Vec::with_capacity(table.rows.len());
         let mut readings = Vec::with_capacity(table.rows.len());
+        let mut rows = Vec::with_capacity(table.rows.len());
         'rows: for (row, cells) in table.rows.iter().enumerate() {
             let mut values = [0.0; 3];
             let wanted = [Some(self.time), first, second];
@@ -219,17 +253,31 @@ impl Wanted {
                     }
                 };
             }
+            let [time, values @ ..] = values;
+            if let Some(unit) = unit_of_late(time) {
+                let column = table.names[self.time].clone();
+                return Err(TraceError::Late { path: path.into(), row: row + 1, column, unit });
+            }
             // Seconds since 1970 are exact to a microsecond.
-            times.push(Instant::from_nanos((values[0] * 1e6).round() as u64 * 1000));
-            readings.push([values[1], values[2]]);
+            times.push(Instant::from_nanos((time * 1e6).round() as u64 * 1000));
+            readings.push(values);
+            rows.push(row + 1);
         }
-        let wrong = |source| TraceError::Series { path: path.into(), source };
+        let wrong = |source| TraceError::Series {
+            path: path.into(),
+            source: match source {
+                // Rows that were left out count, too.
+                SeriesError::Backwards { row } => SeriesError::Backwards { row: rows[row - 1] },
+                source => source,
+            },
+        };
+        let bits = self.unit.bits();
         if let Values::Rate(_) = self.values {
-            let rates: Vec<f64> = readings.iter().map(|it| it[0]).collect();
+            let rates: Vec<f64> = readings.iter().map(|it| it[0] * bits as f64).collect();
             return Ok(Trace { series: of_rates(&times, &rates).map_err(wrong)?, sends: None });
         }
-        let both: Vec<u64> = readings.iter().map(|it| (it[0] + it[1]) as u64).collect();
-        let series = Series::from_counters(&times, &both, 8).map_err(wrong)?;
+        let counters: Vec<_> = readings.iter().map(|it| it.map(|count| count as u64)).collect();
+        let series = Series::from_counters(&times, &counters, bits).map_err(wrong)?;
         Ok(Trace { series, sends: self.sends(&readings) })
     }
 
@@ -250,13 +298,27 @@ impl Wanted {
     }
 }
 
+/// What a time beyond the year 2200 looks like, if it was meant to be one before.
+fn unit_of_late(time: f64) -> Option<&'static str> {
+    const YEAR_2200: f64 = 7_258_118_400.0;
+    if time < YEAR_2200 {
+        None
+    } else if time < YEAR_2200 * 1e3 {
+        Some("milliseconds")
+    } else if time < YEAR_2200 * 1e6 {
+        Some("microseconds")
+    } else {
+        Some("nanoseconds")
+    }
+}
+
 /// Rates in bits a second that count from their row to the next. They are read as a counter of
 /// bits: gaps are then found as in counters.
 pub(crate) fn of_rates(times: &[Instant], rates: &[f64]) -> Result<Series, SeriesError> {
     let mut sum = 0.0;
     let mut counter = Vec::with_capacity(times.len());
     for (place, time) in times.iter().enumerate() {
-        counter.push(sum as u64);
+        counter.push([sum as u64]);
         if let Some(next) = times.get(place + 1) {
             sum += rates[place] * next.since(*time).as_secs_f64();
         }
@@ -270,7 +332,7 @@ mod tests {
     use std::fs;
     use std::sync::Arc;
 
-    use parquet::data_type::{DoubleType, Int64Type};
+    use parquet::data_type::{DataType, DoubleType, Int64Type};
     use parquet::file::properties::WriterProperties;
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
@@ -301,6 +363,46 @@ mod tests {
     }
 
     #[test]
+    fn what_is_counted_may_be_said() {
+        let counted =
+            |unit: &str| Columns { unit: Some(unit.parse().unwrap()), ..Columns::default() };
+        let text = "time,sent_bytes\n0,0\n1,2\n2,3\n";
+        let rates =
+            |columns: &Columns| read_csv(text, columns).unwrap().series.rates().collect::<Vec<_>>();
+        assert_eq!(rates(&counted("kib")), [16 << 10, 8 << 10]);
+        assert_eq!(rates(&counted("bit")), [2, 1]);
+        let rate = Some("sent_bytes".to_owned());
+        assert_eq!(rates(&Columns { rate, ..counted("kb") }), [0, 16_000]);
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_is_seen_beside_the_other() {
+        let text = "time,sent_bytes,received_bytes\n0,0,900\n1,10,900\n2,2000,5\n3,2010,5\n";
+        let Trace { series, sends } = read_csv(text, &Columns::default()).unwrap();
+        assert_eq!((series.rates().collect::<Vec<_>>(), sends), (vec![80, 80], Some(1.0)));
+        assert_eq!(series.faults().len(), 1);
+    }
+
+    #[test]
+    fn times_that_are_no_seconds_are_refused() {
+        let told = |time: &str| {
+            let text = format!("time,sent_bytes\n1790000000,0\n{time},1\n");
+            read_csv(&text, &Columns::default()).unwrap_err().to_string()
+        };
+        for (time, unit) in [
+            ("1790000001000", "milliseconds"),
+            ("1790000001000000", "microseconds"),
+            ("1790000001000000000", "nanoseconds"),
+            ("1e300", "nanoseconds"),
+        ] {
+            let end = format!(
+                "row 2: `time` is beyond the year 2200, and looks like {unit}: write seconds"
+            );
+            assert!(told(time).ends_with(&end), "{}", told(time));
+        }
+    }
+
+    #[test]
     fn what_is_no_trace_says_where() {
         let told = |text| read_csv(text, &Columns::default()).unwrap_err().to_string();
         let column = told("time,bytes\n0,0\n");
@@ -310,28 +412,55 @@ mod tests {
         let number = told("time,sent_bytes\n-1,0\n");
         assert!(number.ends_with("row 1: `time` is no number of 0 or more"), "{number}");
         assert!(told("time,sent_bytes\n0,0,7\n").ends_with("is no CSV"));
+        // Rows that are left out count.
+        let backwards = read_csv("time,sent_bytes\n5,0\n6,\n4,0\n", &Columns::default());
+        let Err(TraceError::Series { source, .. }) = backwards else { panic!("{backwards:?}") };
+        assert_eq!(source, SeriesError::Backwards { row: 3 });
         assert!(told("time,sent_bytes\n0,0\n").ends_with("is no trace"));
     }
 
-    #[test]
-    fn parquet_says_the_same_as_csv_and_may_be_damaged() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("t.parquet");
-        let schema = "message row { required double time; optional int64 sent_bytes; }";
-        let schema = Arc::new(parse_message_type(schema).unwrap());
+    /// Writes one row group of two columns; the last value of the second is missing.
+    fn write_parquet<T: DataType>(path: &Path, time: &str, times: &[T::T]) {
+        let schema = format!("message row {{ required {time}; optional int64 sent_bytes; }}");
+        let schema = Arc::new(parse_message_type(&schema).unwrap());
         let properties = Arc::new(WriterProperties::builder().build());
-        let file = File::create(&path).unwrap();
+        let file = File::create(path).unwrap();
         let mut writer = SerializedFileWriter::new(file, schema, properties).unwrap();
         let mut group = writer.next_row_group().unwrap();
-        let mut times = group.next_column().unwrap().unwrap();
-        times.typed::<DoubleType>().write_batch(&[0.0, 0.5, 1.0, 1.5], None, None).unwrap();
-        times.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<T>().write_batch(times, None, None).unwrap();
+        column.close().unwrap();
         let mut bytes = group.next_column().unwrap().unwrap();
         let levels = [1, 1, 1, 0];
         bytes.typed::<Int64Type>().write_batch(&[5, 6, 8], Some(&levels), None).unwrap();
         bytes.close().unwrap();
         group.close().unwrap();
         writer.close().unwrap();
+    }
+
+    #[test]
+    fn timestamps_of_parquet_say_their_unit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        for (unit, second) in [("MILLIS", 1_000), ("MICROS", 1_000_000), ("NANOS", 1_000_000_000)] {
+            let times = [0, 2, 4, 6].map(|half| 1_790_000_000 * second + half * second / 4);
+            let column = format!("int64 time (TIMESTAMP({unit},true))");
+            write_parquet::<Int64Type>(&path, &column, &times);
+            let Trace { series, .. } = read(&path, &Columns::default()).unwrap();
+            assert_eq!(series.step(), Span::from_millis(500), "{unit}");
+            assert_eq!(series.rates().collect::<Vec<_>>(), [16, 32], "{unit}");
+            // Without a unit it has to be seconds.
+            write_parquet::<Int64Type>(&path, "int64 time", &times);
+            let error = read(&path, &Columns::default()).unwrap_err();
+            assert!(matches!(error, TraceError::Late { row: 1, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn parquet_says_the_same_as_csv_and_may_be_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        write_parquet::<DoubleType>(&path, "double time", &[0.0, 0.5, 1.0, 1.5]);
         let Trace { series, sends } = read(&path, &Columns::default()).unwrap();
         assert_eq!((series.rates().collect::<Vec<_>>(), sends), (vec![16, 32], Some(1.0)));
 

@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use demand::FitSettings;
-use planner::prometheus::{Query, QueryError, Values, fit_query};
+use planner::prometheus::{Query, QueryError, Values, traces};
 use units::Span;
 
 /// When the traces begin.
@@ -62,6 +62,7 @@ impl Running {
         Query {
             address: format!("http://{}/", self.address).parse().unwrap(),
             expression: expression.into(),
+            by: Vec::new(),
             values,
             from: BEGIN,
             to: BEGIN + SECONDS - 5,
@@ -91,8 +92,10 @@ fn counters() -> String {
 fn fitted(query: &Query) -> Result<Vec<planner::fitted::Told>, QueryError> {
     let settings = FitSettings::default();
     loop {
-        match fit_query(query, &settings) {
-            Ok(all) => return Ok(all.fits.iter().map(|it| it.told()).collect()),
+        match traces(query) {
+            Ok(all) => {
+                return Ok(all.traces.into_iter().map(|it| it.fit(&settings).told()).collect());
+            }
             // It is starting, and listens before it is ready.
             Err(QueryError::Web(_) | QueryError::Status { .. }) => sleep(Duration::from_millis(50)),
             Err(error) => return Err(error),
@@ -120,6 +123,18 @@ fn counters_become_a_trace_for_each_machine() {
     assert_eq!((told[0].name.as_str(), told[0].samples), ("bytes_total", 23_995));
     assert!(told[0].doubts.iter().any(is_about_samples), "{:?}", told[0].doubts);
     assert!((told[0].mean / 20e6 - 1.0).abs() < 0.01);
+}
+
+#[test]
+fn counters_are_added_up_by_labels() {
+    let Some(prometheus) = Running::start() else { return };
+    let mut query = prometheus.query("bytes_total", Values::Bytes, 5);
+    query.by = vec!["job".into()];
+    let told = fitted(&query).unwrap();
+    let [x] = &told[..] else { panic!("{told:?}") };
+    assert!((x.mean / 28e6 - 1.0).abs() < 0.01, "{}", x.mean);
+    assert_eq!(x.samples, 4798);
+    assert!(x.doubts.iter().any(|it| it.contains("the counter goes back once")), "{x:?}");
 }
 
 #[test]
@@ -156,6 +171,6 @@ fn what_prometheus_refuses_or_does_not_have_is_told() {
     let nobody = Path::new("127.0.0.1:1").display().to_string();
     query.address = nobody.parse().unwrap();
     query.to = BEGIN + 100;
-    let error = fit_query(&query, &FitSettings::default()).unwrap_err();
+    let error = traces(&query).unwrap_err();
     assert!(matches!(error, QueryError::Web(_)), "{error}");
 }

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use demand::FitSettings;
+use demand::{FitSettings, SeriesError};
 use figures::{Unit, percent, si};
-use planner::fitted::{Told, fit_trace, models_file};
-use planner::prometheus::{Fits, Query, Values, fit_query};
-use planner::{Address, Columns};
+use planner::busy::{BusyTraces, UtcOffset, busy};
+use planner::fitted::{ToldFits, Traced, models_file, read_trace};
+use planner::prometheus::{Query, Traces, Values, traces};
+use planner::together::Sum;
+use planner::{Address, Columns, Counted, TraceError};
 use units::Span;
 
 use super::page::{Html, of_fits, put};
@@ -24,8 +26,9 @@ use crate::table::{headed, text};
 /// it is a series that Prometheus has: a counter of bytes, or with `--bits-per-sec` a rate. A
 /// series that has too few points for a model, since it came or went, is left out and named on
 /// stderr; if that is all of them, the exit code is 1. Gaps, counters that go back and repeated
-/// rows are left out of a trace, and told below the table. Exit code 0 with doubts, too: they are
-/// for you to judge.
+/// rows are left out of a trace, and told below the table. Of several traces with the same times it
+/// tells whether machines are as independent as a plan takes them for. Exit code 0 with doubts, too:
+/// they are for you to judge.
 #[derive(clap::Args)]
 pub struct Args {
     /// The traces.
@@ -45,15 +48,34 @@ pub struct Args {
     /// The column that has the time, in seconds [default: time].
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
-    /// The column that counts bytes sent [default: sent_bytes].
+    /// The column that counts what was sent [default: sent_bytes].
     #[arg(long, value_name = "COLUMN")]
     sent: Option<String>,
-    /// The column that counts bytes received [default: received_bytes].
+    /// The column that counts what was received [default: received_bytes].
     #[arg(long, value_name = "COLUMN")]
     received: Option<String>,
-    /// A column of bits a second, in place of counters.
+    /// A column with a rate, in place of counters.
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["sent", "received"])]
     rate: Option<String>,
+    /// What columns count, or the rate a second: b, kb, kib, mb or mib of bytes, or bit, kbit or mbit
+    /// [default: b of counters, bit of a rate].
+    #[arg(long, value_name = "UNIT", conflicts_with = "prometheus")]
+    unit: Option<Counted>,
+    /// Fit the busy hours of the week alone. Hours of weekdays and of weekends are divided into so
+    /// many classes by what all traces together ask for, 2 if no number is said, and the busiest
+    /// counts. Times have to be since 1970.
+    #[arg(
+        long,
+        value_name = "CLASSES",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        value_parser = within(2..=8u8)
+    )]
+    busy: Option<u8>,
+    /// How far clocks are ahead of UTC where people live, as +02:00 or -08:00 [default: +00:00].
+    #[arg(long, value_name = "OFFSET", requires = "busy", allow_hyphen_values = true)]
+    utc_offset: Option<UtcOffset>,
     /// Tell it as JSON.
     #[arg(long)]
     json: bool,
@@ -64,7 +86,7 @@ pub struct Args {
 /// What Prometheus is asked.
 #[derive(clap::Args)]
 struct Asked {
-    /// Have traces from Prometheus, a trace for each series of the query.
+    /// Have traces from Prometheus, a trace for each series of the query, or for each group `--by`.
     #[arg(
         long,
         value_name = "URL",
@@ -76,6 +98,10 @@ struct Asked {
     /// The query: a counter of bytes, in PromQL.
     #[arg(long, value_name = "PROMQL", requires = "prometheus")]
     query: Option<String>,
+    /// Add up series that have the same values of these labels, each counter by itself. A sum in
+    /// PromQL hides a counter that begins anew.
+    #[arg(long, value_name = "LABELS", requires = "query", value_delimiter = ',')]
+    by: Vec<String>,
     /// The query's values are bits a second, not a counter.
     #[arg(long, requires = "query")]
     bits_per_sec: bool,
@@ -97,6 +123,7 @@ impl Asked {
         Some(Query {
             address: self.prometheus.clone()?,
             expression: self.query.clone()?,
+            by: self.by.clone(),
             values: if self.bits_per_sec { Values::Rate } else { Values::Bytes },
             from: self.from?,
             to: self.to.unwrap_or_else(now),
@@ -113,42 +140,76 @@ pub fn run(args: &Args) -> Outcome {
         sent: args.sent.clone(),
         received: args.received.clone(),
         rate: args.rate.clone(),
+        unit: args.unit,
     };
     let settings = FitSettings {
         epsilon: args.epsilon,
         most_states: args.states.into(),
         ..FitSettings::default()
     };
-    let Fits { mut fits, left_out } = match args.asked.query() {
-        Some(query) => fit_query(&query, &settings)?,
-        None => Fits::default(),
+    let asked = args.asked.query().map(|it| traces(&it)).transpose()?;
+    let Traces { traces, left_out } = asked.unwrap_or_default();
+    name_left_out(left_out);
+    let files = args.traces.iter().map(|it| read_trace(it, &columns));
+    let all = traces.into_iter().map(Ok).chain(files);
+    // Without hours to be found first, one trace at a time is in memory.
+    let mut hours = None;
+    let all: Box<dyn Iterator<Item = Result<Traced, TraceError>>> = match args.busy {
+        None => Box::new(all),
+        Some(classes) => {
+            let all = all.collect::<Result<_, _>>()?;
+            let offset = args.utc_offset.unwrap_or_default();
+            let BusyTraces { busy, traces, left_out } = busy(all, classes.into(), offset)?;
+            name_left_out(left_out);
+            hours = Some(busy);
+            Box::new(traces.into_iter().map(Ok))
+        }
     };
-    for (name, why) in left_out {
-        eprintln!("series {name} is left out: {why}");
+    let (mut fits, mut sum) = (Vec::new(), Sum::default());
+    for traced in all {
+        let traced = traced?;
+        sum.push(&traced.series);
+        fits.push(traced.fit(&settings));
     }
-    for trace in &args.traces {
-        fits.push(fit_trace(trace, &columns, &settings)?);
-    }
+    let told = ToldFits {
+        traces: fits.iter().map(|it| it.told()).collect(),
+        busy: hours,
+        together: sum.compare(&fits, args.epsilon),
+    };
     if let Some(out) = &args.out {
-        fs::write(out, models_file(&fits))
+        fs::write(out, models_file(&fits, &told.remarks()))
             .map_err(|error| format!("cannot write {}: {error}", out.display()))?;
     }
-    let told: Vec<Told> = fits.iter().map(|it| it.told()).collect();
     put(page, || of_fits(&told))?;
     show(&told, args.json, || table(&told))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(fits: &[Told]) -> String {
-    let mut table =
-        headed(["trace", "samples", "independent", "mean", "at most", "states", "share of time"]);
+fn name_left_out(left_out: Vec<(String, SeriesError)>) {
+    for (name, why) in left_out {
+        eprintln!("{name} is left out: {why}");
+    }
+}
+
+fn table(fits: &ToldFits) -> String {
+    let mut table = headed([
+        "trace",
+        "samples",
+        "each",
+        "independent",
+        "mean",
+        "at most",
+        "states",
+        "share of time",
+    ]);
     let rate = |rate: f64| si(rate, Unit::BITS_PER_SEC);
-    for it in fits {
+    for it in &fits.traces {
         let states: Vec<_> = it.states.iter().map(|it| rate(it.rate as f64)).collect();
         let shares: Vec<_> = it.states.iter().map(|it| percent(it.share)).collect();
         table.add_row([
             it.name.clone(),
             it.samples.to_string(),
+            si(it.step_secs, Unit::SECONDS),
             format!("{:.0}", it.effective_samples),
             rate(it.mean),
             rate(it.mean_high),
@@ -157,7 +218,10 @@ fn table(fits: &[Told]) -> String {
         ]);
     }
     let mut told = text(table);
-    for it in fits {
+    for it in fits.remarks() {
+        told += &format!("\n{it}");
+    }
+    for it in &fits.traces {
         for doubt in &it.doubts {
             told += &format!("\n{}: {doubt}", it.name);
         }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use figures::Unit;
+use figures::{Unit, si};
 use measure::page::{Axis, Bars, Chart, Lines, Page, Table};
 use planner::Share;
-use planner::fitted::Told;
+use planner::fitted::ToldFits;
 use planner::placed::Placed;
 use planner::purchase::Offer;
 use planner::risks::GroupRisk;
@@ -179,12 +179,13 @@ pub fn of_offers(offers: &[Offer]) -> Page {
 }
 
 /// Models of traces.
-pub fn of_fits(fits: &[Told]) -> Page {
+pub fn of_fits(fits: &ToldFits) -> Page {
     let mut page = Page::new("Models of traces").lead(
         "The states that one plans with, for how much of the time a machine asks for at least so much, \
          and the reasons not to trust them.",
     );
-    for it in fits {
+    page = fits.remarks().into_iter().fold(page, |page, it| page.note(format!("{it}.")));
+    for it in &fits.traces {
         let mut above = 0.0;
         // From the highest rate downwards, the share of time adds up.
         let mut states: Vec<_> = it.states.iter().map(|it| (it.rate as f64, it.share)).collect();
@@ -203,8 +204,12 @@ pub fn of_fits(fits: &[Told]) -> Page {
             it.mean_high,
             "mean that one plans with",
         );
-        let samples =
-            format!("{} samples, worth {:.0} independent ones.", it.samples, it.effective_samples);
+        let samples = format!(
+            "{} samples, each of {}, worth {:.0} independent ones.",
+            it.samples,
+            si(it.step_secs, Unit::SECONDS),
+            it.effective_samples
+        );
         page = page.section(&it.name, samples).chart(chart);
         page = it.doubts.iter().fold(page, |page, doubt| page.note(format!("{doubt}.")));
     }

@@ -62,8 +62,12 @@ fn a_trace_is_fitted_and_a_plan_uses_the_fit() {
     let (code, out, error) = plan(&["fit", "examples/plan/db.csv", "--out", models]);
     assert_eq!(code, Some(0), "{error}");
     assert!(out.contains("independent samples, and a goal this strict needs 3000"), "{out}");
+    let row = out.lines().find(|it| it.starts_with("db ")).unwrap();
+    assert!(row.contains(" 10 s "), "{out}");
     let (_, told) = json(&["fit", "examples/plan/db.csv"]);
-    let shares = told[0]["states"].as_array().unwrap().iter().map(|it| it["share"].as_f64());
+    assert!(told["busy"].is_null() && told["together"].is_null(), "{told}");
+    let shares =
+        told["traces"][0]["states"].as_array().unwrap().iter().map(|it| it["share"].as_f64());
     assert!((shares.map(Option::unwrap).sum::<f64>() - 1.0).abs() < 1e-9, "{told}");
 
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -78,6 +82,84 @@ fn a_trace_is_fitted_and_a_plan_uses_the_fit() {
     let told = plan(&["check", own, "--with", models]);
     assert_eq!(told.0, Some(0), "{told:?}");
     assert_eq!(plan(&["fit", "/nowhere.csv"]).0, Some(1));
+}
+
+/// A Monday's midnight, by UTC: the fifth of January 2026.
+const MONDAY: u64 = 1_767_571_200;
+
+/// Writes a trace of two weeks, a row each ten minutes: 1 Mbit/s, but on weekdays from 9 to 17 h, UTC,
+/// now 60 Mbit/s and now 100. The columns are seconds, or a thousandth of that, and kbit a second.
+fn office(path: &Path, seed: u64, ticks_a_second: u64) -> String {
+    let (mut text, mut state) = ("time,kbit\n".to_owned(), seed);
+    for row in 0..2016 {
+        let hour = row / 6;
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let is_office = hour % 168 < 120 && (9..17).contains(&(hour % 24));
+        let rate = match (is_office, state >> 63) {
+            (false, _) => 1_000,
+            (true, 0) => 60_000,
+            (true, _) => 100_000,
+        };
+        text += &format!("{},{rate}\n", (MONDAY + 600 * row) * ticks_a_second);
+    }
+    std::fs::write(path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn busy_hours_are_fitted_alone_and_machines_together_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = [("a", 1), ("b", 2)]
+        .map(|(name, seed)| office(&folder.path().join(format!("{name}.csv")), seed, 1));
+    let whole = ["fit", &a, &b, "--rate", "kbit", "--unit", "kbit"];
+    let (code, told) = json(&whole);
+    assert_eq!(code, Some(0), "{told}");
+    // Both are busy at the same hours.
+    assert_eq!((told["together"]["is_dependent"] == true, told["busy"].is_null()), (true, true));
+    let mean = |told: &Value| told["traces"][0]["mean"].as_f64().unwrap();
+    assert!((mean(&told) / 20e6 - 1.0).abs() < 0.05, "{told}");
+    let (_, out, _) = plan(&whole);
+    assert!(out.contains(" times as much as theirs: fit busy hours alone (`--busy`), "), "{out}");
+
+    let models = folder.path().join("models.yaml");
+    let models = models.to_str().unwrap();
+    let busy = [&whole[..], &["--busy", "--out", models]].concat();
+    let (code, told) = json(&busy);
+    assert_eq!((code, &told["together"]["is_dependent"]), (Some(0), &Value::Bool(false)), "{told}");
+    assert_eq!(told["busy"]["weekdays"], serde_json::json!([[9, 17]]));
+    assert_eq!(
+        (&told["busy"]["hours_a_week"], &told["traces"][0]["samples"]),
+        (&40.into(), &480.into())
+    );
+    assert!((mean(&told) / 80e6 - 1.0).abs() < 0.05, "{told}");
+    let sentence =
+        "fitted to busy hours alone: weekdays 09:00 to 17:00 (UTC), 40 of 168 hours, when";
+    let written = std::fs::read_to_string(models).unwrap();
+    assert!(written.starts_with(&format!("# {sentence}")), "{written}");
+    let (_, out, _) = plan(&[&busy[..], &["--utc-offset", "-08:00"]].concat());
+    let west = sentence.replace("09:00 to 17:00 (UTC)", "01:00 to 09:00 (UTC-08:00)");
+    assert!(out.contains(&west), "{out}");
+    assert_eq!(plan(&[&whole[..], &["--utc-offset", "+01:00"]].concat()).0, Some(2));
+    assert_eq!(plan(&[&whole[..], &["--busy=1"]].concat()).0, Some(2));
+}
+
+#[test]
+fn a_trace_in_milliseconds_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = office(&folder.path().join("t.csv"), 1, 1000);
+    let (code, _, error) = plan(&["fit", &trace, "--rate", "kbit"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("row 1: `time` is beyond the year 2200, and looks like milliseconds"),
+        "{error}"
+    );
+    let file = folder.path().join("p.yaml");
+    let text = "goal: {epsilon: 0.001}\nmodels:\n  web: {trace: t.csv, columns: {rate: kbit, unit: kbit}}\n";
+    std::fs::write(&file, text).unwrap();
+    let (code, _, error) = plan(&["check", file.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("/models/web/trace: ") && error.contains("milliseconds"), "{error}");
 }
 
 #[test]

@@ -58,11 +58,11 @@ fn fitted(prometheus: SocketAddr, begun: u64) -> Vec<String> {
     until(|| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
         command.args(["plan", "fit", "--json", "--step", "1s", "--from", &begun.to_string()]);
-        command.args(["--query", "sum by (instance, port) (zovn_port_bytes_total)"]);
+        command.args(["--query", "zovn_port_bytes_total", "--by", "instance,port"]);
         command.arg("--prometheus").arg(format!("http://{prometheus}"));
         let output = command.output().unwrap();
         let told: Option<Value> = serde_json::from_slice(&output.stdout).ok();
-        let fits = told.iter().filter_map(|it| it.as_array()).flatten();
+        let fits = told.iter().filter_map(|it| it["traces"].as_array()).flatten();
         names = fits.map(|it| it["name"].as_str().unwrap().to_owned()).collect();
         names.len() == 2
     });
