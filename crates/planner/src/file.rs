@@ -78,8 +78,7 @@ pub(crate) struct HostType {
     #[serde(default)]
     pub switch: Vec<Switch>,
     pub price: Option<u64>,
-    #[serde(default)]
-    pub watts: u64,
+    pub watts: Option<u64>,
 }
 
 /// 8 bytes of preamble, a gap of 12, a checksum of 4 (IEEE 802.3).

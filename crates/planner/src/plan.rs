@@ -57,9 +57,9 @@ pub struct Kind {
     pub(crate) memory: u64,
     pub(crate) overhead: u64,
     pub(crate) price: Option<u64>,
-    pub(crate) watts: u64,
     /// How many tunnels its switch has, if that is bounded.
     pub(crate) tunnels: Option<u32>,
+    pub(crate) watts: Option<u64>,
     /// What is carried, and how much of it.
     pub limits: Vec<(Carried, u64)>,
     /// What frames take of the switch's time, if that was measured.

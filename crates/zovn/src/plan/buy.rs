@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use figures::{count, percent};
-use planner::purchase::{Offer, offers};
+use figures::{Unit, count, percent, si};
+use planner::purchase::{Offer, offers, unknown_watts};
 
 use super::files::Files;
 use super::page::{Html, of_offers, put};
+use super::words::watts;
 use crate::ending::{Outcome, show};
 use crate::table::{headed, text};
 
@@ -41,6 +42,7 @@ fn table(offers: &[Offer]) -> String {
         "type",
         "hosts",
         "price",
+        "price a machine",
         "watts",
         "machines a host",
         "runs out of",
@@ -55,7 +57,8 @@ fn table(offers: &[Offer]) -> String {
             it.kind.clone(),
             it.hosts.to_string(),
             count(it.price),
-            count(it.watts),
+            si(it.price_per_machine, Unit::NONE),
+            watts(it),
             format!("{:.1}", it.machines_per_host),
             it.binds.to_owned(),
             percent(it.cores_free),
@@ -66,6 +69,9 @@ fn table(offers: &[Offer]) -> String {
         ]);
     }
     let mut told = text(table);
+    if let Some(unknown) = unknown_watts(offers) {
+        told += &format!("\n{unknown}");
+    }
     for it in offers.iter().filter(|it| it.unplaced > 0) {
         told += &format!("\n{}: {} machines fit no such host", it.kind, it.unplaced);
     }

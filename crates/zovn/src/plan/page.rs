@@ -7,11 +7,11 @@ use measure::page::{Axis, Bars, Chart, Lines, Page, Table};
 use planner::Share;
 use planner::fitted::ToldFits;
 use planner::placed::Placed;
-use planner::purchase::Offer;
+use planner::purchase::{Offer, unknown_watts};
 use planner::risks::GroupRisk;
 use planner::{Least, Plan};
 
-use super::words::{hosts, machines};
+use super::words::{hosts, machines, watts};
 use crate::ending::{PageFile, command_line};
 
 /// Where a page goes, if one is asked for.
@@ -144,10 +144,15 @@ pub fn of_offers(offers: &[Offer]) -> Page {
     let name = |it: &Offer| {
         if it.is_efficient { it.kind.clone() } else { format!("{}, not efficient", it.kind) }
     };
-    let watts = offers.iter().fold(
-        Lines::new("Price against watts", Axis::linear("draws", Unit::symbol("W")), price()),
-        |chart, it| chart.series(name(it), [(it.watts as f64, it.price as f64)]),
-    );
+    let against = |title: &str, x: Axis, of: &dyn Fn(&Offer) -> f64| {
+        let point = |it: &Offer| [(of(it), it.price as f64)];
+        let chart = Lines::new(title, x, price());
+        offers.iter().fold(chart, |chart, it| chart.points(name(it), point(it)))
+    };
+    let cores = Axis::linear("cores free", Unit::SHARE);
+    let cores = against("Price against free cores", cores, &|it| it.cores_free);
+    let draws = Axis::linear("draws", Unit::symbol("W"));
+    let power = against("Price against watts", draws, &|it| it.watts.unwrap_or(0) as f64);
     let kinds: Vec<&str> = offers.iter().map(|it| it.kind.as_str()).collect();
     let prices = Bars::new("Price, with the network and with it ignored", price())
         .groups("offer", kinds.clone())
@@ -159,23 +164,35 @@ pub fn of_offers(offers: &[Offer]) -> Page {
         .groups("offer", kinds)
         .series("network ignored", offers.iter().map(|it| it.blind_overload.high))
         .horizontal();
-    let mut table = Table::new(["type", "hosts", "price", "watts", "runs out of", "unplaced"]);
+    let mut table = Table::new([
+        "type",
+        "hosts",
+        "price",
+        "price a machine",
+        "watts",
+        "cores free",
+        "runs out of",
+        "unplaced",
+    ]);
     for it in offers {
         table = table.row([
             it.kind.clone(),
             it.hosts.to_string(),
             figures::count(it.price),
-            figures::count(it.watts),
+            figures::si(it.price_per_machine, Unit::NONE),
+            watts(it),
+            figures::percent(it.cores_free),
             it.binds.to_owned(),
             it.unplaced.to_string(),
         ]);
     }
     let named: Vec<&str> = efficient.map(|it| it.kind.as_str()).collect();
-    page.text(format!("Efficient: {}.", named.join(", ")))
-        .chart(watts)
-        .chart(prices)
-        .chart(blind)
-        .table(table)
+    let page = page.text(format!("Efficient: {}.", named.join(", ")));
+    let page = match unknown_watts(offers) {
+        Some(unknown) => page.note(format!("{unknown}.")),
+        None => page.chart(power),
+    };
+    page.chart(cores).chart(prices).chart(blind).table(table)
 }
 
 /// Models of traces.

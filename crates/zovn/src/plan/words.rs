@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use figures::count;
+use planner::purchase::Offer;
+
 /// Names of hosts that are alike, in a cell: `h-1 … h-12 (12)`.
 pub fn hosts(names: &[String]) -> String {
     match names {
@@ -16,6 +19,11 @@ pub fn hosts(names: &[String]) -> String {
 pub fn machines(counts: &BTreeMap<String, u32>) -> String {
     let machines: Vec<_> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
     machines.join(", ")
+}
+
+/// What the hosts of an offer draw, in a cell.
+pub fn watts(offer: &Offer) -> String {
+    offer.watts.map_or_else(|| "unknown".to_owned(), count)
 }
 
 /// 0 if all is as it should be, 1 otherwise.

@@ -202,7 +202,13 @@ fn pages_have_charts_of_what_was_found() {
         (vec!["place", PLAN], &["What it costs: hosts", "at least", "Overload of hosts"]),
         (
             vec!["buy", PLAN],
-            &["Price against watts", "small with 2 switch cores", "network ignored"],
+            &[
+                "Price against watts",
+                "Price against free cores",
+                "price a machine",
+                "small with 2 switch cores",
+                "network ignored",
+            ],
         ),
         ([&["prove", PLAN], &TODAY[..], &draws[..]].concat(), &["Overload of hosts", "drawn"]),
     ] {
@@ -435,7 +441,23 @@ fn what_to_buy_has_every_type_and_what_it_runs_out_of() {
     let price = |it: &Value| it["price"].as_u64().unwrap();
     assert!(offers.windows(2).all(|pair| price(&pair[0]) <= price(&pair[1])), "{out}");
     let (_, out, _) = plan(&["buy", PLAN]);
-    assert!(out.contains("large with 4 switch cores"), "{out}");
+    assert!(out.contains("large with 4 switch cores") && out.contains("price a machine"), "{out}");
+    assert!(!out.contains("watts are not compared"), "{out}");
+
+    // A type that says no watts is not the best in watts.
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join(PLAN)).unwrap().replace("    watts: 420\n", "");
+    let text = text.replace("trace: db.csv", "rate: 1mbit");
+    let [file, page] = ["plan.yaml", "page.html"].map(|name| folder.path().join(name));
+    std::fs::write(&file, text).unwrap();
+    let (code, out, error) =
+        plan(&["buy", file.to_str().unwrap(), "--html", page.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{error}");
+    let unknown = "watts are not compared, as `watts` is missing in the types of: large with ";
+    assert!(out.contains(unknown), "{out}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("watts are not compared") && !page.contains("Price against watts"));
 }
 
 /// A plan that is served; the program ends with its guard.
