@@ -33,25 +33,44 @@ impl Default for Size {
     }
 }
 
-/// What one thing took.
+/// What one thing took, or how good it is.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
     /// What was done.
     pub what: String,
-    /// What it took, in seconds.
-    pub secs: f64,
-    /// What it is to take at most.
-    pub goal_secs: f64,
-    /// Whether it took no more.
+    /// What was found.
+    pub value: f64,
+    /// What it is to be at most.
+    pub goal: f64,
+    /// What both are in.
+    pub unit: Measure,
+    /// Whether it is no more.
     pub is_met: bool,
 }
 
+/// What a figure is in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// Seconds that something took.
+    Seconds,
+    /// How many times as much as is needed.
+    Ratio,
+}
+
 impl Figure {
-    fn of(what: String, goal_secs: f64, took: Duration) -> Self {
-        let secs = took.as_secs_f64();
-        Self { what, secs, goal_secs, is_met: secs <= goal_secs }
+    fn took(what: String, goal: f64, took: Duration) -> Self {
+        let value = took.as_secs_f64();
+        Self { what, value, goal, unit: Measure::Seconds, is_met: value <= goal }
+    }
+
+    fn times(what: String, goal: f64, value: f64) -> Self {
+        Self { what, value, goal, unit: Measure::Ratio, is_met: value <= goal }
     }
 }
+
+/// More hosts than this times those that are needed are too many.
+const MOST_HOSTS: f64 = 1.05;
 
 /// How many models there are; machines are named like them.
 const MODELS: u32 = 20;
@@ -67,14 +86,15 @@ pub fn bench(size: Size, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, Stri
     let problem = plan.problem();
     let (machines, hosts) = (plan.machines(), size.hosts);
     let mut figures = Vec::new();
-    let mut figure = |what: String, goal_secs: f64, took: Duration| {
-        figures.push(Figure::of(what, goal_secs, took));
-    };
 
     tell("placing");
     let begun = Instant::now();
     let placement = place(&problem, &Placement::empty(&problem));
-    figure(format!("place {machines} machines on {hosts} hosts"), 3.0, begun.elapsed());
+    figures.push(Figure::took(
+        format!("place {machines} machines on {hosts} hosts"),
+        3.0,
+        begun.elapsed(),
+    ));
     if placement.unplaced(&problem).iter().any(|it| *it > 0) {
         return Err("cannot measure: some of the bench's machines have no place".into());
     }
@@ -82,35 +102,54 @@ pub fn bench(size: Size, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, Stri
     tell("bounding");
     let begun = Instant::now();
     let bound = lower_bound(&problem, BoundSettings::default()).bound;
-    figure(format!("prove that {bound} hosts are needed"), 10.0, begun.elapsed());
+    figures.push(Figure::took(
+        format!("prove that {bound} hosts are needed"),
+        10.0,
+        begun.elapsed(),
+    ));
+    let used = placement.hosts_used();
+    let ratio = used as f64 / bound.max(1) as f64;
+    figures.push(Figure::times(
+        format!("use {used} hosts, where {bound} are needed"),
+        MOST_HOSTS,
+        ratio,
+    ));
 
     tell("judging");
     plan.placement = placement;
     let begun = Instant::now();
     let groups = risks(&plan).len();
-    figure(format!("risk of that placement, {groups} kinds of hosts"), 2.0, begun.elapsed());
+    figures.push(Figure::took(
+        format!("risk of that placement, {groups} kinds of hosts"),
+        2.0,
+        begun.elapsed(),
+    ));
 
     tell("answering");
     let took = answers(&plan, size.questions)?;
-    figure(format!("answer a scheduler about {hosts} hosts, p99"), 0.02, took);
+    figures.push(Figure::took(format!("answer a scheduler about {hosts} hosts, p99"), 0.02, took));
 
     tell("explaining");
     let begun = Instant::now();
     let why = reasons(&plan, 0, 0);
     drop(why);
-    figure("why a host takes a machine, or not".into(), 0.05, begun.elapsed());
+    figures.push(Figure::took("why a host takes a machine, or not".into(), 0.05, begun.elapsed()));
 
     let traces = (size.hosts / 10).max(1);
     tell("fitting");
     let took = fits(traces, size.samples);
-    figure(format!("fit {traces} traces of {} samples", size.samples), 30.0, took);
+    figures.push(Figure::took(
+        format!("fit {traces} traces of {} samples", size.samples),
+        30.0,
+        took,
+    ));
 
     tell("buying");
     let plan = Plan::of_text(Path::new("bench.yaml"), &market(size.hosts / 200))
         .map_err(|error| format!("cannot read the bench's own plan: {error}"))?;
     let begun = Instant::now();
     let offers = offers(&plan)?.len();
-    figure(format!("{offers} offers of hosts to buy"), 1.0, begun.elapsed());
+    figures.push(Figure::took(format!("{offers} offers of hosts to buy"), 1.0, begun.elapsed()));
     Ok(figures)
 }
 
@@ -255,14 +294,20 @@ mod tests {
         let mut told = Vec::new();
         let size = Size { hosts: 30, samples: 500, questions: 5 };
         let figures = bench(size, &mut |it| told.push(it.to_owned())).unwrap();
-        assert_eq!((figures.len(), told.len()), (7, 7));
-        assert!(figures.iter().all(|it| it.secs > 0.0 && it.goal_secs > 0.0), "{figures:?}");
+        // Hosts are beside those that are needed as soon as both are known.
+        assert_eq!((figures.len(), told.len()), (8, 7));
+        assert!(figures.iter().all(|it| it.value > 0.0 && it.goal > 0.0), "{figures:?}");
         assert!(figures[0].what == "place 300 machines on 30 hosts", "{figures:?}");
-        assert!(figures[6].what.starts_with("64 offers"), "{figures:?}");
+        assert!(figures[7].what.starts_with("64 offers"), "{figures:?}");
+        let hosts: Vec<_> = figures.iter().filter(|it| it.unit == Measure::Ratio).collect();
+        assert!(hosts.len() == 1 && hosts[0].value >= 1.0, "{hosts:?}");
     }
+
     #[test]
     fn a_goal_is_met_up_to_its_end() {
-        let is_met = |millis| Figure::of("x".into(), 0.5, Duration::from_millis(millis)).is_met;
-        assert_eq!([is_met(0), is_met(500), is_met(501)], [true, true, false]);
+        let took = |millis| Figure::took("x".into(), 0.5, Duration::from_millis(millis)).is_met;
+        assert_eq!([took(0), took(500), took(501)], [true, true, false]);
+        let times = |value| Figure::times("x".into(), MOST_HOSTS, value).is_met;
+        assert_eq!([times(1.0), times(1.05), times(1.06)], [true, true, false]);
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use figures::{Unit, si};
-use planner::bench::{Figure, Size, bench};
+use planner::bench::{Figure, Measure, Size, bench};
 use serde::Serialize;
 
 use super::words::ending;
@@ -64,12 +64,14 @@ fn peak() -> Option<u64> {
 }
 
 fn table(told: &Told) -> String {
-    let mut table = headed(["", "took", "goal", "met"]);
+    let mut table = headed(["", "found", "goal", "met"]);
     let word = |is_met| if is_met { "yes" } else { "no" }.to_owned();
     for it in &told.figures {
-        let times = [it.secs, it.goal_secs].map(|secs| si(secs, Unit::SECONDS));
-        let [took, goal] = times;
-        table.add_row([it.what.clone(), took, goal, word(it.is_met)]);
+        let [value, goal] = [it.value, it.goal].map(|value| match it.unit {
+            Measure::Seconds => si(value, Unit::SECONDS),
+            Measure::Ratio => si(value, Unit::TIMES),
+        });
+        table.add_row([it.what.clone(), value, goal, word(it.is_met)]);
     }
     let [memory, goal] = [told.memory, MEMORY_GOAL].map(|it| si(it as f64, Unit::BYTES));
     table.add_row(["the most memory".to_owned(), memory, goal, word(told.memory <= MEMORY_GOAL)]);
