@@ -26,6 +26,7 @@ mod problem;
 mod quantity;
 mod refusals;
 mod scheduler;
+mod unlisted;
 mod word;
 
 pub use entrance::{Encryption, Entrance};

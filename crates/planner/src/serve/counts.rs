@@ -33,6 +33,7 @@ type Labels = Vec<(&'static str, String)>;
 pub struct Counts {
     answered: Family<Labels, Histogram, fn() -> Histogram>,
     malformed: Counter,
+    unlisted: Counter,
     refused: Family<Labels, Counter>,
     scrapes: Family<Labels, Counter>,
 }
@@ -43,6 +44,7 @@ impl Default for Counts {
         let counts = Self {
             answered: Family::new_with_constructor(|| Histogram::new(TIMES)),
             malformed: Counter::default(),
+            unlisted: Counter::default(),
             refused: Family::default(),
             scrapes: Family::default(),
         };
@@ -69,6 +71,11 @@ impl Counts {
     /// A question was not understood.
     pub fn malformed(&self) {
         self.malformed.inc();
+    }
+
+    /// A machine says that it has a model that the plan does not list.
+    pub fn unlisted(&self) {
+        self.unlisted.inc();
     }
 
     /// Hosts were refused.
@@ -138,7 +145,7 @@ pub fn page(counts: &Counts, seen: &Seen) -> Result<String, Error> {
         "Machines that count as placed because a scheduler was told so lately",
         ConstGauge::new(seen.assumed as i64),
     );
-    let Counts { answered, malformed, refused, scrapes } = counts.clone();
+    let Counts { answered, malformed, unlisted, refused, scrapes } = counts.clone();
     registry.register_with_unit(
         "answer",
         "The time from a question to its answer",
@@ -146,6 +153,11 @@ pub fn page(counts: &Counts, seen: &Seen) -> Result<String, Error> {
         answered,
     );
     registry.register("malformed_questions", "Questions that were not understood", malformed);
+    registry.register(
+        "unlisted_models",
+        "Questions about machines that say a model which the plan does not list",
+        unlisted,
+    );
     registry.register("refused_hosts", "Hosts that did not take a machine", refused);
     registry.register("agent_scrapes", "How often agents' metrics were read", scrapes);
     let mut page = String::new();
@@ -161,20 +173,24 @@ mod tests {
 
     const RULES: &str = include_str!("../../../../packaging/zovn-alerts.yml");
 
+    const DASHBOARD: &str = include_str!("../../../../packaging/zovn-dashboard.json");
+
     #[test]
-    fn every_metric_and_label_of_the_alert_rules_is_exported() {
+    fn every_metric_and_label_of_the_alert_rules_and_the_dashboard_is_exported() {
         let share = || vec![("h".to_owned(), 0.5)];
         let silences = vec![("h".to_owned(), Duration::from_secs(15))];
         let seen = Seen { overloads: share(), paused: share(), silences, goal: 0.001, assumed: 0 };
         let page = page(&Counts::default(), &seen).unwrap();
         let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
-        let named: BTreeSet<_> = RULES
-            .match_indices("zovn_plan_")
-            .map(|(at, _)| RULES[at..].split(|c| !is_part(c)).next().unwrap())
-            .collect();
-        assert!(named.len() >= 4, "{named:?}");
-        for metric in named {
-            assert!(page.lines().any(|it| it.starts_with(metric)), "{metric} is not in {page}");
+        for (text, least) in [(RULES, 4), (DASHBOARD, 3)] {
+            let named: BTreeSet<_> = text
+                .match_indices("zovn_plan_")
+                .map(|(at, _)| text[at..].split(|c| !is_part(c)).next().unwrap())
+                .collect();
+            assert!(named.len() >= least, "{named:?}");
+            for metric in named {
+                assert!(page.lines().any(|it| it.starts_with(metric)), "{metric} is not in {page}");
+            }
         }
         let silence = "zovn_plan_agent_silence_seconds{host=\"h\"} 15.0";
         assert!(page.contains(silence), "{silence} is not in {page}");

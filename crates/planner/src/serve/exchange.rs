@@ -20,6 +20,17 @@ pub enum Question {
     Hosts,
 }
 
+/// What becomes of a question.
+#[derive(Debug)]
+pub struct Answered {
+    /// The answer.
+    pub body: Vec<u8>,
+    /// Why hosts did not take the machine.
+    pub refusals: Refusals,
+    /// The model that the machine says it has, if the plan does not list it.
+    pub unlisted: Option<String>,
+}
+
 /// Reads a question, and answers it.
 ///
 /// # Errors
@@ -30,14 +41,26 @@ pub fn respond(
     body: &[u8],
     now: Duration,
     scheduler: &mut Scheduler<'_>,
-) -> Result<(Vec<u8>, Refusals), serde_json::Error> {
+) -> Result<Answered, serde_json::Error> {
     let mut refusals = Refusals::default();
-    let answer = match question {
-        Question::Filter => written(&extender::filter(read(body)?, now, scheduler, &mut refusals)),
-        Question::Prioritize => written(&extender::prioritize(read(body)?, now, scheduler)),
-        Question::Hosts => written(&nova::hosts(read(body)?, now, scheduler, &mut refusals)),
+    let (body, unlisted) = match question {
+        Question::Filter => {
+            let args: extender::Args = read(body)?;
+            let unlisted = scheduler.unlisted(args.model());
+            (written(&extender::filter(args, now, scheduler, &mut refusals)), unlisted)
+        }
+        Question::Prioritize => {
+            let args: extender::Args = read(body)?;
+            let unlisted = scheduler.unlisted(args.model());
+            (written(&extender::prioritize(args, now, scheduler)), unlisted)
+        }
+        Question::Hosts => {
+            let asked: nova::Asked = read(body)?;
+            let unlisted = scheduler.unlisted(asked.model());
+            (written(&nova::hosts(asked, now, scheduler, &mut refusals)), unlisted)
+        }
     };
-    Ok((answer, refusals))
+    Ok(Answered { body, refusals, unlisted })
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {

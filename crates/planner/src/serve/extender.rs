@@ -265,15 +265,19 @@ impl Args {
         }
     }
 
+    /// The model that the pod says it has.
+    pub fn model(&self) -> Option<&str> {
+        self.pod.metadata.annotations.as_ref().and_then(|it| it.model.as_deref())
+    }
+
     fn machine(&self, scheduler: &Scheduler<'_>) -> Machine {
-        let Metadata { name, namespace, uid, annotations } = &self.pod.metadata;
-        let said = annotations.as_ref().and_then(|it| it.model.as_deref());
+        let Metadata { name, namespace, uid, .. } = &self.pod.metadata;
         let key = match uid.0.as_str() {
             "" => format!("pod {}/{}", namespace.0, name.0),
             uid => uid.to_owned(),
         };
         let Needs { milli_cores, memory } = self.pod.spec.needs();
-        Machine { key, model: scheduler.model(said), milli_cores, memory }
+        Machine { key, model: scheduler.model(self.model()), milli_cores, memory }
     }
 }
 

@@ -23,10 +23,11 @@ use tokio::time::{sleep, timeout};
 use super::counts::{Counts, Seen, page};
 use super::desk::{Desk, Unanswered};
 use super::entrance::{Encryption, Entrance};
-use super::exchange::{Question, respond};
+use super::exchange::{Answered, Question, respond};
 use super::observed::Observed;
 use super::problem::Refusal;
 use super::scheduler::Scheduler;
+use super::unlisted::Unlisted;
 use crate::fault::PlanError;
 use crate::plan::Plan;
 
@@ -204,6 +205,7 @@ struct App {
     desk: Desk,
     counts: Counts,
     observed: Observed,
+    unlisted: Unlisted,
     /// Whether another plan is served, which may name other agents.
     is_replaced: Arc<Notify>,
     begun: Instant,
@@ -211,8 +213,14 @@ struct App {
 
 impl App {
     fn new(desk: Desk) -> Self {
-        let (counts, observed) = (Counts::default(), Observed::default());
-        Self { desk, counts, observed, is_replaced: Arc::default(), begun: Instant::now() }
+        Self {
+            desk,
+            counts: Counts::default(),
+            observed: Observed::default(),
+            unlisted: Unlisted::default(),
+            is_replaced: Arc::default(),
+            begun: Instant::now(),
+        }
     }
 }
 
@@ -286,13 +294,23 @@ impl App {
         let body = read.inspect_err(|_| self.counts.malformed())?;
         let now = self.begun.elapsed();
         let answer = self.desk.ask(move |scheduler| respond(question, &body, now, scheduler));
-        let (answer, refusals) = answer.await?.map_err(|error| {
+        let Answered { body, refusals, unlisted } = answer.await?.map_err(|error| {
             self.counts.malformed();
             Refusal(StatusCode::BAD_REQUEST, format!("the question is not understood: {error}"))
         })?;
         self.counts.refused(&refusals);
+        if let Some(model) = unlisted {
+            self.counts.unlisted();
+            if let Some(model) = self.unlisted.note(&model) {
+                tracing::warn!(
+                    ?model,
+                    "a machine says that it has this model, which `serve` does not list: it counts as \
+                     `default`, or its traffic is not judged"
+                );
+            }
+        }
         self.counts.answered(question, begun.elapsed());
-        Ok(([(header::CONTENT_TYPE, "application/json")], answer).into_response())
+        Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
     }
 
     /// Reads agents' metrics again and again, if the plan names any, and has machines be where they

@@ -24,6 +24,13 @@ pub struct Asked {
     assume: bool,
 }
 
+impl Asked {
+    /// The model that the server's flavor says.
+    pub fn model(&self) -> Option<&str> {
+        self.spec.flavor.extra_specs.as_ref().and_then(|it| it.model.as_deref())
+    }
+}
+
 /// What is looked at of Nova's `RequestSpec`.
 #[derive(Deserialize, Debug)]
 struct Spec {
@@ -65,10 +72,10 @@ pub fn hosts(
     scheduler: &mut Scheduler<'_>,
     refusals: &mut Refusals,
 ) -> Answer {
+    let model = scheduler.model(asked.model());
     let Asked { spec: Spec { instance_uuid, flavor }, hosts, assume } = asked;
-    let said = flavor.extra_specs.as_ref().and_then(|it| it.model.as_deref());
     let machine = Machine {
-        model: scheduler.model(said),
+        model,
         milli_cores: flavor.vcpus.saturating_mul(1000),
         memory: flavor.memory_mb.saturating_mul(1 << 20),
         key: instance_uuid.unwrap_or_default().0,

@@ -134,12 +134,18 @@ impl<'a> Scheduler<'a> {
 
     /// Which model is meant, if it is one that is believed.
     pub fn model(&self, said: Option<&str>) -> Option<usize> {
-        let settings = &self.plan.serve;
-        let believed = settings
-            .models
-            .iter()
-            .find(|it| said.is_some_and(|said| said == self.plan.models[**it].name));
-        believed.copied().or(settings.default)
+        said.and_then(|it| self.listed(it)).or(self.plan.serve.default)
+    }
+
+    /// What a machine says it is, if it says something that is not believed: no name of a model, or
+    /// one that the plan does not list.
+    pub fn unlisted(&self, said: Option<&str>) -> Option<String> {
+        said.filter(|it| !it.is_empty() && self.listed(it).is_none()).map(str::to_owned)
+    }
+
+    fn listed(&self, name: &str) -> Option<usize> {
+        let mut models = self.plan.serve.models.iter().copied();
+        models.find(|it| self.plan.models[*it].name == name)
     }
 
     /// Gets ready for a question about a machine: what was assumed too long ago is forgotten, and
@@ -408,6 +414,9 @@ serve: {models: [web], assume: 60s}
             // A model that the operator does not list is not believed.
             let models = [Some("web"), Some("secret"), Some("none"), None];
             assert_eq!(models.map(|it| scheduler.model(it)), [Some(0), Some(1), Some(1), Some(1)]);
+            let unlisted = models.map(|it| scheduler.unlisted(it));
+            assert_eq!(unlisted, [None, Some("secret".into()), Some("none".into()), None]);
+            assert_eq!(scheduler.unlisted(Some("")), None);
         });
     }
 

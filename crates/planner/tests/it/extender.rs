@@ -106,6 +106,12 @@ fn an_annotation_is_believed_only_for_models_that_are_listed() {
     let mut asked = args("a", "", &["n1", "n2", "n4"]);
     asked["Pod"]["metadata"]["annotations"] = Value::Null;
     assert_eq!(server.json(FILTER, &asked)["NodeNames"], json!(["n2", "n4"]));
+    // Who says so is counted; who says nothing is not.
+    let page = server.metrics();
+    assert!(page.contains("zovn_plan_unlisted_models_total 1\n"), "{page}");
+    server.json(PRIORITIZE, &args("b", "wbe", &["n2", "n4"]));
+    let page = server.metrics();
+    assert!(page.contains("zovn_plan_unlisted_models_total 2\n"), "{page}");
 }
 
 #[test]

@@ -34,6 +34,9 @@ fn all_hosts_are_judged_at_once() {
     let mut plain = asked("u", "", &["n1", "n4"]);
     plain["spec"]["flavor"]["extra_specs"] = Value::Null;
     assert_eq!(server.json(HOSTS, &plain)["hosts"], json!(["n4"]));
+    assert!(server.metrics().contains("zovn_plan_unlisted_models_total 0\n"));
+    server.json(HOSTS, &asked("u", "wbe", &["n4"]));
+    assert!(server.metrics().contains("zovn_plan_unlisted_models_total 1\n"));
 }
 
 #[test]

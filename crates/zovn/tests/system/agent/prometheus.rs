@@ -117,8 +117,9 @@ fn prometheus_scrapes_an_agent_and_knows_every_rule_and_panel() {
         let asked = expression
             .replace("$__rate_interval", "5s")
             .replace("$instance", ".*")
-            .replace("$port", ".*");
-        // Other hosts and refusals are not to be seen here.
+            .replace("$port", ".*")
+            .replace("$planned", ".*");
+        // Other hosts, refusals and plans are not to be seen here.
         shown += usize::from(!query(prometheus, &asked).is_empty());
     }
     assert!(shown >= 12, "only {shown} panels show something");
