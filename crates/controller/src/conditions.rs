@@ -12,14 +12,20 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use logical::objects::{Condition, ConditionType, Identity, Kind, Name, Status, Truth};
+use logical::objects::{
+    Binding, Condition, ConditionType, Identity, Kind, Metadata, Name, Status, Truth,
+};
 use model::Generation;
+use serde::Deserialize;
+use serde::de::Error as _;
+use serde_json::value::RawValue;
 use southbound::{Executing, Publisher};
-use store::Revision;
+use store::{Entry, Revision};
 use tokio::sync::watch;
 
 use crate::concerns::{Concern, Concerns, Domains, among, union};
 use crate::outcome::{Applied, AppliedChange, AppliedObject};
+use crate::place;
 
 /// How many hosts a sentence names.
 const NAMED: usize = 10;
@@ -44,7 +50,35 @@ pub struct Subject {
     pub port: Option<Identity>,
 }
 
+/// What of an object that is kept says what conditions are of.
+#[derive(Deserialize)]
+struct Kept<'a> {
+    metadata: Metadata,
+    #[serde(borrow)]
+    spec: &'a RawValue,
+}
+
 impl Subject {
+    /// An object that is kept.
+    ///
+    /// # Errors
+    ///
+    /// What is kept is no object.
+    pub fn of(entry: &Entry) -> serde_json::Result<Self> {
+        let no_kind = || serde_json::Error::custom("no such kind");
+        let identity = place::identity(&entry.key).ok_or_else(no_kind)?;
+        let Kept { metadata, spec } = serde_json::from_slice(&entry.value)?;
+        let port = match identity.kind {
+            Kind::Binding => {
+                let Binding { port, .. } = serde_json::from_str(spec.get())?;
+                Some(Identity { kind: Kind::LogicalPort, tenant: port.tenant, name: port.name })
+            }
+            _ => None,
+        };
+        let (revision, generation) = (entry.modified, metadata.generation);
+        Ok(Self { identity, revision, generation, port })
+    }
+
     /// What the domains are of that it has to do with.
     fn place(&self) -> &Identity {
         self.port.as_ref().unwrap_or(&self.identity)
@@ -178,7 +212,8 @@ fn condition(kind: ConditionType, (status, reason, message): Said) -> Condition 
 /// Whether what hosts are to execute of a revision is computed.
 pub fn compiled(revision: Revision, told: Generation) -> Condition {
     let said = match revision.0 <= told.0 {
-        true => (Truth::True, "Computed", format!("agents are told of revision {told}")),
+        // Not of which revision: the next would change the conditions of all objects.
+        true => (Truth::True, "Computed", "agents are told of it".into()),
         false => (
             Truth::False,
             "Computing",
@@ -308,5 +343,7 @@ mod tests {
         assert!(told(many, true).2.ends_with("n9, and 2 others"));
         let early = realized(Revision(10), &(Generation(9), Vec::new()), true);
         assert_eq!((early.status, early.reason.as_str()), (Truth::False, "Computing"));
+        let [one, next] = [9, 10].map(|told| compiled(Revision(9), Generation(told)));
+        assert_eq!(one, next, "another's revision changes nothing of this one");
     }
 }

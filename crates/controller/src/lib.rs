@@ -41,6 +41,7 @@ mod problem;
 mod routes;
 mod serve;
 mod shares;
+mod statuses;
 mod telling;
 pub mod tokens;
 mod view;

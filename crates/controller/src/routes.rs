@@ -33,13 +33,13 @@ use self::asked::{
     Applying, Conditions, Listing, On, Removing, prefers_minimal, query, text, waiter,
 };
 pub use self::document::document;
-use self::shown::{declared, defect, shown, subject_of, tag, told};
+use self::shown::{declared, defect, shown, tag, told};
 use self::waiting::Waiter;
 use crate::access::Principal;
 use crate::audit::{Audit, Peer, Record};
 use crate::catalog::{Catalog, Guard, Refused, Write};
 use crate::certificate::Shown;
-use crate::conditions::Progress;
+use crate::conditions::{Progress, Subject};
 use crate::door::Door;
 use crate::events::{Events, Watched};
 use crate::explain::{Explained, explain};
@@ -49,6 +49,7 @@ use crate::patch::Patch;
 use crate::place;
 use crate::problem::{Json, Problem, Refusal};
 use crate::shares::{Share, Shares};
+use crate::statuses::Statuses;
 
 /// The longest body with one object: an address set may have 100,000 members.
 const OBJECT_LIMIT_BYTES: usize = 8 << 20;
@@ -73,6 +74,12 @@ const WATCHERS: usize = 1_000;
 
 /// How many of one tenant.
 const WATCHERS_EACH: usize = 200;
+
+/// How many of those who watch are told of conditions, too.
+const STATUS_WATCHERS: usize = 64;
+
+/// How many of one tenant.
+const STATUS_WATCHERS_EACH: usize = 8;
 
 /// How many may wait until hosts execute something.
 const WAITERS: usize = 256;
@@ -112,6 +119,7 @@ pub fn router(
         audit,
         writers: Arc::new(Shares::new(WRITERS, WRITERS_EACH)),
         watchers: Arc::new(Shares::new(WATCHERS, WATCHERS_EACH)),
+        status_watchers: Arc::new(Shares::new(STATUS_WATCHERS, STATUS_WATCHERS_EACH)),
         patching: Arc::default(),
         waiters: Arc::new(Shares::new(WAITERS, WAITERS_EACH)),
         tracers: Arc::new(Shares::new(TRACERS, TRACERS_EACH)),
@@ -228,12 +236,19 @@ pub struct ObjectList {
 /// tenant of one, `bookmark` with a revision up to which everything was told, `reset` if the
 /// history is gone: list, and watch from there. Only bookmarks have an `id`, so `Last-Event-ID`
 /// resumes.
+///
+/// With `status=true` it also tells what is so of the objects: `status` with the kind, name, tenant
+/// and revision of one, and its `status` as a read has it. First that of each object, then that
+/// of each that was put, and that of each of which a condition has changed, at most 5 times a
+/// second. A `put` itself has none. This is not part of the history, so a watch that is resumed
+/// tells it of each object again.
 #[utoipa::path(get, path = document::LIST, params(
     ("tenant" = String, Path, description = "Whose they are."),
     ("kind" = String, Path, description = "What they are."),
     ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000, description = "The most; 100 if it is not said."),
     ("continue" = Option<String>, Query, description = "`continue` of the page before."),
     ("watch" = Option<bool>, Query, description = "Tell what changes, until the client hangs up."),
+    ("status" = Option<bool>, Query, description = "In a watch: tell how conditions change, too."),
     ("labelSelector" = Option<String>, Query, description = "Only those with these labels: `app=shop,tier!=db,has`. A page may have fewer than `limit` then and yet go on."),
     ("from" = Option<u64>, Query, description = "What changes after this revision; the newest if it is not said."),
     ("Last-Event-ID" = Option<String>, Header, description = "The same, as browsers say it; it counts."),
@@ -269,8 +284,16 @@ async fn list(
             let problem = "as many watch already as may: try again";
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, problem)
         })?;
+        let begin = || {
+            let statuses = Statuses::begin(app.progress, &who, app.status_watchers);
+            statuses.ok_or_else(|| {
+                let problem = "as many watch conditions already as may: leave `status` out";
+                Refusal::new(StatusCode::TOO_MANY_REQUESTS, problem)
+            })
+        };
+        let statuses = listing.status.unwrap_or(false).then(begin).transpose()?;
         let watched = Watched { prefix, selector: listing.selector()? };
-        let events = Events::new(app.catalog, app.door, who, watched, from, share);
+        let events = Events::new(app.catalog, app.door, who, watched, statuses, from, share);
         let head =
             [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
         return Ok((head, Body::new(events)).into_response());
@@ -353,7 +376,7 @@ async fn read(
     let unknown = || Refused::Unknown(identity.clone());
     let mut entry = found(&app, &identity).await?.ok_or_else(unknown)?;
     if let Some(waiter) = waiter {
-        let subject = subject_of(&entry)?;
+        let subject = Subject::of(&entry).map_err(defect)?;
         let realized = || app.progress.conditions(who.knows_hosts()).realized(&subject);
         waiter.wait(&app, &who, realized).await;
         if !app.door.admits(&who) {

@@ -303,6 +303,7 @@ impl Publisher {
             wake,
         };
         inner.sessions.insert(node, session);
+        self.moved.send_replace(());
         let welcome = proto::Welcome {
             version,
             store: self.store.0.to_be_bytes().to_vec(),

@@ -23,6 +23,7 @@ pub struct App {
     pub audit: Arc<Audit>,
     pub writers: Arc<Shares>,
     pub watchers: Arc<Shares>,
+    pub status_watchers: Arc<Shares>,
     pub waiters: Arc<Shares>,
     pub tracers: Arc<Shares>,
     pub topologies: Arc<Topologies>,

@@ -85,6 +85,7 @@ pub struct Listing {
     limit: Option<usize>,
     r#continue: Option<String>,
     pub watch: Option<bool>,
+    pub status: Option<bool>,
     from: Option<u64>,
     #[serde(rename = "labelSelector")]
     label_selector: Option<String>,
@@ -100,8 +101,9 @@ impl Listing {
 
     /// The revision of the first page, and the last name of the page before.
     pub fn page(&self) -> Result<(Option<Revision>, Option<Name>), Refusal> {
-        if self.from.is_some() {
-            return Err(Refusal::bad("`from` is of a watch: say `watch=true`, too"));
+        if self.from.is_some() || self.status.is_some() {
+            let problem = "`from` and `status` are of a watch: say `watch=true`, too";
+            return Err(Refusal::bad(problem));
         }
         let Some(told) = &self.r#continue else { return Ok((None, None)) };
         let page = told.split_once('.').and_then(|(revision, name)| {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use logical::objects::{Binding, Identity, Kind, Metadata, Status};
+use logical::objects::Status;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use store::{Entry, Revision};
@@ -14,7 +14,6 @@ use super::app::App;
 use crate::access::Principal;
 use crate::catalog;
 use crate::conditions::{Conditions, Subject};
-use crate::place;
 use crate::problem::{Json, Refusal};
 
 pub type Tag = [(HeaderName, String); 1];
@@ -55,7 +54,7 @@ pub fn shown(
 ) -> Result<Box<RawValue>, Refusal> {
     let object = declared(entry, who)?;
     let mut parts: Parts<'_> = serde_json::from_str(object.get()).map_err(defect)?;
-    parts.status = conditions.of(&subject(entry, &parts)?);
+    parts.status = conditions.of(&Subject::of(entry).map_err(defect)?);
     to_raw_value(&parts).map_err(defect)
 }
 
@@ -67,25 +66,6 @@ pub fn declared(entry: &Entry, who: &Principal) -> Result<Box<RawValue>, Refusal
     }
     let text = String::from_utf8(entry.value.clone()).map_err(defect)?;
     RawValue::from_string(text).map_err(defect)
-}
-
-/// What conditions are of.
-pub fn subject_of(entry: &Entry) -> Result<Subject, Refusal> {
-    subject(entry, &serde_json::from_slice(&entry.value).map_err(defect)?)
-}
-
-fn subject(entry: &Entry, parts: &Parts<'_>) -> Result<Subject, Refusal> {
-    let identity = place::identity(&entry.key).ok_or_else(|| defect("no such kind"))?;
-    let metadata: Metadata = serde_json::from_str(parts.metadata.get()).map_err(defect)?;
-    let port = match identity.kind {
-        Kind::Binding => {
-            let Binding { port, .. } = serde_json::from_str(parts.spec.get()).map_err(defect)?;
-            Some(Identity { kind: Kind::LogicalPort, tenant: port.tenant, name: port.name })
-        }
-        _ => None,
-    };
-    let (revision, generation) = (entry.modified, metadata.generation);
-    Ok(Subject { identity, revision, generation, port })
 }
 
 /// What is kept is not what was written.

@@ -207,8 +207,8 @@ impl Served {
 pub struct Watch(BufReader<TcpStream>);
 
 impl Watch {
-    /// The next event in short: `put web 2`, `bookmark 2`. `None`: there are no more.
-    pub fn next(&mut self) -> Option<String> {
+    /// The next event, and its data. `None`: there are no more.
+    pub fn event(&mut self) -> Option<(String, Value)> {
         let mut event = String::new();
         loop {
             let mut line = String::new();
@@ -218,19 +218,23 @@ impl Watch {
             if let Some(word) = line.strip_prefix("event: ") {
                 event = word.trim().to_owned();
             }
-            let Some(data) = line.strip_prefix("data: ") else { continue };
-            let data: Value = serde_json::from_str(data).unwrap();
-            let metadata = &data["metadata"];
-            return Some(match event.as_str() {
-                "bookmark" => format!("bookmark {}", data["revision"]),
-                "reset" => event,
-                _ => format!(
-                    "{event} {} {}",
-                    metadata["name"].as_str().unwrap(),
-                    metadata["revision"]
-                ),
-            });
+            if let Some(data) = line.strip_prefix("data: ") {
+                return Some((event, serde_json::from_str(data).unwrap()));
+            }
         }
+    }
+
+    /// The next event in short: `put web 2`, `bookmark 2`. `None`: there are no more.
+    pub fn next(&mut self) -> Option<String> {
+        let (event, data) = self.event()?;
+        let metadata = &data["metadata"];
+        Some(match event.as_str() {
+            "bookmark" => format!("bookmark {}", data["revision"]),
+            "reset" => event,
+            _ => {
+                format!("{event} {} {}", metadata["name"].as_str().unwrap(), metadata["revision"])
+            }
+        })
     }
 
     pub fn several(&mut self, count: usize) -> Vec<String> {

@@ -97,6 +97,53 @@ fn an_object_is_realized_once_all_hosts_that_have_to_do_with_it_execute_it() {
 }
 
 #[test]
+fn who_watches_conditions_is_told_when_hosts_execute_an_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let controller = Controller::on(folder.path());
+    let served = &controller.served;
+    served.apply("", &(SHOP.trim_end().to_owned() + PLACES)).is(200);
+    served.settle();
+    let services = "/v1/tenants/shop/services?watch=true";
+    let mut others = served.watch(services, &[]);
+    let mut watch = served.watch(&format!("{services}&status=true"), &[]);
+    assert_eq!(watch.several(2), ["bookmark 1", "status postgres 1"]);
+    // What is told until it is as a read says it: each of the service, and no other than before.
+    let mut until_executed = |last: &mut Value| {
+        loop {
+            let (event, data) = watch.event().unwrap();
+            match event.as_str() {
+                "put" => assert_eq!(data.get("status"), None),
+                "status" => {
+                    assert_ne!(data["status"], *last, "it was told already");
+                    *last = data["status"].clone();
+                    let realized = condition(&data, "Realized");
+                    if realized["status"] == "True" {
+                        is(&realized, "True", "Executed", "of 2 hosts");
+                        return data["metadata"]["revision"].clone();
+                    }
+                }
+                other => assert_eq!(other, "bookmark"),
+            }
+        }
+    };
+    let mut last = Value::Null;
+    let hosts = hosts(&controller);
+    assert_eq!(until_executed(&mut last), 1);
+    assert_eq!(last, served.get(SERVICE).body["status"]);
+    // Also one whose conditions end as they were: a client has the object without them.
+    let executed = std::mem::take(&mut last);
+    served.ask("PATCH", SERVICE, &[], r#"{"metadata":{"labels":{"a":"b"}}}"#).is(200);
+    assert_eq!(until_executed(&mut last), 2);
+    assert_eq!(last, executed);
+    // Who has not asked for conditions is told of none.
+    let told = std::iter::from_fn(|| others.next()).take_while(|it| it != "bookmark 2");
+    let told: Vec<_> = told.filter(|it| it != "bookmark 1").collect();
+    assert_eq!(told, ["put postgres 2"]);
+    served.get("/v1/tenants/shop/services?status=true").is(400);
+    drop(hosts);
+}
+
+#[test]
 fn what_was_written_is_told_though_its_revision_is_forgotten_meanwhile() {
     let served = Served::new();
     served.apply("", &(SHOP.trim_end().to_owned() + PLACES)).is(200);

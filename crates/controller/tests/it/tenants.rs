@@ -224,6 +224,17 @@ fn a_tenant_neither_sees_nor_says_where_its_ports_are() {
     admin.ask("PATCH", path, &[], off).is(200);
     a.ask("PATCH", path, &[], r#"{"spec":{"enabled":true}}"#).is(200);
     assert_eq!(watch.several(3), ["bookmark 0", "put p 1", "bookmark 1"]);
+    // What is told of conditions does not name them either.
+    admin.apply("", BINDING).is(200);
+    guarded.served.settle();
+    let ports = "/v1/tenants/a/logical-ports?watch=true&status=true";
+    for (mut watch, names_host) in [(a.watch(ports), false), (admin.watch(ports), true)] {
+        assert_eq!(watch.event().unwrap().0, "bookmark");
+        let (event, told) = watch.event().unwrap();
+        let told = told.to_string();
+        assert!(event == "status" && told.contains("Unreachable"), "{event}: {told}");
+        assert_eq!(told.contains("h1"), names_host, "{told}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// What a controller says of an object.
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
 pub struct Status {
     /// What is so, each of its own type.
@@ -18,7 +18,7 @@ pub struct Status {
 }
 
 /// Something that is so of an object, or is not.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
@@ -37,7 +37,7 @@ pub struct Condition {
 }
 
 /// What a condition is about.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
 pub enum ConditionType {
     /// It is right, beside all others.
@@ -51,7 +51,7 @@ pub enum ConditionType {
 }
 
 /// Whether something is so.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
 pub enum Truth {
     /// It is.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use logical::objects::Name;
+use logical::objects::{Name, Status};
 use serde_json::Value;
 
 use super::names;
@@ -14,6 +14,7 @@ use crate::ending::Outcome;
 const EXAMPLES: &str = "\
 Examples:
   zovn watch logical-ports --tenant shop     a line for each change, until Ctrl-C
+  zovn watch logical-ports --status          also what is so of each, first and whenever it changes
   zovn watch TransportNode --json            the changed objects, a line of JSON each";
 
 /// Show what changes of a kind of objects that a controller keeps, until Ctrl-C.
@@ -26,6 +27,9 @@ pub struct Args {
     /// Whose; the context's tenant if nothing is said.
     #[arg(long, value_name = "NAME", add = names::tenant())]
     tenant: Option<Name>,
+    /// Show what is so of each object, too: first, and whenever it changes.
+    #[arg(long)]
+    status: bool,
     /// Print each change as a line of JSON.
     #[arg(long)]
     json: bool,
@@ -40,16 +44,17 @@ pub fn run(args: &Args) -> Outcome {
     let mut out = io::stdout();
     let mut written = Ok(());
     let mut is_reset = false;
-    let watched = client.watch(&format!("{shelf}?watch=true"), |event, data| {
+    let status = if args.status { "&status=true" } else { "" };
+    let watched = client.watch(&format!("{shelf}?watch=true{status}"), |event, data| {
         is_reset = event == "reset";
-        if !matches!(event, "put" | "delete") {
+        if !matches!(event, "put" | "delete" | "status") {
             return !is_reset;
         }
         written = match args.json {
             true => writeln!(out, "{{\"event\":\"{event}\",\"object\":{}}}", plain(data)),
             false => {
                 let object: Value = serde_json::from_str(data).unwrap_or_default();
-                writeln!(out, "{event:6}  {}", name(&object))
+                writeln!(out, "{}", line(event, &object))
             }
         };
         written.is_ok()
@@ -61,4 +66,35 @@ pub fn run(args: &Args) -> Outcome {
         false => "the controller has hung up: ask again",
     };
     Err(why.into())
+}
+
+/// A change, or what is so of an object, in a line.
+fn line(event: &str, object: &Value) -> String {
+    let status: Status = serde_json::from_value(object["status"].clone()).unwrap_or_default();
+    let conditions = status.conditions.iter();
+    let said = conditions.map(|it| format!("{:?} {:?} {}", it.kind, it.status, it.reason));
+    let said = said.collect::<Vec<_>>().join(", ");
+    plain(format!("{event:6}  {}  {said}", name(object)).trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_told_in_a_line() {
+        let mut object = serde_json::json!({
+            "kind": "LogicalPort",
+            "metadata": {"name": "web-1", "tenant": "shop", "revision": 7},
+        });
+        assert_eq!(line("put", &object), "put     LogicalPort/shop/web-1");
+        object["status"] = serde_json::json!({"conditions": [
+            {"type": "Compiled", "status": "True", "reason": "Computed", "message": ""},
+            {"type": "Realized", "status": "False", "reason": "Pend\u{1b}ing", "message": ""},
+        ]});
+        assert_eq!(
+            line("status", &object),
+            "status  LogicalPort/shop/web-1  Compiled True Computed, Realized False Pend\u{fffd}ing"
+        );
+    }
 }
