@@ -27,6 +27,8 @@ pub struct Size {
     pub rows: usize,
     /// Tuples that the rules hold.
     pub tuples: usize,
+    /// Parts of recursive tables that were computed anew, since the start.
+    pub recomputed: u64,
 }
 
 /// What is counted.
@@ -36,6 +38,7 @@ pub struct Metrics {
     domains: AtomicU64,
     rows: AtomicU64,
     tuples: AtomicU64,
+    recomputed: AtomicU64,
     computed: AtomicU64,
     nanoseconds: AtomicU64,
 }
@@ -51,6 +54,7 @@ impl Metrics {
         ] {
             place.store(many as u64, Ordering::Relaxed);
         }
+        self.recomputed.store(size.recomputed, Ordering::Relaxed);
         self.computed.fetch_add(1, Ordering::Relaxed);
         self.nanoseconds.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
@@ -67,9 +71,10 @@ pub struct Measured {
 impl Measured {
     fn page(&self) -> Result<String, Error> {
         let mut registry = Registry::with_prefix("zovn_controller");
-        let Metrics { objects, domains, rows, tuples, computed, nanoseconds } = &*self.metrics;
-        let [objects, domains, rows, tuples, computed, nanoseconds] =
-            [objects, domains, rows, tuples, computed, nanoseconds]
+        let Metrics { objects, domains, rows, tuples, recomputed, computed, nanoseconds } =
+            &*self.metrics;
+        let [objects, domains, rows, tuples, recomputed, computed, nanoseconds] =
+            [objects, domains, rows, tuples, recomputed, computed, nanoseconds]
                 .map(|it| it.load(Ordering::Relaxed));
         let (agents, wakes) = self.publisher.woken();
         let (stored, told) = (self.catalog.store().revision().0, self.publisher.revision().0);
@@ -92,6 +97,11 @@ impl Measured {
         }
         let counters = [
             ("computations", "How often rows were computed", computed),
+            (
+                "recomputed_parts",
+                "Parts of recursive tables that were computed anew, as too much of them had to go",
+                recomputed,
+            ),
             ("wakes", "How often an agent was told that there is something new", wakes),
         ];
         for (name, help, value) in counters {

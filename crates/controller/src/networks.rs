@@ -96,6 +96,7 @@ impl Networks {
             domains: self.hypervisor.image().len(),
             rows: self.hypervisor.rows(),
             tuples: self.hypervisor.tuples(),
+            recomputed: self.hypervisor.counters().recomputed,
         }
     }
 }

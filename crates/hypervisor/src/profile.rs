@@ -18,6 +18,8 @@ pub struct Profile {
     pub tuples: usize,
     /// The bytes that they and their values take.
     pub bytes: usize,
+    /// How many parts of recursive tables were computed anew.
+    pub recomputed: u64,
 }
 
 /// What a rule did.
@@ -59,5 +61,6 @@ pub fn profile(objects: &[Object], most: usize) -> Profile {
     });
     let rules = rules.collect();
     let (tuples, bytes) = hypervisor.size();
-    Profile { rules, edits: revision - 1, tuples, bytes }
+    let recomputed = hypervisor.counters().recomputed;
+    Profile { rules, edits: revision - 1, tuples, bytes, recomputed }
 }

@@ -58,6 +58,8 @@ struct Report {
     edits: u64,
     tuples: usize,
     bytes: usize,
+    /// Parts of recursive tables that were computed anew.
+    recomputed: u64,
     rules: Vec<Rule>,
 }
 
@@ -114,7 +116,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn report(profile: Profile) -> Report {
-    let Profile { rules, edits, tuples, bytes } = profile;
+    let Profile { rules, edits, tuples, bytes, recomputed } = profile;
     let rule = |RuleProfile { rule, cold, edits }| Rule {
         place: format!("{}:{}", rule.file, rule.line),
         table: rule.message,
@@ -123,7 +125,7 @@ fn report(profile: Profile) -> Report {
     };
     let mut rules: Vec<_> = rules.into_iter().map(rule).collect();
     rules.sort_by_key(|rule| Reverse(rule.edits.searches + rule.edits.rows));
-    Report { edits, tuples, bytes, rules }
+    Report { edits, tuples, bytes, recomputed, rules }
 }
 
 fn told(report: &Report) -> String {
@@ -144,6 +146,9 @@ fn told(report: &Report) -> String {
             ]);
         }
     }
-    let Report { edits, tuples, bytes, .. } = report;
-    format!("{tuples} tuples of {bytes} bytes; of {edits} edits:\n{}", text(table))
+    let Report { edits, tuples, bytes, recomputed, .. } = report;
+    let table = text(table);
+    format!(
+        "{tuples} tuples of {bytes} bytes; of {edits} edits, parts computed anew: {recomputed}\n{table}"
+    )
 }
