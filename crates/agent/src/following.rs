@@ -232,7 +232,7 @@ impl Execute for Execution {
         let ports = ports.join(", ");
         tracing::warn!(
             ports,
-            "the controller has no such ports for this host: nothing goes to them or comes from them"
+            "the controller has no such ports for this host, or another host has them: nothing goes to them or comes from them"
         );
     }
 }

@@ -19,7 +19,7 @@ use model::Generation;
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
-use southbound::{Executing, Publisher};
+use southbound::{Executing, Holding, Publisher};
 use store::{Entry, Revision};
 use tokio::sync::watch;
 
@@ -265,19 +265,32 @@ fn realized(revision: Revision, (told, hosts): &Far, names_hosts: bool) -> Condi
 /// Whether a machine's port is at a host.
 fn bound(identity: &Identity, publisher: &Publisher, names_hosts: bool) -> Option<Condition> {
     let tenant = identity.tenant.as_ref().filter(|_| identity.kind == Kind::LogicalPort)?;
-    let holders = publisher.holders(&format!("{tenant}/{}", identity.name))?;
-    let said = match holders.as_slice() {
+    let called = format!("{tenant}/{}", identity.name);
+    let said = attached(&publisher.holding(&called)?, &called, names_hosts);
+    Some(condition(ConditionType::Bound, said))
+}
+
+/// What is told of who has a port.
+fn attached(
+    Holding { holders, others, is_reached }: &Holding,
+    port: &str,
+    names_hosts: bool,
+) -> Said {
+    let (status, reason, mut message) = match holders.as_slice() {
         [] => {
-            let message = format!(
-                "no connected host has it: `zovn attach … --logical {tenant}/{}`",
-                identity.name
-            );
+            let message = format!("no connected host has it: `zovn attach … --logical {port}`");
             (Truth::False, "Nowhere", message)
         }
         _ if !names_hosts => (Truth::True, "Attached", "a host has it".into()),
         nodes => (Truth::True, "Attached", format!("{} has it", nodes.join(" and "))),
     };
-    Some(condition(ConditionType::Bound, said))
+    if status == Truth::True && !is_reached {
+        message += "; machines at other hosts do not reach it without a Binding";
+    }
+    if names_hosts && !others.is_empty() {
+        message += &format!("; {} says that it has it, and may not", others.join(" and "));
+    }
+    (status, reason, message)
 }
 
 #[cfg(test)]
@@ -345,5 +358,28 @@ mod tests {
         assert_eq!((early.status, early.reason.as_str()), (Truth::False, "Computing"));
         let [one, next] = [9, 10].map(|told| compiled(Revision(9), Generation(told)));
         assert_eq!(one, next, "another's revision changes nothing of this one");
+    }
+
+    #[test]
+    fn who_has_a_port_and_who_says_so_is_told_of() {
+        let told = |holders: &[&str], others: &[&str], is_reached, names_hosts| {
+            let names = |all: &[&str]| all.iter().map(|it| (*it).into()).collect();
+            let holding = Holding { holders: names(holders), others: names(others), is_reached };
+            let (status, _, message) = attached(&holding, "shop/web-1", names_hosts);
+            (status == Truth::True, message)
+        };
+        let is = |is_bound, message: &str| (is_bound, message.to_owned());
+        assert_eq!(told(&["h1"], &[], true, true), is(true, "h1 has it"));
+        let alone = "; machines at other hosts do not reach it without a Binding";
+        assert_eq!(
+            told(&["h1"], &["h2"], false, false),
+            is(true, &format!("a host has it{alone}"))
+        );
+        let both = format!("h1 has it{alone}; h2 says that it has it, and may not");
+        assert_eq!(told(&["h1"], &["h2"], false, true), is(true, &both));
+        let nowhere = "no connected host has it: `zovn attach … --logical shop/web-1`";
+        assert_eq!(told(&[], &[], false, true), is(false, nowhere));
+        let refused = format!("{nowhere}; h2 says that it has it, and may not");
+        assert_eq!(told(&[], &["h2"], false, true), is(false, &refused));
     }
 }

@@ -91,6 +91,11 @@ impl Measured {
                 "Agents that do not execute the newest of a domain",
                 self.publisher.behind() as u64,
             ),
+            (
+                "held_claims",
+                "Ports that come and go so often that their agents keep their domains for now",
+                self.publisher.held_claims() as u64,
+            ),
         ];
         for (name, help, value) in gauges {
             registry.register(name, help, ConstGauge::new(value as i64));

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hypervisor::{Changes, Hypervisor};
 use image::{Change, Domain, Link, Site, Station, StationRole};
 use logical::objects::{Identity, Kind, Name, Object};
-use southbound::Place;
+use southbound::{Nodes, Place};
 
 use crate::objects::meant;
 
@@ -25,7 +25,7 @@ pub struct Whereabouts {
     /// The ports that are where another is.
     children: BTreeMap<Identity, BTreeSet<Identity>>,
     domains: BTreeMap<Identity, Located>,
-    /// Ports whose node is another since the last look, and nodes with other addresses.
+    /// Ports whose nodes are others since the last look, and nodes with other addresses.
     moved: BTreeSet<Identity>,
     readdressed: BTreeSet<Name>,
 }
@@ -35,8 +35,8 @@ pub struct Whereabouts {
 struct Located {
     /// What its hosts are told.
     sites: BTreeMap<Identity, Site>,
-    /// Who may follow it: the node of each port, by the port's name as agents have it.
-    ports: BTreeMap<replica::Name, Option<Name>>,
+    /// Who may follow it, by each port's name as agents have it.
+    ports: BTreeMap<replica::Name, Place>,
     /// The nodes that its routers keep their flows at.
     homes: BTreeSet<replica::Name>,
     /// The nodes of all of these.
@@ -81,6 +81,12 @@ impl Whereabouts {
                 }
             }
             (Some(Object::LogicalPort(_)), _) | (_, Some(Object::LogicalPort(_))) => {
+                if let (Some(Object::LogicalPort(one)), Some(other @ Object::LogicalPort(it))) =
+                    (before, after)
+                    && one.spec.node != it.spec.node
+                {
+                    self.moved.insert(other.identity());
+                }
                 for (object, comes) in [(before, false), (after, true)] {
                     let Some((parent, child)) = object.and_then(parent) else { continue };
                     let all = self.children.entry(parent.clone()).or_default();
@@ -122,16 +128,14 @@ impl Whereabouts {
         for domain in dirty {
             let before = self.domains.remove(&domain).unwrap_or_default();
             let rows = hypervisor.image().get(&domain);
-            let after = rows.map(|rows| self.locate(rows, hypervisor)).unwrap_or_default();
+            let after =
+                rows.map(|rows| self.locate(name(&domain), rows, hypervisor)).unwrap_or_default();
             let sites = differing(&before.sites, &after.sites);
             moved.sites.extend(sites.map(|(id, site)| (domain.clone(), id, site)));
-            for (port, node) in differing(&before.ports, &after.ports) {
-                match node {
+            for (port, place) in differing(&before.ports, &after.ports) {
+                match place {
                     None => drop(moved.ports.insert(port, None)),
-                    Some(node) => {
-                        let node = node.map(|it| it.as_str().into());
-                        come.push((port, Some(Place { domain: name(&domain), node })));
-                    }
+                    Some(place) => come.push((port, Some(place))),
                 }
             }
             if before.homes != after.homes {
@@ -147,7 +151,7 @@ impl Whereabouts {
     }
 
     /// Where the ports of a domain are, by its rows.
-    fn locate(&self, rows: &Domain, hypervisor: &Hypervisor) -> Located {
+    fn locate(&self, domain: replica::Name, rows: &Domain, hypervisor: &Hypervisor) -> Located {
         let (mut found, mut homes) = (Located::default(), BTreeSet::new());
         let mut put = |of: &Identity, node: &Name| {
             let id = Identity { kind: Kind::TransportNode, tenant: None, name: node.clone() };
@@ -162,11 +166,18 @@ impl Whereabouts {
                 continue;
             }
             let parent = rows.ports.get(port).and_then(|it| it.parent.as_ref());
-            let node = self.node(parent.map_or(port, |(parent, _)| parent));
+            let parent = parent.map(|(parent, _)| parent);
+            let node = self.node(parent.unwrap_or(port));
             node.iter().for_each(|node| put(port, node));
             if let Some(tenant) = port.tenant.as_ref().filter(|_| is_machine) {
                 let called = format!("{tenant}/{}", port.name);
-                found.ports.insert(called.into(), node.cloned());
+                let nodes = match node {
+                    Some(node) => Nodes::Bound(node.as_str().into()),
+                    None => listed([port].into_iter().chain(parent), hypervisor),
+                };
+                let is_everywhere = station.role == StationRole::Local;
+                let place = Place { domain: domain.clone(), nodes, is_everywhere };
+                found.ports.insert(called.into(), place);
             }
         }
         for (router, (home, ports)) in self.homes(rows) {
@@ -213,6 +224,17 @@ impl Whereabouts {
         let homes = routers.into_iter().filter(|(router, _)| keeping.contains(router));
         homes.filter_map(|(id, it)| Some((id, (it.gateway.or(it.first)?, it.ports)))).collect()
     }
+}
+
+/// The nodes that may have a port without a Binding: those that it lists, and its parent, too.
+fn listed<'i>(ports: impl Iterator<Item = &'i Identity>, hypervisor: &Hypervisor) -> Nodes {
+    let lists = ports.filter_map(|id| match hypervisor.object(id).map(|it| &**it) {
+        Some(Object::LogicalPort(it)) if !it.spec.node.is_empty() => {
+            Some(it.spec.node.iter().map(|it| it.as_str().into()).collect::<BTreeSet<_>>())
+        }
+        _ => None,
+    });
+    lists.reduce(|one, other| &one & &other).map_or(Nodes::Any, Nodes::Among)
 }
 
 /// What of a router says where it keeps its flows.

@@ -18,15 +18,13 @@
 //! # What it does not know
 //!
 //! Whether objects are right: it is given what [`logical::resolve`] takes. Where ports are, who
-//! executes rows, and time; inputs that come and go quickly are damped before they are edits
-//! ([`damping`]).
+//! executes rows, and time.
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
-pub mod damping;
 mod domains;
 mod facts;
 mod files;

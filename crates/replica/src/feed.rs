@@ -117,6 +117,11 @@ impl Feed {
         self.domains.get(domain)?.refused.as_ref()
     }
 
+    /// Whether it has been sent some of an update that it has not answered.
+    pub fn is_asked(&self) -> bool {
+        self.domains.values().any(|it| it.underway.is_some())
+    }
+
     /// What is to be sent next, as the domains are at this revision of the store; `None` until the
     /// agent answers or something changes.
     pub fn next(&mut self, domains: &mut Histories, revision: Generation) -> Option<ToAgent> {

@@ -11,10 +11,23 @@
 //! ([`follow`]).
 //!
 //! An agent says which logical ports it has, and is sent the domains of those that its node may
-//! have. Domains that it has no port in cost it nothing: it is not woken for them.
+//! have and no other has. Domains that it has no port in cost it nothing: it is not woken for them.
+//! A port that comes and goes again and again has its domain followed until it is calm.
+//!
+//! # What messages do not have
+//!
+//! - **Several domains in one answer.** An Ack stands for its domain's generations up to that one. An
+//!   update of a domain is sent once the one before it was answered, so there is nothing to collect.
+//! - **Lists of capabilities.** A field that one end may not know is added as it is; what an end has to
+//!   know is a new version, and both ends say which they speak.
+//! - **When to connect again.** [`Backoff`] is an agent's own: a controller that cannot answer cannot
+//!   say so either.
+//! - **Comparisons at intervals.** A copy is compared with the controller's, by digest, when its
+//!   agent connects and with each update. In between nothing but the agent changes it.
 
 mod agent;
 mod convert;
+mod damping;
 mod publisher;
 mod server;
 
@@ -22,7 +35,7 @@ pub use agent::{
     Backoff, ConnectError, Connection, Execute, FollowError, Node, Ports, Proof, connect, follow,
 };
 pub use convert::Malformed;
-pub use publisher::{Change, Ended, Executing, Place, Publisher};
+pub use publisher::{Change, Ended, Executing, Holding, Nodes, Place, Publisher};
 pub use server::{Admit, Credentials, Everybody, serve};
 pub use tonic::transport::Error as ServeError;
 

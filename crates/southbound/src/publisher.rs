@@ -3,22 +3,30 @@
 //! A session that has ended is kept, as one that does not answer, until its node is back: what its
 //! host executes is known, and that it lacks what came later.
 
+mod claims;
 mod executing;
+mod holders;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::Generation;
-use replica::{Delta, Feed, Fence, Histories, History, Known, Map, Name, Reply, Store};
+use replica::{Delta, Feed, Fence, Histories, History, Known, Map, Name, Reply, Store, ToAgent};
 use tokio::sync::{Notify, watch};
+use units::{Instant, Span};
 
+use self::claims::Claims;
 pub use self::executing::Executing;
+pub use self::holders::{Holding, Nodes};
 use crate::convert::{self, Malformed};
 use crate::proto::{self, from_agent, from_controller};
 use crate::{VERSIONS, proto::FromController};
 
 /// The most ports of an agent, and the most domains that it may say that it has.
 const MOST_PORTS: usize = 1 << 16;
+
+/// The most ports of an agent together with those that it had a while ago.
+const MOST_REMEMBERED: usize = 2 * MOST_PORTS;
 
 /// The most bytes of an update that are underway to an agent, whatever it says that it takes.
 const MOST_WINDOW: u64 = 64 << 20;
@@ -32,13 +40,19 @@ const REMEMBERED: usize = 1 << 20;
 /// How many sessions that have ended are kept.
 const MOST_ABSENT: usize = 1 << 14;
 
+/// How long an agent may take to answer an update, counted from its last bytes.
+const PATIENCE: Span = Span::from_secs(120);
+
 /// Where a logical port is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Place {
     /// The domain that it is in.
     pub domain: Name,
-    /// The only node that may have it. `None`: whichever says that it has.
-    pub node: Option<Name>,
+    /// The nodes that may have it.
+    pub nodes: Nodes,
+    /// Whether all of these may have it at a time, as what is the same on every host. Of any other
+    /// port, one of them has it.
+    pub is_everywhere: bool,
 }
 
 /// What one revision of the store changes.
@@ -77,6 +91,11 @@ pub enum Ended {
     /// It answers for what it was not sent.
     #[error(transparent)]
     Misled(#[from] replica::Misled),
+    /// It does not answer for what it was sent.
+    #[error(
+        "cannot go on with an agent that has not answered an update for {0}; it is to connect again"
+    )]
+    Silent(Span),
 }
 
 /// An agent's session.
@@ -85,17 +104,30 @@ struct Session {
     number: u64,
     incarnation: u64,
     is_connected: bool,
+    /// It has ended so long ago that others may have its ports.
+    is_away: bool,
     feed: Feed,
     /// The ports that it says it has, and the domains of those that it may have.
-    ports: BTreeSet<Name>,
+    claims: Claims,
     follows: BTreeSet<Name>,
-    /// The domains that the session before it followed, until it has said its ports.
-    followed: BTreeSet<Name>,
+    /// What the session before it had and followed, until it has said its ports.
+    before: Left,
+    /// Since when it could answer an update and has not.
+    asked: Option<Instant>,
     /// Ports that it is to be told are not its.
     unknown: Vec<Name>,
     /// Whether it has said which ports it has: before, nothing can be said to be complete.
     has_said: bool,
     wake: Arc<Notify>,
+}
+
+/// What a session that is forgotten has left.
+#[derive(Debug, Default)]
+struct Left {
+    /// The ports that it said it had.
+    ports: BTreeSet<Name>,
+    /// The domains that it followed.
+    follows: BTreeSet<Name>,
 }
 
 /// The nodes that something concerns, or whatever else a name leads to.
@@ -126,6 +158,8 @@ struct Inner {
     revision: Generation,
     domains: Histories,
     ports: BTreeMap<Name, Place>,
+    /// The node that has a port.
+    holders: BTreeMap<Name, Name>,
     sessions: BTreeMap<Name, Session>,
     /// Those of them that have ended, by their numbers.
     absent: BTreeMap<u64, Name>,
@@ -134,7 +168,7 @@ struct Inner {
     at_home: Index,
     /// How many ports of a domain are bound to each node.
     bound: BTreeMap<Name, BTreeMap<Name, usize>>,
-    /// The nodes that follow a domain, and those that say they have a port.
+    /// The nodes that follow a domain, and those that say they have a port, or that it lingers at.
     followers: Index,
     claims: Index,
     /// The nodes that followed a domain before they came back, and have not said their ports since.
@@ -153,6 +187,7 @@ pub struct Publisher {
     store: Store,
     fence: Fence,
     inner: Mutex<Inner>,
+    patience: Span,
     /// Told when hosts may be further than they were.
     moved: watch::Sender<()>,
 }
@@ -177,8 +212,16 @@ impl Publisher {
         let history = |(name, rows)| (name, History::new(revision, rows, REMEMBERED));
         let domains = domains.into_iter().map(history).collect();
         let mut inner = Inner { revision, domains, ..Inner::default() };
-        ports.into_iter().for_each(|(port, place)| inner.locate(port, Some(place)));
-        Self { store, fence, inner: Mutex::new(inner), moved: watch::Sender::new(()) }
+        ports.into_iter().for_each(|(port, place)| inner.locate(&port, Some(place)));
+        let (inner, moved) = (Mutex::new(inner), watch::Sender::new(()));
+        Self { store, fence, inner, patience: PATIENCE, moved }
+    }
+
+    /// Agents may take so long to answer an update, instead of two minutes.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Span) -> Self {
+        self.patience = patience;
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -202,7 +245,8 @@ impl Publisher {
         let mut moved = BTreeSet::new();
         for (port, place) in change.ports {
             moved.extend(inner.claims.of(&port).cloned());
-            inner.locate(port, place);
+            inner.locate(&port, place);
+            inner.elect(&port, &mut moved);
         }
         for (domain, delta) in change.domains {
             let is_new = match inner.domains.get_mut(&domain) {
@@ -226,7 +270,7 @@ impl Publisher {
         moved.iter().for_each(|node| inner.settle(node));
         let is_absent = |node: &&Name| inner.sessions.get(*node).is_some_and(|it| !it.is_connected);
         let gone: Vec<_> = change.gone.iter().filter(is_absent).collect();
-        gone.into_iter().for_each(|node| drop(inner.forget(node)));
+        gone.into_iter().for_each(|node| inner.dismiss(node));
         for node in &change.come {
             inner.gone.remove(node);
         }
@@ -256,6 +300,12 @@ impl Publisher {
         (inner.sessions.len() - inner.absent.len(), inner.wakes)
     }
 
+    /// How many ports have come and gone so often that their agents, which have them no more, are not
+    /// told to drop their domains yet.
+    pub fn held_claims(&self) -> usize {
+        self.lock().sessions.values().map(|it| it.claims.held()).sum()
+    }
+
     /// An agent says hello: it is the node that it says.
     pub(crate) fn open(&self, hello: &proto::Hello) -> Result<(Handle, FromController), Ended> {
         let (oldest, newest) = (hello.oldest_version, hello.newest_version);
@@ -283,23 +333,22 @@ impl Publisher {
             return Err(Ended::Replaced(hello.node.clone()));
         }
         inner.begun += 1;
-        let followed = inner.forget(&node);
-        followed.iter().for_each(|domain| inner.returning.insert(domain, &node));
+        let before = inner.forget(&node);
+        before.follows.iter().for_each(|domain| inner.returning.insert(domain, &node));
         let wake = Arc::new(Notify::new());
         let handle = Handle { node: node.clone(), number: inner.begun, wake: wake.clone() };
-        let (number, incarnation) = (inner.begun, hello.incarnation);
-        let (ports, follows, unknown) = Default::default();
-        let (is_connected, has_said) = (true, false);
         let session = Session {
-            number,
-            incarnation,
-            is_connected,
+            number: inner.begun,
+            incarnation: hello.incarnation,
+            is_connected: true,
+            is_away: false,
             feed,
-            ports,
-            follows,
-            followed,
-            unknown,
-            has_said,
+            claims: Claims::default(),
+            follows: BTreeSet::new(),
+            before,
+            asked: None,
+            unknown: Vec::new(),
+            has_said: false,
             wake,
         };
         inner.sessions.insert(node, session);
@@ -313,20 +362,25 @@ impl Publisher {
     }
 
     /// A message of an agent.
-    pub(crate) fn receive(&self, handle: &Handle, message: proto::FromAgent) -> Result<(), Ended> {
-        self.take(handle, message)?;
+    pub(crate) fn receive(
+        &self,
+        now: Instant,
+        handle: &Handle,
+        message: proto::FromAgent,
+    ) -> Result<(), Ended> {
+        self.take(now, handle, message)?;
         self.moved.send_replace(());
         Ok(())
     }
 
-    fn take(&self, handle: &Handle, message: proto::FromAgent) -> Result<(), Ended> {
+    fn take(&self, now: Instant, handle: &Handle, message: proto::FromAgent) -> Result<(), Ended> {
         let inner = &mut *self.lock();
         let session = inner.session(handle)?;
         match message.message {
-            Some(from_agent::Message::Ports(ports)) => inner.claim(handle, ports)?,
+            Some(from_agent::Message::Ports(ports)) => inner.claim(now, handle, ports)?,
             Some(from_agent::Message::Ack(ack)) => {
                 let reply = Reply::Ack(ack.domain.into(), Generation(ack.generation));
-                session.feed.answered(&reply)?;
+                session.answered(now, &reply)?;
             }
             Some(from_agent::Message::Nack(nack)) => {
                 let reply = convert::nack(nack)?;
@@ -336,7 +390,7 @@ impl Publisher {
                         "{node} does not take generation {generation} of {domain}: {reason}"
                     );
                 }
-                session.feed.answered(&reply)?;
+                session.answered(now, &reply)?;
             }
             Some(from_agent::Message::Hello(_)) => {
                 return Err(Malformed("hello is said once, first").into());
@@ -347,7 +401,11 @@ impl Publisher {
     }
 
     /// What an agent is to be sent next.
-    pub(crate) fn next(&self, handle: &Handle) -> Result<Option<FromController>, Ended> {
+    pub(crate) fn next(
+        &self,
+        now: Instant,
+        handle: &Handle,
+    ) -> Result<Option<FromController>, Ended> {
         let inner = &mut *self.lock();
         let revision = inner.revision;
         inner.session(handle)?;
@@ -358,7 +416,28 @@ impl Publisher {
             return Ok(Some(message(from_controller::Message::Unknown(proto::Unknown { ports }))));
         }
         let marked = if session.has_said { revision } else { Generation(0) };
-        Ok(session.feed.next(domains, marked).map(|it| message((&it).into())))
+        let next = session.feed.next(domains, marked);
+        if matches!(next, Some(ToAgent::Part(_))) {
+            session.asked = Some(now);
+        }
+        Ok(next.map(|it| message((&it).into())))
+    }
+
+    /// Does for an agent's session what is due by now, and says when to ask again.
+    pub(crate) fn tick(&self, now: Instant, handle: &Handle) -> Result<Option<Instant>, Ended> {
+        let inner = &mut *self.lock();
+        let session = inner.session(handle)?;
+        let silent = session.asked.map(|it| it + self.patience);
+        if silent.is_some_and(|at| at <= now) {
+            return Err(Ended::Silent(self.patience));
+        }
+        let calm = session.claims.poll(now);
+        let due = session.claims.next_deadline().into_iter().chain(silent).min();
+        if !calm.is_empty() {
+            calm.iter().for_each(|port| inner.claims.remove(port, &handle.node));
+            inner.settle(&handle.node);
+        }
+        Ok(due)
     }
 
     /// A session has ended.
@@ -367,21 +446,44 @@ impl Publisher {
         let Ok(session) = inner.session(handle) else { return };
         session.is_connected = false;
         session.feed.abandon();
+        let lingered = session.claims.let_go();
+        lingered.iter().for_each(|port| inner.claims.remove(port, &handle.node));
         inner.absent.insert(handle.number, handle.node.clone());
+        inner.settle(&handle.node);
         if inner.gone.contains(&handle.node) {
-            inner.forget(&handle.node);
+            inner.dismiss(&handle.node);
         }
         if inner.absent.len() > MOST_ABSENT
             && let Some((_, oldest)) = inner.absent.pop_first()
         {
-            inner.forget(&oldest);
+            inner.dismiss(&oldest);
         }
+        self.moved.send_replace(());
+    }
+
+    /// A session has ended so long ago that others may have its ports, if its node is not back.
+    pub(crate) fn give_up(&self, handle: &Handle) {
+        let inner = &mut *self.lock();
+        let session = inner.sessions.get_mut(&handle.node);
+        let own = session.filter(|it| it.number == handle.number && !it.is_connected);
+        let Some(session) = own else { return };
+        session.is_away = true;
+        let ports: Vec<_> = session.claims.ports().chain(&session.before.ports).cloned().collect();
+        inner.elect_all(&ports, BTreeSet::new());
         self.moved.send_replace(());
     }
 }
 
 fn message(message: from_controller::Message) -> FromController {
     FromController { message: Some(message) }
+}
+
+impl Session {
+    fn answered(&mut self, now: Instant, reply: &Reply) -> Result<(), Ended> {
+        self.feed.answered(reply)?;
+        self.asked = self.feed.is_asked().then_some(now);
+        Ok(())
+    }
 }
 
 impl Inner {
@@ -392,16 +494,26 @@ impl Inner {
         own.ok_or_else(|| Ended::Replaced(handle.node.to_string()))
     }
 
-    /// Ends a node's session, which is told so. Returns the domains that it followed, or that it
-    /// may follow again once it has said its ports.
-    fn forget(&mut self, node: &Name) -> BTreeSet<Name> {
-        let Some(session) = self.sessions.remove(node) else { return BTreeSet::new() };
+    /// Ends a node's session, which is told so. Returns what it had, or may have again once it has
+    /// said its ports.
+    fn forget(&mut self, node: &Name) -> Left {
+        let Some(session) = self.sessions.remove(node) else { return Left::default() };
         self.absent.remove(&session.number);
         session.wake.notify_one();
+        let mut left = session.before;
         session.follows.iter().for_each(|domain| self.followers.remove(domain, node));
-        session.followed.iter().for_each(|domain| self.returning.remove(domain, node));
-        session.ports.iter().for_each(|port| self.claims.remove(port, node));
-        &session.follows | &session.followed
+        left.follows.iter().for_each(|domain| self.returning.remove(domain, node));
+        let claims = session.claims.ports().chain(session.claims.lingering());
+        claims.for_each(|port| self.claims.remove(port, node));
+        left.follows.extend(session.follows);
+        left.ports.extend(session.claims.ports().cloned());
+        left
+    }
+
+    /// Ends a node's session, and it is not waited for.
+    fn dismiss(&mut self, node: &Name) {
+        let left = self.forget(node);
+        self.elect_all(&left.ports, BTreeSet::new());
     }
 
     /// A domain has a new generation.
@@ -415,9 +527,9 @@ impl Inner {
     }
 
     /// A port is elsewhere, or gone.
-    fn locate(&mut self, port: Name, place: Option<Place>) {
-        let bound = |place: &Place| Some((place.domain.clone(), place.node.clone()?));
-        if let Some((domain, node)) = self.ports.get(&port).and_then(bound)
+    fn locate(&mut self, port: &Name, place: Option<Place>) {
+        let bound = |place: &Place| Some((place.domain.clone(), place.nodes.bound()?.clone()));
+        if let Some((domain, node)) = self.ports.get(port).and_then(bound)
             && let Some(nodes) = self.bound.get_mut(&domain)
             && let Some(count) = nodes.get_mut(&node)
         {
@@ -431,13 +543,13 @@ impl Inner {
             *self.bound.entry(domain).or_default().entry(node).or_default() += 1;
         }
         match place {
-            Some(place) => drop(self.ports.insert(port, place)),
-            None => drop(self.ports.remove(&port)),
+            Some(place) => drop(self.ports.insert(port.clone(), place)),
+            None => drop(self.ports.remove(port)),
         }
     }
 
     /// An agent says which ports it has.
-    fn claim(&mut self, handle: &Handle, said: proto::Ports) -> Result<(), Ended> {
+    fn claim(&mut self, now: Instant, handle: &Handle, said: proto::Ports) -> Result<(), Ended> {
         let node = &handle.node;
         let names = |names: &[String]| names.iter().map(|it| Name::from(it.as_str())).collect();
         let (attached, detached): (Vec<Name>, Vec<Name>) =
@@ -445,34 +557,32 @@ impl Inner {
         if attached.iter().any(|port| port.len() > LONGEST_NAME) {
             return Err(Malformed("a port's name is too long").into());
         }
-        let Session { ports, unknown, .. } = self.session(handle)?;
-        if ports.len() + attached.len() > MOST_PORTS {
+        let session = self.session(handle)?;
+        if session.claims.len() + attached.len() > MOST_PORTS {
             return Err(Ended::TooMany("ports", MOST_PORTS));
         }
-        ports.extend(attached.iter().cloned());
-        detached.iter().for_each(|port| drop(ports.take(port)));
-        unknown.retain(|port| !detached.contains(port));
+        attached.iter().for_each(|port| session.claims.attach(now, port));
+        let gone: Vec<_> =
+            detached.iter().filter(|port| session.claims.detach(now, port)).collect();
+        if session.claims.remembered() > MOST_REMEMBERED {
+            return Err(Ended::TooMany("ports that come and go", MOST_REMEMBERED));
+        }
+        session.unknown.retain(|port| !detached.contains(port));
+        session.has_said = true;
+        let before = std::mem::take(&mut session.before);
         attached.iter().for_each(|port| self.claims.insert(port, node));
-        detached.iter().for_each(|port| self.claims.remove(port, node));
+        gone.into_iter().for_each(|port| self.claims.remove(port, node));
+        let ports = attached.iter().chain(&detached).chain(&before.ports);
+        self.elect_all(ports, BTreeSet::from([node.clone()]));
         let of_others: Vec<_> =
             attached.into_iter().filter(|it| self.domain(it, node).is_none()).collect();
-        self.session(handle)?.unknown.extend(of_others);
-        self.settle(node);
         let session = self.session(handle)?;
-        session.has_said = true;
+        session.unknown.extend(of_others);
         if said.complete {
             session.feed.follow_no_other();
         }
-        let followed = std::mem::take(&mut session.followed);
-        followed.iter().for_each(|domain| self.returning.remove(domain, node));
+        before.follows.iter().for_each(|domain| self.returning.remove(domain, node));
         Ok(())
-    }
-
-    /// The domain of a port, if a node may have it.
-    fn domain(&self, port: &str, node: &str) -> Option<&Name> {
-        let place = self.ports.get(port)?;
-        let is_its = place.node.as_ref().is_none_or(|only| **only == *node);
-        is_its.then_some(&place.domain)
     }
 
     /// These nodes follow a domain whatever ports they have. Returns those that did or do.
@@ -490,7 +600,9 @@ impl Inner {
     /// Has a node follow the domains of its ports, and those that it follows without any.
     fn settle(&mut self, node: &Name) {
         let Some(session) = self.sessions.get(node) else { return };
-        let of_ports = session.ports.iter().filter_map(|port| self.domain(port, node));
+        let of_ports = session.claims.ports().filter_map(|port| self.domain(port, node));
+        let of_held = session.claims.lingering().filter_map(|port| self.lingers(port, node));
+        let of_ports = of_ports.chain(of_held);
         let wanted: BTreeSet<Name> = of_ports.chain(self.at_home.of(node)).cloned().collect();
         let session = self.sessions.get_mut(node).expect("it was there just now");
         for domain in session.follows.difference(&wanted) {
@@ -510,140 +622,4 @@ impl Inner {
 }
 
 #[cfg(test)]
-mod tests {
-    use units::Rng;
-
-    use super::*;
-
-    /// Anything that an agent could say, some of it right.
-    fn said(rng: &mut Rng) -> proto::FromAgent {
-        let domain = ["a", "b", "c"][rng.below(3) as usize].to_owned();
-        let generation = 1 + rng.below(12);
-        let port = ["t/a", "t/b", "t/c", &"x".repeat(200)][rng.below(100) as usize % 4].to_owned();
-        let message = match rng.below(6) {
-            0 => from_agent::Message::Hello(proto::Hello::default()),
-            1 => from_agent::Message::Ports(proto::Ports {
-                attached: vec![port],
-                ..proto::Ports::default()
-            }),
-            2 => from_agent::Message::Ports(proto::Ports {
-                detached: vec![port],
-                complete: true,
-                ..proto::Ports::default()
-            }),
-            3 | 4 => from_agent::Message::Ack(proto::Ack { domain, generation }),
-            _ => {
-                let (reason, why) = (rng.below(9) as i32, "x".repeat(rng.below(1100) as usize));
-                from_agent::Message::Nack(proto::Nack { domain, generation, reason, why })
-            }
-        };
-        proto::FromAgent { message: (rng.below(50) > 0).then_some(message) }
-    }
-
-    #[test]
-    fn whatever_an_agent_says_is_served_or_ends_its_session_alone() {
-        let mut ended = 0;
-        for seed in 0..300 {
-            let mut rng = Rng::new(seed);
-            let rows = |row: u8| Map::from_iter([(Arc::from([row]), Arc::from([row]))]);
-            let domains = ["a", "b"].map(|name| (Name::from(name), rows(1)));
-            let place = |name: &str| Place { domain: name.into(), node: None };
-            let ports = ["a", "b"].map(|name| (format!("t/{name}").into(), place(name)));
-            let first = Generation(1);
-            let publisher = Publisher::new((Store(1), Fence(1)), first, domains, ports);
-            let (good, _) = publisher.open(&hello("good")).unwrap();
-            let (bad, _) = publisher.open(&hello("bad")).unwrap();
-            for revision in 2..4 + rng.below(6) {
-                if publisher.receive(&bad, said(&mut rng)).is_err() {
-                    publisher.close(&bad);
-                    assert!(publisher.next(&bad).is_err());
-                    ended += 1;
-                    break;
-                }
-                while publisher.next(&bad).unwrap().is_some() {}
-                let delta = [(Arc::from([revision as u8]), Some(Arc::from([1])))];
-                let domains = BTreeMap::from([("a".into(), delta.into_iter().collect())]);
-                let change = Change { domains, ..Change::default() };
-                publisher.publish(Generation(revision), change);
-            }
-            publisher.receive(&good, has(&["t/a"])).unwrap();
-            assert!(publisher.next(&good).unwrap().is_some(), "the other is served");
-        }
-        assert!((1..300).contains(&ended), "{ended} of 300 ended");
-    }
-
-    fn hello(node: &str) -> proto::Hello {
-        proto::Hello {
-            node: node.into(),
-            newest_version: 1,
-            window_bytes: 1000,
-            ..proto::Hello::default()
-        }
-    }
-
-    /// An agent has these ports.
-    fn has(ports: &[&str]) -> proto::FromAgent {
-        let attached = ports.iter().map(|it| (*it).to_owned()).collect();
-        let ports = proto::Ports { attached, ..proto::Ports::default() };
-        proto::FromAgent { message: Some(from_agent::Message::Ports(ports)) }
-    }
-
-    /// A domain with a port that is bound to node `one`, and a port that any node may have.
-    fn publisher() -> Publisher {
-        let rows = Map::from_iter([(Arc::from([1u8]), Arc::from([1u8]))]);
-        let place = |node: Option<&str>| Place { domain: "a".into(), node: node.map(Name::from) };
-        let ports = [("t/bound".into(), place(Some("one"))), ("t/any".into(), place(None))];
-        Publisher::new((Store(1), Fence(1)), Generation(1), [("a".into(), rows)], ports)
-    }
-
-    /// The hosts that are waited for, and whether they are connected.
-    fn hosts(publisher: &Publisher) -> Vec<(String, bool)> {
-        let (_, hosts) = publisher.executing(None);
-        hosts.into_iter().map(|it| (it.node.to_string(), it.is_connected)).collect()
-    }
-
-    #[test]
-    fn a_host_that_comes_back_counts_until_it_has_said_its_ports() {
-        let publisher = publisher();
-        let open = || ["one", "two"].map(|node| publisher.open(&hello(node)).unwrap().0);
-        let both = |is_connected| ["one", "two"].map(|node| (node.to_owned(), is_connected));
-        let [one, two] = open();
-        assert_eq!(hosts(&publisher), [("one".to_owned(), true)], "its port is bound");
-        publisher.receive(&one, has(&["t/bound"])).unwrap();
-        publisher.receive(&two, has(&["t/any"])).unwrap();
-        assert_eq!(hosts(&publisher), both(true));
-        // Also if it goes again before it has said them.
-        for _ in 0..2 {
-            let agents = open();
-            assert_eq!(hosts(&publisher), both(true));
-            agents.iter().for_each(|it| publisher.close(it));
-            assert_eq!(hosts(&publisher), both(false));
-        }
-        for agent in open() {
-            publisher.receive(&agent, has(&[])).unwrap();
-        }
-        assert!(hosts(&publisher).is_empty(), "none has a port there any more");
-    }
-
-    #[test]
-    fn a_node_that_is_gone_is_not_waited_for_once_its_agent_is_gone_too() {
-        let publisher = publisher();
-        let open = || {
-            let (agent, _) = publisher.open(&hello("two")).unwrap();
-            publisher.receive(&agent, has(&["t/any"])).unwrap();
-            agent
-        };
-        let bound = || ("one".to_owned(), false);
-        let two = |is_connected| ("two".to_owned(), is_connected);
-        let node = || BTreeSet::from([Name::from("two")]);
-        let agent = open();
-        publisher.publish(Generation(2), Change { gone: node(), ..Change::default() });
-        assert_eq!(hosts(&publisher), [bound(), two(true)]);
-        publisher.close(&agent);
-        assert_eq!(hosts(&publisher), [bound()]);
-        let agent = open();
-        publisher.publish(Generation(3), Change { come: node(), ..Change::default() });
-        publisher.close(&agent);
-        assert_eq!(hosts(&publisher), [bound(), two(false)]);
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,11 +15,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
 use tonic::transport::server::{Connected, TcpConnectInfo, TcpIncoming, TlsConnectInfo};
 use tonic::{Request, Response, Status, Streaming};
+use units::Instant;
 
 use crate::proto::southbound_server::{self, SouthboundServer};
 use crate::proto::{FromAgent, FromController, from_agent};
@@ -52,6 +54,9 @@ const GREETING: Duration = Duration::from_secs(10);
 
 /// How long an agent that is cut off may take to take the reason.
 const PARTING: Duration = Duration::from_secs(1);
+
+/// How long an agent that was connected may take to come back before another may have its ports.
+const RETURNING: Duration = Duration::from_secs(10);
 
 /// How long to wait when a connection cannot be accepted.
 const RETRY: Duration = Duration::from_millis(100);
@@ -105,6 +110,26 @@ struct Southbound {
     publisher: Arc<Publisher>,
     tls: Option<Arc<tls::Server>>,
     admit: Arc<dyn Admit>,
+    clock: Clock,
+}
+
+/// The time since it was begun to serve.
+#[derive(Clone, Copy, Debug)]
+struct Clock(tokio::time::Instant);
+
+impl Clock {
+    fn now(self) -> Instant {
+        let since = self.0.elapsed().as_nanos();
+        Instant::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+
+    /// Waits for a time, or for ever.
+    async fn until(self, at: Option<Instant>) {
+        match at {
+            Some(at) => sleep_until(self.0 + Duration::from_nanos(at.as_nanos())).await,
+            None => pending().await,
+        }
+    }
 }
 
 /// Serves the agents that connect, encrypted if `tls` says how, until it is dropped.
@@ -118,7 +143,8 @@ pub async fn serve(
     publisher: Arc<Publisher>,
     admit: Arc<dyn Admit>,
 ) -> Result<(), tonic::transport::Error> {
-    let service = Southbound { publisher, tls: tls.clone(), admit };
+    let clock = Clock(tokio::time::Instant::now());
+    let service = Southbound { publisher, tls: tls.clone(), admit, clock };
     let service = SouthboundServer::new(service).max_decoding_message_size(LONGEST_MESSAGE);
     let server = Server::builder()
         .http2_keepalive_interval(Some(ASKED))
@@ -210,11 +236,11 @@ impl southbound_server::Southbound for Southbound {
         let (handle, welcome) = self.publisher.open(&hello)?;
         tracing::info!("{} follows, as of its start {}", handle.node, hello.incarnation);
         let (sender, receiver) = mpsc::channel(WAITING);
-        let publisher = self.publisher.clone();
+        let (publisher, clock) = (self.publisher.clone(), self.clock);
         tokio::spawn(async move {
             let _ = sender.send(Ok(welcome)).await;
             let ended = tokio::select! {
-                ended = tell(&publisher, &handle, stream, &sender) => ended,
+                ended = tell(&publisher, clock, &handle, stream, &sender) => ended,
                 revoked = until_refused(admitted) => Err(revoked),
             };
             publisher.close(&handle);
@@ -225,6 +251,9 @@ impl southbound_server::Southbound for Southbound {
                     let _ = timeout(PARTING, sender.send(Err(status))).await;
                 }
             }
+            drop(sender);
+            sleep(RETURNING).await;
+            publisher.give_up(&handle);
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
@@ -292,6 +321,7 @@ async fn until_refused(admitted: impl Fn() -> Result<(), Status>) -> Status {
 /// Serves an agent until it goes.
 async fn tell(
     publisher: &Publisher,
+    clock: Clock,
     handle: &Handle,
     mut stream: Streaming<FromAgent>,
     sender: &Sender<Result<FromController, Status>>,
@@ -299,18 +329,20 @@ async fn tell(
     // An agent that takes nothing is sent nothing more, and is still heard.
     let mut may_have_more = true;
     loop {
+        let due = publisher.tick(clock.now(), handle)?;
         tokio::select! {
             message = stream.message() => match message? {
                 None => return Ok(()),
                 Some(message) => {
-                    publisher.receive(handle, message)?;
+                    publisher.receive(clock.now(), handle, message)?;
                     may_have_more = true;
                 }
             },
             () = handle.wake.notified() => may_have_more = true,
+            () = clock.until(due) => {}
             permit = sender.reserve(), if may_have_more => {
                 let Ok(permit) = permit else { return Ok(()) };
-                match publisher.next(handle)? {
+                match publisher.next(clock.now(), handle)? {
                     Some(message) => permit.send(Ok(message)),
                     None => may_have_more = false,
                 }
@@ -326,6 +358,7 @@ impl From<Ended> for Status {
             Ended::Version(..) => Self::failed_precondition(sentence),
             Ended::Replaced(_) => Self::aborted(sentence),
             Ended::TooMany(..) => Self::resource_exhausted(sentence),
+            Ended::Silent(_) => Self::deadline_exceeded(sentence),
             Ended::Malformed(_) | Ended::Misled(_) => Self::invalid_argument(sentence),
         }
     }

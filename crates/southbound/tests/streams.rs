@@ -8,15 +8,20 @@ use std::time::Duration;
 
 use model::Generation;
 use replica::{Changed, Delta, Fence, Follower, Limits, Map, Name, Store};
+use southbound::proto::southbound_client::SouthboundClient;
 use southbound::{
     Admit, Change, ConnectError, Connection, Credentials, Everybody, Execute, Executing,
-    FollowError, Node, Place, Ports, Proof, Publisher, connect, follow,
+    FollowError, Node, Nodes, Place, Ports, Proof, Publisher, connect, follow, proto,
 };
 use tls::sign::Authority;
 use tls::{Protocol, is_for};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Endpoint;
+use tonic::{Code, Status, Streaming};
+use units::Span;
 
 const LIMITS: Limits = Limits { domains: 64, update_bytes: 1 << 20 };
 const LONG: Duration = Duration::from_secs(60);
@@ -129,7 +134,8 @@ fn edit(key: u32, row: Option<&[u8]>) -> Delta {
 }
 
 fn place(domain: &str, node: Option<&str>) -> Place {
-    Place { domain: domain.into(), node: node.map(Name::from) }
+    let nodes = node.map_or(Nodes::Any, |node| Nodes::Bound(node.into()));
+    Place { domain: domain.into(), nodes, is_everywhere: false }
 }
 
 /// Domains `a` and `b` with ports of these names, of which `b2` is bound to node `two`.
@@ -167,7 +173,7 @@ fn until_of(publisher: &Publisher, domain: &str) -> Generation {
 async fn an_agent_has_the_domains_of_its_ports_and_is_woken_for_no_others() {
     let (publisher, connection) = serve(publisher()).await;
     let one = agent(&connection, "one", 1, &["t/a1", "t/b2", "t/none"], Follower::new(LIMITS));
-    let two = agent(&connection, "two", 1, &["t/b1", "t/b2"], Follower::new(LIMITS));
+    let two = agent(&connection, "two", 1, &["t/b2"], Follower::new(LIMITS));
     until(|| generation(&one, "a").is_some() && generation(&two, "b").is_some()).await;
     let of_others: BTreeSet<String> = ["t/b2".into(), "t/none".into()].into();
     until(|| one.host.0.lock().unwrap().unknown == of_others).await;
@@ -235,8 +241,8 @@ async fn how_far_hosts_are_is_known_also_of_those_that_are_not_connected() {
     let one = agent(&connection, "one", 1, &["t/b1"], Follower::new(LIMITS));
     let two = agent(&connection, "two", 1, &["t/b2"], Follower::new(LIMITS));
     until(|| of("b") == [("one".into(), 10, true), ("two".into(), 10, true)]).await;
-    assert_eq!(publisher.holders("t/b2"), Some(vec!["two".into()]));
-    assert_eq!(publisher.holders("t/none"), None);
+    let holders = || publisher.holding("t/b2").unwrap().holders;
+    assert_eq!((holders(), publisher.holding("t/none")), (vec!["two".into()], None));
     // What does not change a domain is executed there at once.
     publisher.publish(Generation(11), change("a", edit(0, Some(b"other"))));
     assert_eq!(of("b"), [("one".into(), 11, true), ("two".into(), 11, true)]);
@@ -244,7 +250,7 @@ async fn how_far_hosts_are_is_known_also_of_those_that_are_not_connected() {
         task.abort();
     }
     until(|| publisher.woken().0 == 0).await;
-    assert_eq!(publisher.holders("t/b2"), Some(Vec::new()));
+    assert_eq!(holders(), Vec::<Name>::new());
     publisher.publish(Generation(12), change("a", edit(1, Some(b"other"))));
     publisher.publish(Generation(13), change("b", edit(0, Some(b"other"))));
     publisher.publish(Generation(14), change("b", edit(1, Some(b"other"))));
@@ -288,6 +294,91 @@ async fn a_master_of_before_is_not_followed() {
     drop(two);
     let (ended, _) = agent(&before, "one", 3, &[], follower).task.await.unwrap();
     assert!(matches!(ended, FollowError::Rejected(_)), "{ended}");
+}
+
+/// How many bytes another's connection has room for while nobody reads.
+const ROOM: u32 = 65_535;
+
+/// An agent whose program is another: it says this, and has the stream of what it is told.
+async fn other_agent(
+    address: SocketAddr,
+    hello: proto::Hello,
+    ports: &[&str],
+) -> Result<(mpsc::Sender<proto::FromAgent>, Streaming<proto::FromController>), Status> {
+    let attached = ports.iter().map(|it| (*it).to_owned()).collect();
+    let ports = proto::Ports { attached, detached: Vec::new(), complete: true };
+    let (sender, said) = mpsc::channel(4);
+    for message in
+        [proto::from_agent::Message::Hello(hello), proto::from_agent::Message::Ports(ports)]
+    {
+        sender.send(proto::FromAgent { message: Some(message) }).await.unwrap();
+    }
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let endpoint = endpoint.initial_stream_window_size(ROOM).initial_connection_window_size(ROOM);
+    let mut client = SouthboundClient::new(endpoint.connect().await.unwrap());
+    let told = client.follow(ReceiverStream::new(said)).await?;
+    Ok((sender, told.into_inner()))
+}
+
+fn hello(node: &str) -> proto::Hello {
+    let versions = southbound::VERSIONS;
+    proto::Hello {
+        node: node.into(),
+        incarnation: 1,
+        oldest_version: *versions.start(),
+        newest_version: *versions.end(),
+        window_bytes: 1 << 20,
+        ..proto::Hello::default()
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_read_or_answer_is_cut_off_and_others_are_served() {
+    let publisher = Arc::new(publisher().with_patience(Span::from_secs(2)));
+    let address = listen(&publisher, None, Arc::new(Everybody)).await;
+    // What it is to be sent is more than its connection has room for.
+    let deaf = other_agent(address, hello("deaf"), &["t/a1"]).await.unwrap();
+    let (said, mut told) = other_agent(address, hello("mute"), &["t/b1"]).await.unwrap();
+    let connection = connect(address, &Proof::default()).await.unwrap();
+    let two = agent(&connection, "two", 1, &["t/b2"], Follower::new(LIMITS));
+    let ended = loop {
+        match told.message().await {
+            Ok(message) => assert!(message.is_some()),
+            Err(ended) => break ended,
+        }
+    };
+    assert_eq!(ended.code(), Code::DeadlineExceeded);
+    assert!(ended.message().contains("has not answered an update for 2s"), "{ended}");
+    until(|| publisher.woken().0 == 1).await;
+    publisher.publish(Generation(11), change("b", edit(0, Some(b"other"))));
+    until(|| generation(&two, "b") == Some(Generation(11))).await;
+    assert!(!two.task.is_finished());
+    drop((deaf, said));
+}
+
+#[tokio::test]
+async fn an_agent_of_another_version_is_told_which_of_both_is_the_older() {
+    let publisher = Arc::new(publisher());
+    let address = listen(&publisher, None, Arc::new(Everybody)).await;
+    let newest = *southbound::VERSIONS.end();
+    let later =
+        proto::Hello { oldest_version: newest + 1, newest_version: newest + 3, ..hello("one") };
+    let earlier = proto::Hello { oldest_version: 0, newest_version: 0, ..hello("one") };
+    for (hello, versions) in [(later, [newest + 1, newest + 3]), (earlier, [0, 0])] {
+        let ended = other_agent(address, hello, &[]).await.unwrap_err();
+        let [oldest, newest] = versions;
+        assert_eq!(ended.code(), Code::FailedPrecondition);
+        assert!(ended.message().contains(&format!("of versions {oldest} to {newest}")), "{ended}");
+    }
+    assert_eq!(publisher.woken().0, 0);
+    // Who speaks later versions, too, speaks one that both know.
+    let both = proto::Hello { newest_version: newest + 3, ..hello("one") };
+    let (_said, mut told) = other_agent(address, both, &[]).await.unwrap();
+    let first = told.message().await.unwrap().unwrap().message;
+    let Some(proto::from_controller::Message::Welcome(welcome)) = first else {
+        panic!("{first:?}")
+    };
+    assert_eq!(welcome.version, newest);
 }
 
 /// Admits nodes by a certificate, or by a token while that counts.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use image::{Site, StationRole};
 use logical::objects::{Identity, Object};
+use logical::topology::Attachment;
 use logical::{Topology, load, read};
 use proptest::prelude::*;
-use southbound::{Change, Place};
+use southbound::{Change, Nodes, Place};
 use store::Revision;
 use units::Rng;
 use worlds::{CORNERS, World};
@@ -34,7 +35,9 @@ impl Told {
                     && let Some(tenant) = &port.tenant
                 {
                     let node = nodes.get(port).map(|node| topology[*node].id.name.as_str().into());
-                    let place = Place { domain: name(&domain), node };
+                    let nodes = node.map_or_else(|| listed(topology, port), Nodes::Bound);
+                    let is_everywhere = station.role == StationRole::Local;
+                    let place = Place { domain: name(&domain), nodes, is_everywhere };
                     all.ports.insert(format!("{tenant}/{}", port.name).into(), place);
                 }
             }
@@ -82,6 +85,26 @@ impl Told {
             }
         }
     }
+}
+
+/// The nodes that a port without a Binding may be at.
+fn listed(topology: &Topology, id: &Identity) -> Nodes {
+    let tenant = id.tenant.as_ref().unwrap();
+    let port = &topology[topology.port(tenant.as_str(), id.name.as_str()).unwrap()];
+    let parent = match port.attachment {
+        Attachment::Child { parent, .. } => Some(&topology[parent]),
+        _ => None,
+    };
+    let mut nodes = Nodes::Any;
+    for listing in parent.into_iter().chain([port]).filter(|it| !it.nodes.is_empty()) {
+        let listed = listing.nodes.iter().map(|node| topology[*node].id.name.as_str().into());
+        let listed: BTreeSet<_> = listed.collect();
+        nodes = Nodes::Among(match nodes {
+            Nodes::Among(before) => before.intersection(&listed).cloned().collect(),
+            _ => listed,
+        });
+    }
+    nodes
 }
 
 fn objects(text: &str) -> BTreeMap<Identity, Arc<Object>> {
@@ -140,6 +163,15 @@ fn what_worlds_do_not_have_is_where_all_objects_say() {
         text.clone(),
         text.replace("vteps: [192.0.2.2]", "vteps: [192.0.2.3]"),
         text.replace("port: t/v2, node: h2", "port: t/v2, node: h1"),
+        // Nodes that ports list, and a child's together with its parent's.
+        CORNERS.replace("addresses: [10.2.0.2]}", "addresses: [10.2.0.2], node: [h1, h2]}"),
+        CORNERS
+            .replace("addresses: [10.2.0.2]}", "addresses: [10.2.0.2], node: [h1]}")
+            .replace("mac: '02:00:00:00:09:09'}", "mac: '02:00:00:00:09:09', node: [h2]}"),
+        CORNERS.replace("mac: '02:00:00:00:09:09'}", "mac: '02:00:00:00:09:09', node: [h2]}"),
+        text.replace("addresses: [10.2.0.2]}", "addresses: [10.2.0.2], node: [h1, h2]}"),
+        // A port that is on every host.
+        CORNERS.replace("spec: {switch: d, vif: {}, qos: gold}", "spec: {switch: d, local: {}}"),
         text.replace("name: v2}, spec: {port: t/v2", "name: a}, spec: {port: t/v2"),
         text.replace(
             "name: v1}, spec: {port: t/v1, node: h1",

@@ -39,19 +39,6 @@ impl Publisher {
         (inner.revision, hosts.into_values().collect())
     }
 
-    /// The connected nodes that say they have a port, and may have it. `None`: hosts have no such
-    /// port.
-    pub fn holders(&self, port: &str) -> Option<Vec<Name>> {
-        let inner = self.lock();
-        inner.ports.get(port)?;
-        let is_connected = |it: &Session| it.is_connected;
-        let holds = |node: &&Name| {
-            inner.sessions.get(*node).is_some_and(is_connected)
-                && inner.domain(port, node).is_some()
-        };
-        Some(inner.claims.of(port).filter(holds).cloned().collect())
-    }
-
     /// Says when hosts may be further than they were, or agents come or go.
     pub fn subscribe(&self) -> watch::Receiver<()> {
         self.moved.subscribe()

@@ -1,10 +1,11 @@
 //! Inputs that come and go quickly are held until they are calm.
 //!
-//! A port whose link flaps, or a router's neighbour that is heard every other second, would make a
-//! new generation of its domain each time. Here each change of an input counts, and what was
-//! counted halves with time. An input that has changed too often is held: what it says is not
-//! passed on until the count has fallen. So a change now and then is passed on at once, and one
-//! that flaps is passed on once, when it has stopped. That is how RFC 2439 damps routes.
+//! A port that is attached and detached ten times a second would have its agent sent a domain, and
+//! told to drop it, each time. Here each change of an input counts, and what was counted halves
+//! with time. An input that has changed too often is held: what it says is not passed on until the
+//! count has fallen. So a change now and then is passed on at once, and one that flaps is passed on
+//! once, when it has stopped. That is how RFC 2439 damps routes. What cannot wait is passed on at
+//! once also then ([`Damper::press`]).
 //!
 //! ```text
 //! count                held
@@ -15,7 +16,7 @@
 //!   └──┴─┴─┴┴┴┴┴─────────┴──▶ time
 //! ```
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Instant, Span};
 
@@ -92,6 +93,14 @@ struct Input<V> {
     held: Option<Instant>,
 }
 
+impl<V> Input<V> {
+    /// Counts a change.
+    fn count(&mut self, terms: &Terms, now: Instant) {
+        self.count = terms.more(terms.left(self.count, now.since(self.at)));
+        self.at = now;
+    }
+}
+
 /// Inputs, each with what was passed on of it.
 #[derive(Debug)]
 pub struct Damper<K, V> {
@@ -125,21 +134,40 @@ impl<K: Clone + Ord, V: Clone + PartialEq> Damper<K, V> {
         if input.says == value {
             return None;
         }
-        input.count = terms.more(terms.left(input.count, now.since(input.at)));
-        input.at = now;
+        input.count(&terms, now);
         input.says = value;
-        let was_held = input.held.take();
-        if was_held.is_some() || input.count > CHANGE * u64::from(terms.most) {
-            was_held.into_iter().for_each(|at| {
-                self.due.remove(&(at, key.clone()));
-            });
-            let at = now + terms.until_calm(input.count);
-            input.held = Some(at);
-            self.due.insert((at, key));
+        if input.held.is_some() || input.count > CHANGE * u64::from(terms.most) {
+            self.hold(key, now);
             return None;
         }
         input.told = input.says.clone();
         Some(input.told.clone())
+    }
+
+    /// Takes what an input says that cannot wait. It counts as a change, and is passed on now also
+    /// if the input is held; what it says next is still held then.
+    pub fn press(&mut self, now: Instant, key: K, value: V) -> Option<V> {
+        let terms = self.terms;
+        let Some(input) = self.inputs.get_mut(&key) else { return self.offer(now, key, value) };
+        let (is_change, is_new) = (input.says != value, input.told != value);
+        (input.told, input.says) = (value.clone(), value.clone());
+        if is_change {
+            input.count(&terms, now);
+            if input.held.is_some() {
+                self.hold(key, now);
+            }
+        }
+        is_new.then_some(value)
+    }
+
+    /// Holds an input until it is calm, counted from now.
+    fn hold(&mut self, key: K, now: Instant) {
+        let input = self.inputs.get_mut(&key).expect("it is there");
+        let at = now + self.terms.until_calm(input.count);
+        if let Some(before) = input.held.replace(at) {
+            self.due.remove(&(before, key.clone()));
+        }
+        self.due.insert((at, key));
     }
 
     /// An input that is calm by now and says something else than was passed on: that is to be
@@ -162,23 +190,23 @@ impl<K: Clone + Ord, V: Clone + PartialEq> Damper<K, V> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// The inputs that are held, for those who look after them, the first to be calm first.
-    pub fn held(&self) -> impl Iterator<Item = &K> {
-        self.due.iter().map(|(_, key)| key)
+    /// How many inputs are known.
+    pub fn len(&self) -> usize {
+        self.inputs.len()
     }
 
-    /// Forgets an input that is gone for good.
-    pub fn forget(&mut self, key: &K) {
-        if let Some(at) = self.inputs.remove(key).and_then(|it| it.held) {
-            self.due.remove(&(at, key.clone()));
-        }
+    /// Forgets the inputs that say nothing which the next has to be compared with, as `is_idle`
+    /// tells, and that have not changed for the longest time. None of them is held.
+    pub fn sweep(&mut self, now: Instant, is_idle: impl Fn(&V) -> bool) {
+        let longest = self.terms.longest;
+        self.inputs
+            .retain(|_, it| it.held.is_some() || now.since(it.at) < longest || !is_idle(&it.says));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     fn at(millis: u64) -> Instant {
@@ -193,7 +221,7 @@ mod tests {
             assert_eq!(damper.offer(at(second * 30_000), "port", value), Some(value));
             assert_eq!(damper.offer(at(second * 30_000 + 1), "port", value), None);
         }
-        assert_eq!(damper.held().count(), 0);
+        assert_eq!(damper.next_deadline(), None);
     }
 
     #[test]
@@ -202,7 +230,6 @@ mod tests {
         let passed =
             (0..=100).filter(|it| damper.offer(at(it * 500), "port", it % 2 == 0).is_some());
         assert_eq!(passed.count(), 4, "the first, and three changes");
-        assert_eq!(damper.held().collect::<Vec<_>>(), [&"port"]);
         assert_eq!(damper.poll(at(50_000)), None);
         let calm = damper.next_deadline().unwrap();
         assert!(calm > at(60_000) && calm <= at(170_000), "{calm:?}");
@@ -213,14 +240,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_told() {
+    fn what_cannot_wait_is_passed_on_although_it_flaps() {
         let mut damper = Damper::new(Terms::default());
-        for it in 0..10 {
-            damper.offer(at(it), "port", it);
+        let (mut came, mut went) = (0, 0);
+        for it in 0..50 {
+            came += u32::from(damper.press(at(it * 200), "port", true).is_some());
+            went += u32::from(damper.offer(at(it * 200 + 100), "port", false).is_some());
         }
-        damper.forget(&"port");
-        assert_eq!((damper.next_deadline(), damper.poll(at(1_000_000))), (None, None));
-        assert_eq!(damper.offer(at(1_000_000), "port", 0), Some(0));
+        assert_eq!((came, went), (3, 2), "what was not passed on needs not be taken back");
+        // It says again what was passed on last, so nothing is left to pass on.
+        assert_eq!(damper.press(at(10_000), "port", true), None);
+        let calm = damper.next_deadline().unwrap();
+        assert_eq!((damper.poll(calm), damper.next_deadline()), (None, None));
+    }
+
+    #[test]
+    fn what_is_idle_for_long_is_forgotten() {
+        let mut damper = Damper::new(Terms::default());
+        for port in 0..100 {
+            damper.press(at(0), port, true);
+            if port > 0 {
+                damper.offer(at(1), port, false);
+            }
+        }
+        damper.sweep(at(60_000), |it| !it);
+        assert_eq!(damper.len(), 100, "they may come back and go on");
+        damper.sweep(at(121_000), |it| !it);
+        assert_eq!(damper.len(), 1, "it is there still");
     }
 
     proptest! {

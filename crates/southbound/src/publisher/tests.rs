@@ -1,0 +1,345 @@
+//! A publisher without connections, and with times of ours.
+
+use units::Rng;
+
+use super::*;
+
+const NOW: Instant = Instant::ZERO;
+
+fn at(millis: u64) -> Instant {
+    NOW + Span::from_millis(millis)
+}
+
+/// A machine's port in a domain.
+fn place(domain: &str, nodes: Nodes) -> Place {
+    Place { domain: domain.into(), nodes, is_everywhere: false }
+}
+
+/// Anything that an agent could say, some of it right.
+fn said(rng: &mut Rng) -> proto::FromAgent {
+    let domain = ["a", "b", "c"][rng.below(3) as usize].to_owned();
+    let generation = 1 + rng.below(12);
+    let port = ["t/a", "t/b", "t/c", &"x".repeat(200)][rng.below(100) as usize % 4].to_owned();
+    let message = match rng.below(6) {
+        0 => from_agent::Message::Hello(proto::Hello::default()),
+        1 => from_agent::Message::Ports(proto::Ports {
+            attached: vec![port],
+            ..proto::Ports::default()
+        }),
+        2 => from_agent::Message::Ports(proto::Ports {
+            detached: vec![port],
+            complete: true,
+            ..proto::Ports::default()
+        }),
+        3 | 4 => from_agent::Message::Ack(proto::Ack { domain, generation }),
+        _ => {
+            let (reason, why) = (rng.below(9) as i32, "x".repeat(rng.below(1100) as usize));
+            from_agent::Message::Nack(proto::Nack { domain, generation, reason, why })
+        }
+    };
+    proto::FromAgent { message: (rng.below(50) > 0).then_some(message) }
+}
+
+#[test]
+fn whatever_an_agent_says_is_served_or_ends_its_session_alone() {
+    let mut ended = 0;
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let rows = |row: u8| Map::from_iter([(Arc::from([row]), Arc::from([row]))]);
+        let domains = ["a", "b"].map(|name| (Name::from(name), rows(1)));
+        let ports = ["a", "b"].map(|name| (format!("t/{name}").into(), place(name, Nodes::Any)));
+        let first = Generation(1);
+        let publisher = Publisher::new((Store(1), Fence(1)), first, domains, ports);
+        let (good, _) = publisher.open(&hello("good")).unwrap();
+        let (bad, _) = publisher.open(&hello("bad")).unwrap();
+        for revision in 2..4 + rng.below(6) {
+            if publisher.receive(NOW, &bad, said(&mut rng)).is_err() {
+                publisher.close(&bad);
+                assert!(publisher.next(NOW, &bad).is_err());
+                ended += 1;
+                break;
+            }
+            while publisher.next(NOW, &bad).unwrap().is_some() {}
+            let delta = [(Arc::from([revision as u8]), Some(Arc::from([1])))];
+            let domains = BTreeMap::from([("a".into(), delta.into_iter().collect())]);
+            let change = Change { domains, ..Change::default() };
+            publisher.publish(Generation(revision), change);
+        }
+        publisher.receive(NOW, &good, has(&["t/a"])).unwrap();
+        assert!(publisher.next(NOW, &good).unwrap().is_some(), "the other is served");
+    }
+    assert!((1..300).contains(&ended), "{ended} of 300 ended");
+}
+
+fn hello(node: &str) -> proto::Hello {
+    proto::Hello {
+        node: node.into(),
+        newest_version: 1,
+        window_bytes: 1000,
+        ..proto::Hello::default()
+    }
+}
+
+/// An agent has these ports.
+fn has(ports: &[&str]) -> proto::FromAgent {
+    let attached = ports.iter().map(|it| (*it).to_owned()).collect();
+    let ports = proto::Ports { attached, ..proto::Ports::default() };
+    proto::FromAgent { message: Some(from_agent::Message::Ports(ports)) }
+}
+
+/// These ports have gone.
+fn lost(ports: &[&str]) -> proto::FromAgent {
+    let detached = ports.iter().map(|it| (*it).to_owned()).collect();
+    let ports = proto::Ports { detached, ..proto::Ports::default() };
+    proto::FromAgent { message: Some(from_agent::Message::Ports(ports)) }
+}
+
+/// All that an agent is to be sent now. It answers.
+fn sent(publisher: &Publisher, now: Instant, agent: &Handle) -> Vec<from_controller::Message> {
+    let mut all = Vec::new();
+    while let Some(next) = publisher.next(now, agent).unwrap() {
+        let next = next.message.unwrap();
+        if let from_controller::Message::Part(part) = &next {
+            let ack = proto::Ack { domain: part.domain.clone(), generation: part.to };
+            let ack = proto::FromAgent { message: Some(from_agent::Message::Ack(ack)) };
+            publisher.receive(now, agent, ack).unwrap();
+        }
+        all.push(next);
+    }
+    all
+}
+
+/// A domain with a port that is bound to node `one`, and a port that any node may have.
+fn publisher() -> Publisher {
+    let rows = Map::from_iter([(Arc::from([1u8]), Arc::from([1u8]))]);
+    let bound = ("t/bound".into(), place("a", Nodes::Bound("one".into())));
+    let ports = [bound, ("t/any".into(), place("a", Nodes::Any))];
+    Publisher::new((Store(1), Fence(1)), Generation(1), [("a".into(), rows)], ports)
+}
+
+/// The hosts that are waited for, and whether they are connected.
+fn hosts(publisher: &Publisher) -> Vec<(String, bool)> {
+    let (_, hosts) = publisher.executing(None);
+    hosts.into_iter().map(|it| (it.node.to_string(), it.is_connected)).collect()
+}
+
+#[test]
+fn a_host_that_comes_back_counts_until_it_has_said_its_ports() {
+    let publisher = publisher();
+    let open = || ["one", "two"].map(|node| publisher.open(&hello(node)).unwrap().0);
+    let both = |is_connected| ["one", "two"].map(|node| (node.to_owned(), is_connected));
+    let [one, two] = open();
+    assert_eq!(hosts(&publisher), [("one".to_owned(), true)], "its port is bound");
+    publisher.receive(NOW, &one, has(&["t/bound"])).unwrap();
+    publisher.receive(NOW, &two, has(&["t/any"])).unwrap();
+    assert_eq!(hosts(&publisher), both(true));
+    // Also if it goes again before it has said them.
+    for _ in 0..2 {
+        let agents = open();
+        assert_eq!(hosts(&publisher), both(true));
+        agents.iter().for_each(|it| publisher.close(it));
+        assert_eq!(hosts(&publisher), both(false));
+    }
+    for agent in open() {
+        publisher.receive(NOW, &agent, has(&[])).unwrap();
+    }
+    assert!(hosts(&publisher).is_empty(), "none has a port there any more");
+}
+
+#[test]
+fn a_node_that_is_gone_is_not_waited_for_once_its_agent_is_gone_too() {
+    let publisher = publisher();
+    let open = || {
+        let (agent, _) = publisher.open(&hello("two")).unwrap();
+        publisher.receive(NOW, &agent, has(&["t/any"])).unwrap();
+        agent
+    };
+    let bound = || ("one".to_owned(), false);
+    let two = |is_connected| ("two".to_owned(), is_connected);
+    let node = || BTreeSet::from([Name::from("two")]);
+    let agent = open();
+    publisher.publish(Generation(2), Change { gone: node(), ..Change::default() });
+    assert_eq!(hosts(&publisher), [bound(), two(true)]);
+    publisher.close(&agent);
+    assert_eq!(hosts(&publisher), [bound()]);
+    let agent = open();
+    publisher.publish(Generation(3), Change { come: node(), ..Change::default() });
+    publisher.close(&agent);
+    assert_eq!(hosts(&publisher), [bound(), two(false)]);
+}
+
+/// The node that has port `t/any`, and whether a node follows its domain.
+fn holder(publisher: &Publisher) -> (Option<String>, [bool; 2]) {
+    let holder = publisher.holding("t/any").unwrap().holders.pop();
+    let follows = |node: &str| publisher.lock().followers.of("a").any(|it| **it == *node);
+    (holder.map(|it| it.to_string()), ["one", "two"].map(follows))
+}
+
+#[test]
+fn of_two_nodes_that_say_they_have_a_port_the_first_has_it() {
+    let publisher = publisher();
+    let [one, two] = ["one", "two"].map(|node| publisher.open(&hello(node)).unwrap().0);
+    let has_one = || (Some("one".to_owned()), [true, false]);
+    let has_two = || (Some("two".to_owned()), [false, true]);
+    publisher.receive(NOW, &one, has(&["t/any"])).unwrap();
+    publisher.receive(NOW, &two, has(&["t/any"])).unwrap();
+    assert_eq!(holder(&publisher), has_one());
+    let holding = publisher.holding("t/any").unwrap();
+    assert_eq!((holding.others, holding.is_reached), (vec!["two".into()], false));
+    let told = sent(&publisher, NOW, &two);
+    let unknown = proto::Unknown { ports: vec!["t/any".into()] };
+    assert_eq!(told[0], from_controller::Message::Unknown(unknown));
+    let is_part = |it: &from_controller::Message| matches!(it, from_controller::Message::Part(_));
+    assert!(!told.iter().any(is_part), "it is sent nothing of the domain: {told:?}");
+    assert!(sent(&publisher, NOW, &one).iter().any(is_part));
+    // The first has it no more.
+    publisher.receive(NOW, &one, lost(&["t/any"])).unwrap();
+    assert_eq!(holder(&publisher), has_two());
+    assert!(sent(&publisher, NOW, &two).iter().any(is_part));
+    publisher.receive(NOW, &one, has(&["t/any"])).unwrap();
+    assert_eq!(holder(&publisher), has_two());
+    // It is bound, to the one or to the other.
+    for (revision, node, told) in [(2, "one", has_one()), (3, "two", has_two())] {
+        let place = place("a", Nodes::Bound(node.into()));
+        let ports = BTreeMap::from([("t/any".into(), Some(place))]);
+        publisher.publish(Generation(revision), Change { ports, ..Change::default() });
+        assert_eq!(holder(&publisher), told);
+    }
+}
+
+#[test]
+fn a_port_that_lists_its_nodes_is_no_others() {
+    let publisher = publisher();
+    let [one, two] = ["one", "two"].map(|node| publisher.open(&hello(node)).unwrap().0);
+    let nodes = Nodes::Among(BTreeSet::from(["two".into()]));
+    let ports = BTreeMap::from([("t/any".into(), Some(place("a", nodes)))]);
+    publisher.publish(Generation(2), Change { ports, ..Change::default() });
+    publisher.receive(NOW, &one, has(&["t/any"])).unwrap();
+    assert_eq!(holder(&publisher), (None, [false, false]));
+    publisher.receive(NOW, &two, has(&["t/any"])).unwrap();
+    assert_eq!(holder(&publisher), (Some("two".to_owned()), [false, true]));
+}
+
+#[test]
+fn what_is_everywhere_is_at_each_node_that_may_have_it() {
+    let publisher = publisher();
+    let everywhere = |nodes| Some(Place { is_everywhere: true, ..place("a", nodes) });
+    let publish = |revision, nodes| {
+        let ports = BTreeMap::from([("t/any".into(), everywhere(nodes))]);
+        publisher.publish(Generation(revision), Change { ports, ..Change::default() });
+    };
+    publish(2, Nodes::Any);
+    for node in ["one", "two"] {
+        let (agent, _) = publisher.open(&hello(node)).unwrap();
+        publisher.receive(NOW, &agent, has(&["t/any"])).unwrap();
+    }
+    let holders = || publisher.holding("t/any").unwrap().holders;
+    assert_eq!((holders(), holder(&publisher).1), (vec!["one".into(), "two".into()], [true; 2]));
+    publish(3, Nodes::Among(BTreeSet::from(["two".into()])));
+    assert_eq!((holders(), holder(&publisher).1), (vec!["two".into()], [false, true]));
+}
+
+#[test]
+fn who_was_connected_has_its_port_again_unless_it_is_away_for_long() {
+    let publisher = publisher();
+    let open = |node| publisher.open(&hello(node)).unwrap().0;
+    let (one, two) = (open("one"), open("two"));
+    publisher.receive(NOW, &one, has(&["t/any"])).unwrap();
+    publisher.receive(NOW, &two, has(&["t/any"])).unwrap();
+    // Its agent starts anew.
+    publisher.close(&one);
+    assert_eq!(holder(&publisher), (None, [true, false]));
+    let again = open("one");
+    publisher.give_up(&one);
+    publisher.receive(NOW, &again, has(&["t/any"])).unwrap();
+    assert_eq!(holder(&publisher), (Some("one".to_owned()), [true, false]));
+    // It does not come back in time.
+    publisher.close(&again);
+    publisher.give_up(&again);
+    assert_eq!(holder(&publisher), (Some("two".to_owned()), [false, true]));
+    let late = open("one");
+    publisher.receive(NOW, &late, has(&["t/any"])).unwrap();
+    assert_eq!(holder(&publisher), (Some("two".to_owned()), [false, true]));
+    // It comes back without the port.
+    publisher.close(&two);
+    let back = open("two");
+    publisher.receive(NOW, &back, has(&[])).unwrap();
+    assert_eq!(holder(&publisher), (Some("one".to_owned()), [true, false]));
+}
+
+#[test]
+fn a_port_that_flaps_has_its_domain_sent_a_few_times_and_not_each_time() {
+    let publisher = publisher();
+    let (one, _) = publisher.open(&hello("one")).unwrap();
+    let (mut parts, mut drops) = (0, 0);
+    let mut count = |told: Vec<from_controller::Message>| {
+        for message in told {
+            match message {
+                from_controller::Message::Part(_) => parts += 1,
+                from_controller::Message::Drop(_) => drops += 1,
+                _ => {}
+            }
+        }
+        (parts, drops)
+    };
+    for round in 0..20 {
+        publisher.receive(at(200 * round), &one, has(&["t/any"])).unwrap();
+        assert_eq!(holder(&publisher).1, [true, false], "it never waits for its domain");
+        count(sent(&publisher, at(200 * round), &one));
+        publisher.receive(at(200 * round + 100), &one, lost(&["t/any"])).unwrap();
+        count(sent(&publisher, at(200 * round + 100), &one));
+    }
+    assert_eq!(count(Vec::new()), (3, 2));
+    assert_eq!((publisher.held_claims(), holder(&publisher)), (1, (None, [true, false])));
+    // It is calm.
+    let due = publisher.tick(at(4_000), &one).unwrap().unwrap();
+    assert!(due <= at(4_000 + 120_000), "{due:?}");
+    publisher.tick(due, &one).unwrap();
+    assert_eq!(count(sent(&publisher, due, &one)), (3, 3));
+    assert_eq!((publisher.held_claims(), publisher.tick(due, &one).unwrap()), (0, None));
+}
+
+#[test]
+fn what_lingers_at_a_node_is_dropped_as_soon_as_another_has_the_port() {
+    let flapping = || {
+        let publisher = publisher();
+        let (one, _) = publisher.open(&hello("one")).unwrap();
+        for it in 0..6 {
+            publisher.receive(at(it), &one, has(&["t/any"])).unwrap();
+            publisher.receive(at(it), &one, lost(&["t/any"])).unwrap();
+        }
+        assert_eq!(holder(&publisher), (None, [true, false]));
+        (publisher, one)
+    };
+    let (publisher, _one) = flapping();
+    let (two, _) = publisher.open(&hello("two")).unwrap();
+    publisher.receive(at(9), &two, has(&["t/any"])).unwrap();
+    assert_eq!(holder(&publisher), (Some("two".to_owned()), [false, true]));
+    // Or when its agent is gone, or the port.
+    let (publisher, one) = flapping();
+    publisher.close(&one);
+    assert_eq!(holder(&publisher), (None, [false, false]));
+    let (publisher, _one) = flapping();
+    let ports = BTreeMap::from([("t/any".into(), None)]);
+    publisher.publish(Generation(2), Change { ports, ..Change::default() });
+    assert!(publisher.lock().followers.of("a").next().is_none());
+}
+
+#[test]
+fn who_does_not_answer_is_not_served_for_ever() {
+    let publisher = publisher();
+    let (one, _) = publisher.open(&hello("one")).unwrap();
+    publisher.receive(NOW, &one, has(&["t/bound"])).unwrap();
+    assert_eq!(publisher.tick(at(500_000), &one), Ok(None), "it was asked nothing yet");
+    // It answers in time.
+    sent(&publisher, at(500_000), &one);
+    assert_eq!(publisher.tick(at(900_000), &one), Ok(None));
+    let rows = [(Arc::from([2u8]), Some(Arc::from([1u8])))].into_iter().collect();
+    let domains = BTreeMap::from([("a".into(), rows)]);
+    publisher.publish(Generation(2), Change { domains, ..Change::default() });
+    while publisher.next(at(900_000), &one).unwrap().is_some() {}
+    assert_eq!(publisher.tick(at(900_000), &one), Ok(Some(at(1_020_000))));
+    assert_eq!(publisher.tick(at(1_019_999), &one), Ok(Some(at(1_020_000))));
+    let ended = publisher.tick(at(1_020_000), &one).unwrap_err();
+    assert!(ended.to_string().contains("has not answered an update for 2min"), "{ended}");
+}
