@@ -136,15 +136,19 @@ impl Lines {
     }
 }
 
-/// A line about a token or a certificate's name, which a user of the host has made or revoked.
+/// A line about what a user of the host has done to the folder.
 #[derive(Serialize)]
-struct GrantLine<'a> {
+struct LocalLine<'a> {
     at: String,
     who: String,
     action: &'a str,
     object: &'a str,
-    /// What it admits.
-    grants: &'a Role,
+    /// What a token or a certificate's name admits, which was made or revoked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grants: Option<&'a Role>,
+    /// The revision that the store is at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<u64>,
 }
 
 /// Records in a controller's folder that `Token/alice` or `Certificate/alice` was made or revoked
@@ -154,6 +158,24 @@ struct GrantLine<'a> {
 ///
 /// It cannot be written.
 pub fn record_grant(folder: &Path, action: &str, object: &str, grants: &Role) -> io::Result<()> {
+    record_local(folder, (action, object), Some(grants), None)
+}
+
+/// Records in a controller's folder that its store was put back from a backup, of this revision.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn record_restored(folder: &Path, revision: u64) -> io::Result<()> {
+    record_local(folder, ("restored", "Store"), None, Some(revision))
+}
+
+fn record_local(
+    folder: &Path,
+    (action, object): (&str, &str),
+    grants: Option<&Role>,
+    revision: Option<u64>,
+) -> io::Result<()> {
     let mut file = Open::new(&folder.join(WRITES))?.file;
     // Root makes it for the folder's owner, who may have put another's file in its place.
     let metadata = file.metadata()?;
@@ -162,12 +184,13 @@ pub fn record_grant(folder: &Path, action: &str, object: &str, grants: &Role) ->
         return Err(io::Error::other(problem));
     }
     fchown(&file, Some(Uid::from_raw(fs::metadata(folder)?.uid())), None)?;
-    let mut text = serde_json::to_vec(&GrantLine {
+    let mut text = serde_json::to_vec(&LocalLine {
         at: figures::utc(since_1970(SystemTime::now()).as_secs()),
         who: format!("uid {}", getuid().as_raw()),
         action,
         object,
         grants,
+        revision,
     })?;
     text.push(b'\n');
     file.write_all(&text)

@@ -24,7 +24,9 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Rejected {
     /// Another one is the master by now.
-    #[error("cannot follow a controller that is the master no more; connect to the one that is")]
+    #[error(
+        "cannot follow a controller that is not the master any more: connect to the one that is, or, if its store was restored from a backup, run `zovn controller restored` there"
+    )]
     Fenced,
     /// A chunk does not continue the update that the one before it is of.
     #[error("cannot take a chunk that does not follow the one before; connect again")]

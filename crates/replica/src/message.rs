@@ -91,7 +91,9 @@ impl fmt::Display for Reason {
             Self::Base => "the agent has another generation than the one it begins at",
             Self::Digest => "the agent's copy would differ from the controller's",
             Self::Malformed => "its rows cannot be read",
-            Self::Older => "the agent has a newer generation",
+            Self::Older => {
+                "the agent has a newer generation: if this store was restored from a backup, run `zovn controller restored`"
+            }
             Self::TooLarge => "the agent has no room for it",
             Self::Refused(why) => why,
         })

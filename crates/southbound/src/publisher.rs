@@ -85,6 +85,11 @@ pub enum Ended {
     /// There is a later session of this node.
     #[error("another session of node {0} has begun: an agent of one node runs once")]
     Replaced(String),
+    /// It has a later revision of this store than the controller.
+    #[error(
+        "the agent has revision {0} of this store, whose newest is {1}: the store was restored from a backup; end the controller, run `zovn controller restored`, and start it again"
+    )]
+    Restored(Generation, Generation),
     /// Too much of something.
     #[error("cannot serve an agent with so many {0}: at most {1} are served")]
     TooMany(&'static str, usize),
@@ -175,6 +180,8 @@ struct Inner {
     returning: Index,
     /// Nodes that are no more.
     gone: BTreeSet<Name>,
+    /// Whether it was told that an agent has later revisions of the store.
+    has_told_restored: bool,
     /// Sessions that there have been.
     begun: u64,
     /// How often a session was woken.
@@ -324,10 +331,18 @@ impl Publisher {
             let (domain, known): (Name, Option<Known>) = convert::known(it)?;
             Ok((domain, known.filter(|_| is_ours)))
         };
-        let cached = hello.known.iter().map(known).collect::<Result<_, _>>()?;
+        let cached = hello.known.iter().map(known).collect::<Result<BTreeMap<_, _>, _>>()?;
+        let newest = cached.values().flatten().map(|it| it.generation).max().unwrap_or_default();
         let feed = Feed::new(hello.window_bytes.min(MOST_WINDOW) as usize, cached);
         let node: Name = hello.node.as_str().into();
         let inner = &mut *self.lock();
+        if newest > inner.revision {
+            let ended = Ended::Restored(newest, inner.revision);
+            if !std::mem::replace(&mut inner.has_told_restored, true) {
+                tracing::error!("{node} is not served: {ended}");
+            }
+            return Err(ended);
+        }
         let is_later = |it: &Session| it.is_connected && it.incarnation > hello.incarnation;
         if inner.sessions.get(&node).is_some_and(is_later) {
             return Err(Ended::Replaced(hello.node.clone()));

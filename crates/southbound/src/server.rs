@@ -355,7 +355,7 @@ impl From<Ended> for Status {
     fn from(ended: Ended) -> Self {
         let sentence = ended.to_string();
         match ended {
-            Ended::Version(..) => Self::failed_precondition(sentence),
+            Ended::Version(..) | Ended::Restored(..) => Self::failed_precondition(sentence),
             Ended::Replaced(_) => Self::aborted(sentence),
             Ended::TooMany(..) => Self::resource_exhausted(sentence),
             Ended::Silent(_) => Self::deadline_exceeded(sentence),

@@ -15,6 +15,9 @@ use crate::home::{Batch, Home, HomeError, Limits, Pair, View, Written};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("store");
 
+/// The file, in its folder.
+const FILE: &str = "store.redb";
+
 /// The most memory for pages that were read or are to be written.
 const CACHE_BYTES: usize = 64 << 20;
 
@@ -39,6 +42,9 @@ pub enum FolderError {
     /// Another process has it.
     #[error("another process has the store in {}: end it, or name another folder", .0.display())]
     InUse(PathBuf),
+    /// There is none, where one has to be.
+    #[error("there is no store in {}: name a controller's folder", .0.display())]
+    Absent(PathBuf),
     /// The file cannot be made, or is not ours.
     #[error(transparent)]
     Home(#[from] HomeError),
@@ -53,7 +59,7 @@ impl Embedded {
     pub fn open(folder: &Path) -> Result<Self, FolderError> {
         let in_use = || FolderError::InUse(folder.into());
         make_private(folder).map_err(failed)?;
-        let (file, unfinished) = (folder.join("store.redb"), folder.join("store.redb.new"));
+        let (file, unfinished) = (folder.join(FILE), folder.join(format!("{FILE}.new")));
         if !file.exists() {
             // redb does not open a file whose making was interrupted. So it is made aside.
             match builder().create(&unfinished) {
@@ -72,6 +78,18 @@ impl Embedded {
             Ok(database) => Ok(Self::new(database)?),
             Err(DatabaseError::DatabaseAlreadyOpen) => Err(in_use()),
             Err(error) => Err(failed(error).into()),
+        }
+    }
+
+    /// The home in this folder, where there has to be one.
+    ///
+    /// # Errors
+    ///
+    /// [`FolderError`]
+    pub fn existing(folder: &Path) -> Result<Self, FolderError> {
+        match folder.join(FILE).is_file() {
+            true => Self::open(folder),
+            false => Err(FolderError::Absent(folder.into())),
         }
     }
 
@@ -180,6 +198,16 @@ mod tests {
         drop(home);
         let home = Embedded::open(folder.path()).unwrap();
         assert_eq!(home.write(&batch()).unwrap(), Written::Unexpected);
+    }
+
+    #[test]
+    fn a_home_that_has_to_be_there_is_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = Embedded::existing(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("there is no store in "), "{refused}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        drop(Embedded::open(folder.path()).unwrap());
+        Embedded::existing(folder.path()).unwrap();
     }
 
     #[test]

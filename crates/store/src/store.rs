@@ -133,7 +133,9 @@ pub enum StoreError {
     #[error("the store has format {0:?}, and this program knows format 1: run one that wrote it")]
     Format(String),
     /// What the home returns was never written there.
-    #[error("the store is damaged ({0}): restore a backup")]
+    #[error(
+        "the store is damaged ({0}): put a backup in its place, then run `zovn controller restored`"
+    )]
     Damaged(&'static str),
     /// Another process has opened the home since.
     #[error("another process writes this store: end one of the two")]
@@ -201,6 +203,19 @@ impl Store {
     /// Which store this is: another has another uid, also one with the same content.
     pub fn uid(&self) -> &str {
         &self.uid
+    }
+
+    /// Gives this store another uid: its revisions are not those of the store that it was copied
+    /// from. What it holds stays.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]. After [`StoreError::Home`] it has one of both uids: open it again.
+    pub fn renew(self) -> Result<Self, StoreError> {
+        let uid = random_uid();
+        let writes = vec![(layout::UID.to_vec(), Some(uid.clone().into_bytes()))];
+        write(&*self.home, self.fence(), Batch { expect: Vec::new(), writes })?;
+        Ok(Self { uid, ..self })
     }
 
     /// Who of those that have opened this store this is: whoever opens it later has a greater one.

@@ -2,6 +2,7 @@
 
 mod certificate;
 mod grants;
+mod restored;
 mod token;
 
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ Examples:
   zovn controller --data FOLDER --listen 192.0.2.9:6640 --agents 192.0.2.9:6641 --tls-certificate FILE --tls-key FILE
                                                                        others ask, and agents connect, by TLS
   zovn controller certificate add alice --role auditor --data FOLDER   who has a certificate for this name may ask
+  zovn controller restored --data FOLDER                               the folder was put back from a backup
   curl -H @token 127.0.0.1:6640/v1/apply --data-binary @shop.yaml      `token` is a file: Authorization: Bearer TOKEN
 
 Whatever it has answered is in its folder, so it may be killed at any time. docs/controller.md has the rest.";
@@ -50,6 +52,7 @@ pub struct Args {
 enum Command {
     Token(token::Args),
     Certificate(certificate::Args),
+    Restored(restored::Args),
 }
 
 #[derive(clap::Args)]
@@ -93,6 +96,7 @@ pub fn run(args: Args) -> Outcome {
     match args.command {
         Some(Command::Token(args)) => return token::run(args),
         Some(Command::Certificate(args)) => return certificate::run(args),
+        Some(Command::Restored(args)) => return restored::run(args),
         None => {}
     }
     let args = args.run;

@@ -76,7 +76,7 @@ impl Controller {
     }
 
     /// Ends it, and waits until another can have its folder.
-    fn end(self, folder: &Path) {
+    pub fn end(self, folder: &Path) {
         drop(self);
         let begun = Instant::now();
         while Embedded::open(folder).is_err() {
@@ -100,8 +100,10 @@ impl Drop for Controller {
 pub struct Seen {
     domains: BTreeMap<Name, (Domain, BTreeMap<Identity, Site>)>,
     /// How many rows of each generation.
-    told: Vec<usize>,
+    pub told: Vec<usize>,
     unknown: Vec<String>,
+    /// Why it follows no more.
+    pub ended: String,
     /// Whether it takes nothing.
     pub is_full: bool,
 }
@@ -158,7 +160,8 @@ pub fn agent(
             let (_sender, mut changes) = mpsc::channel(1);
             let all = Ports { attached, ..Ports::default() };
             let follow = follow(channel, &node, &mut follower, &mut changes, all, &mut execute);
-            follow.await.unwrap_err();
+            let ended = follow.await.unwrap_err().to_string();
+            execute.0.lock().unwrap().ended = ended;
             let _ = give.send(follower);
         });
     });
@@ -179,7 +182,7 @@ fn compiled(text: &str) -> (Name, Domain) {
 }
 
 /// Waits until an agent has been told so often.
-fn until_told(host: &Host, times: usize) {
+pub fn until_told(host: &Host, times: usize) {
     let begun = Instant::now();
     while host.0.lock().unwrap().told.len() < times {
         assert!(begun.elapsed() < Duration::from_secs(60), "it is not told");

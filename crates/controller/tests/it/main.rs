@@ -5,6 +5,7 @@ mod certificates;
 mod client;
 mod conditions;
 mod objects;
+mod restored;
 mod tenants;
 mod together;
 mod traces;

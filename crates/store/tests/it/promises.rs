@@ -24,6 +24,7 @@ enum Step {
     CommitIf(Writes, usize, u64),
     Compact(u64),
     Reopen,
+    Renew,
     /// A batch fails, or is written and says that it failed.
     Fail(usize, bool),
 }
@@ -40,6 +41,7 @@ fn steps(with_faults: bool) -> impl Strategy<Value = Vec<Step>> {
         3 => (writes(), 0..7_usize, 0..12_u64).prop_map(|(it, key, at)| Step::CommitIf(it, key, at)),
         1 => (0..12_u64).prop_map(Step::Compact),
         1 => Just(Step::Reopen),
+        1 => Just(Step::Renew),
         fault => (0..4_usize, any::<bool>()).prop_map(|(after, is_written)| Step::Fail(after, is_written)),
     ];
     vec(step, 0..16)
@@ -49,7 +51,7 @@ fn steps(with_faults: bool) -> impl Strategy<Value = Vec<Step>> {
 fn run(steps: Vec<Step>, open: &dyn Fn() -> Box<dyn Home>, fail: &dyn Fn(Fault)) {
     let mut model = Model::new();
     let mut store = Store::open(open()).unwrap();
-    let uid = store.uid().to_owned();
+    let mut uid = store.uid().to_owned();
     for step in steps {
         match step {
             Step::Commit(writes) => {
@@ -95,6 +97,17 @@ fn run(steps: Vec<Step>, open: &dyn Fn() -> Box<dyn Home>, fail: &dyn Fn(Fault))
                 // A file is one process's at a time.
                 drop(store);
                 store = reopened(open);
+            }
+            Step::Renew => {
+                store = match store.renew() {
+                    Ok(renewed) => {
+                        assert_ne!(renewed.uid(), uid);
+                        renewed
+                    }
+                    Err(StoreError::Home(_)) => reopened(open),
+                    Err(error) => panic!("{error}"),
+                };
+                uid = store.uid().to_owned();
             }
             Step::Fail(after, is_written) => fail(Fault { after, is_written }),
         }
@@ -166,6 +179,24 @@ fn who_opens_a_home_later_is_the_only_one_to_write() {
     assert!(matches!(refused, Err(CommitError::Store(StoreError::Fenced))), "{refused:?}");
     assert_eq!(second.commit(transaction(&writes)).unwrap(), Revision(2));
     assert!(matches!(first.compact(Revision(2)), Err(StoreError::Fenced)));
+}
+
+#[test]
+fn a_store_that_is_renewed_has_another_uid_and_the_same_content() {
+    let home = Memory::new(LARGE);
+    let store = Store::open(Box::new(home.clone())).unwrap();
+    let mut model = Model::new();
+    let writes = Writes::from([(key("a"), Some(b"1".to_vec()))]);
+    store.commit(transaction(&writes)).unwrap();
+    model.commit(&writes);
+    let (uid, fence) = (store.uid().to_owned(), store.fence());
+    let store = store.renew().unwrap();
+    assert_ne!(store.uid(), uid);
+    model.hold(&store);
+    let again = Store::open(Box::new(home)).unwrap();
+    assert_eq!(again.uid(), store.uid());
+    assert!(again.fence() > fence);
+    assert!(matches!(store.renew(), Err(StoreError::Fenced)));
 }
 
 #[test]

@@ -57,6 +57,12 @@ impl Kept {
         while self.run(&["whoami", "--context", name]).status.code() != Some(0) {}
     }
 
+    /// Ends the controller.
+    pub fn end(&mut self) {
+        self.controller.kill().unwrap();
+        self.controller.wait().unwrap();
+    }
+
     /// Where it takes requests.
     pub fn listen(&self) -> &str {
         &self.listen

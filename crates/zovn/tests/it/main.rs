@@ -12,4 +12,5 @@ mod nlog;
 mod objects;
 mod plan;
 mod readme;
+mod restored;
 mod sim;
