@@ -166,6 +166,12 @@ impl Principal {
         (!is_node).then_some(()).ok_or_else(nothing)
     }
 
+    /// Refuses who does not see everything.
+    pub fn sees_all(&self) -> Result<(), Refusal> {
+        let sees_all = matches!(self.role, Role::Admin | Role::Auditor);
+        sees_all.then_some(()).ok_or_else(nothing)
+    }
+
     /// Refuses who does not see the objects of a shelf.
     pub fn lists(&self, shelf: &Shelf) -> Result<(), Refusal> {
         let sees = match &self.role {

@@ -11,6 +11,8 @@
 //! line of a write go. No line has a token, a key of a request, or what an object has in it. The
 //! files are bounded; the oldest lines are given up.
 
+mod newest;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -26,6 +28,7 @@ use rustix::fs::{OFlags, Uid, fchown};
 use rustix::process::getuid;
 use serde::Serialize;
 
+pub use self::newest::Newest;
 use crate::access::{Principal, Role};
 use crate::identity::since_1970;
 use crate::outcome::{AppliedChange, AppliedObject, Done};

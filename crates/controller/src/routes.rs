@@ -6,6 +6,7 @@
 
 mod app;
 mod asked;
+mod audited;
 mod document;
 mod progress;
 mod shown;
@@ -135,6 +136,7 @@ pub fn router(
         .route(document::APPLY, post(apply))
         .route(document::TRACE, post(trace))
         .route(document::WHOAMI, get(whoami))
+        .route(document::AUDIT, get(audited::audit))
         .route(document::REVISION, get(progress::revision))
         .route(document::LIST, get(list))
         .route(document::OBJECT, object())

@@ -11,6 +11,7 @@ use utoipa::openapi::{ObjectBuilder, PathItem, RefOr, Schema, Type};
 pub const APPLY: &str = "/v1/apply";
 pub const TRACE: &str = "/v1/trace";
 pub const WHOAMI: &str = "/v1/whoami";
+pub const AUDIT: &str = "/v1/audit";
 pub const REVISION: &str = "/v1/revisions/{revision}";
 pub const READY: &str = "/v1/ready";
 pub const OPENAPI: &str = "/v1/openapi.json";
@@ -39,6 +40,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
             super::merge,
             super::remove,
             super::apply,
+            super::audited::audit,
             super::progress::revision,
             super::trace,
             super::whoami,

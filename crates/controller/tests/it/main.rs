@@ -1,6 +1,7 @@
 //! The controller's API, asked over TCP as anybody asks it.
 
 mod agents;
+mod audits;
 mod certificates;
 mod client;
 mod conditions;
