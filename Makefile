@@ -70,7 +70,7 @@ bench: packages ## every benchmark
 
 count: packages ## the instructions that a frame and a turn cost, which must not grow by a tenth
 	$(CARGO) bench --package admission --package conntrack --package demand --package placement --package nlog --package hypervisor \
-		--package shares --package classifier --package plane --package overlay --package measure --package sim --bench instructions
+		--package shares --package classifier --package plane --package overlay --package forwarding --package sim --bench instructions
 
 SHARE       = $(DESTDIR)$(PREFIX)/share
 BASH        = $(SHARE)/bash-completion/completions/zovn

@@ -2,12 +2,12 @@
 //!
 //! `cargo bench -p measure --bench memory`. One iteration is a round: a burst of 64 frames from
 //! each sender, a turn of the switch, and all that the receivers were given. Criterion's "elem" is
-//! a frame.
+//! a frame. It is not in crate `forwarding`, because `make count` would build Criterion with that.
 
 #![allow(missing_docs, reason = "criterion's macros define public items")]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use measure::memory::{ClassKind, Flows, World};
+use forwarding::{ClassKind, Flows, World};
 use units::Instant;
 
 const BURST: u64 = 64;

@@ -24,7 +24,6 @@ mod flood;
 pub mod isolation;
 pub mod loss;
 mod losses;
-pub mod memory;
 pub mod pa;
 pub mod page;
 pub mod paths;

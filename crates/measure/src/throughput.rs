@@ -1,5 +1,6 @@
 //! How much a switch carries: between containers, or between ports in its own memory.
 
+use forwarding::{ClassKind, Flows, MemoryRun, Threads, memory_throughput};
 use lab::{LabSpec, SwitchKind};
 use serde::{Deserialize, Serialize};
 use units::Span;
@@ -7,7 +8,6 @@ use units::Span;
 use crate::flood::{self, Flood, RECEIVER, sender};
 use crate::loss::check_size;
 use crate::losses::{Losses, both_hold, settled};
-use crate::memory::{ClassKind, Flows, MemoryRun, Threads, memory_throughput};
 use crate::site::{quiet_endpoint, raise};
 use crate::streams::{Streamed, Streams};
 use crate::{

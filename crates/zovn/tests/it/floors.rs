@@ -61,6 +61,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("planner", 7),
     ("overlay", 8),
     ("udp-gate", 8),
+    ("forwarding", 8),
     ("agent", 9),
     ("controller", 9),
     ("guest", 9),

@@ -10,6 +10,8 @@
 //! cycles are counted around [`Plane::turn`] alone, the reading of its clock included. With two
 //! threads the whole is as fast as its slower half.
 
+#![forbid(unsafe_code)]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::{clock, cycles};

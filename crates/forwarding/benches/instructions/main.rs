@@ -1,14 +1,15 @@
 //! How many instructions a frame costs, and whether that is still as few as it was.
 //!
-//! `cargo bench -p measure --bench instructions`; generators and sinks count, where there are any.
+//! `cargo bench -p forwarding --bench instructions`; generators and sinks count, where there are
+//! any.
 
 mod machines;
 
 use std::process::ExitCode;
 
 use datapath::{Datapath, Decision, Network, Verdict};
+use forwarding::{Flows, World};
 use lossless::{ClassKind, Classes, Limits, Offered, PortConfig, PortId, Settings, Size, Switch};
-use measure::memory::{Flows, World};
 use units::{Instant, Mac};
 use wire::ethernet::Peek;
 

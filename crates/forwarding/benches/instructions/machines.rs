@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use forwarding::Cycles;
 use lossless::{ClassKind, Classes, PortConfig, Settings};
-use measure::memory::Cycles;
 use plane::{NoGate, NoPeers, NoResponder, Plane};
 use units::{Instant, Mac};
 use vhost::nic::{Nic, NicConfig};
