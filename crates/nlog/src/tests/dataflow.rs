@@ -12,11 +12,9 @@ use core::cell::RefCell;
 
 use differential_dataflow::VecCollection;
 use differential_dataflow::input::Input;
-use differential_dataflow::lattice::Lattice;
 use differential_dataflow::operators::iterate::Variable;
 use timely::dataflow::operators::probe;
 use timely::order::Product;
-use timely::progress::Timestamp;
 
 use super::{Plain, Table};
 use crate::kinds::{Kind, Scalar};
@@ -25,10 +23,18 @@ use crate::syntax::Constant;
 
 /// A value as dataflows take it: a number, or texts. Values of one kind have their order.
 type Word = (u64, Vec<String>);
-type Row = Vec<Word>;
-type Slots = Vec<Option<Word>>;
-type Rows<'s, T> = VecCollection<'s, T, Row, isize>;
-type Solutions<'s, T> = VecCollection<'s, T, Slots, isize>;
+
+/// Values of a tuple, or of a rule's slots, of which some are not known yet.
+type Row = Vec<Option<Word>>;
+
+/// A batch, and a round of recursion in it. Operators are compiled for each type of rows and of
+/// times that they have, which takes long, so all of them have these.
+type Time = Product<u64, u64>;
+type Rows<'s> = VecCollection<'s, Time, Row, isize>;
+type Pairs<'s> = VecCollection<'s, Time, (Row, Row), isize>;
+
+/// What a stratum gives to others.
+type Given<'s> = VecCollection<'s, u64, Row, isize>;
 
 /// An edit of an input: the table, the tuple, and whether it comes.
 pub(crate) type Edit = (usize, Vec<Plain>, bool);
@@ -44,42 +50,40 @@ pub(crate) fn run(program: &Program, batches: &[Vec<Edit>]) -> Vec<Vec<Table>> {
             let mut inputs = BTreeMap::new();
             let (mut counted, mut tables) = (BTreeMap::new(), BTreeMap::new());
             for stratum in &program.strata {
-                if stratum.partition.is_some() {
-                    let made: Vec<Rows<'_, u64>> = scope.iterative::<u64, _, _>(|inner| {
-                        let mut within: BTreeMap<usize, _> = BTreeMap::new();
-                        for (table, rows) in &tables {
-                            let rows: &Rows<'_, u64> = rows;
-                            within.insert(*table, rows.clone().enter(inner));
-                        }
-                        let mut variables = Vec::new();
-                        for table in &stratum.tables {
-                            let (variable, rows) = Variable::new(inner, Product::new(0, 1));
-                            within.insert(*table, rows);
-                            variables.push(variable);
-                        }
-                        let made = stratum.tables.iter().map(|it| derive(&program, *it, &within));
-                        let made: Vec<_> = made.collect();
-                        for (variable, rows) in variables.into_iter().zip(&made) {
-                            variable.set(rows.clone().distinct());
-                        }
-                        made.into_iter().map(|rows| rows.leave(scope)).collect()
-                    });
-                    for (table, rows) in stratum.tables.iter().zip(made) {
-                        tables.insert(*table, rows.clone().distinct());
-                        counted.insert(*table, rows);
-                    }
-                    continue;
-                }
-                let table = stratum.tables[0];
-                if program.tables[table].rules.is_empty() {
+                if let [table] = stratum.tables[..]
+                    && program.tables[table].rules.is_empty()
+                {
                     let (input, rows) = scope.new_collection::<Row, isize>();
                     inputs.insert(table, input);
                     tables.insert(table, rows.clone());
                     counted.insert(table, rows);
-                } else {
-                    let rows = derive(&program, table, &tables);
-                    tables.insert(table, rows.clone().distinct());
-                    counted.insert(table, rows);
+                    continue;
+                }
+                let made: Vec<[Given<'_>; 2]> = scope.iterative::<u64, _, _>(|inner| {
+                    let mut within: BTreeMap<usize, Rows<'_>> = BTreeMap::new();
+                    for (table, rows) in &tables {
+                        let rows: &Given<'_> = rows;
+                        within.insert(*table, rows.clone().enter(inner));
+                    }
+                    // Nothing reads them of a stratum that is not recursive.
+                    let mut variables = Vec::new();
+                    for table in &stratum.tables {
+                        let (variable, rows) = Variable::new(inner, Product::new(0, 1));
+                        within.insert(*table, rows);
+                        variables.push(variable);
+                    }
+                    let made = stratum.tables.iter().map(|it| derive(&program, *it, &within));
+                    let made = made.collect::<Vec<_>>().into_iter().zip(variables);
+                    let made = made.map(|(rows, variable)| {
+                        let once = rows.clone().distinct();
+                        variable.set(once.clone());
+                        [rows, once].map(|rows| rows.leave(scope))
+                    });
+                    made.collect()
+                });
+                for (table, [rows, once]) in stratum.tables.iter().zip(made) {
+                    tables.insert(*table, once);
+                    counted.insert(*table, rows);
                 }
             }
             for (table, rows) in counted {
@@ -87,7 +91,7 @@ pub(crate) fn run(program: &Program, batches: &[Vec<Edit>]) -> Vec<Vec<Table>> {
                 let note = move |(row, _, change): &(Row, u64, isize)| {
                     *known.borrow_mut()[table].entry(row.clone()).or_default() += change;
                 };
-                rows.consolidate().inspect(note).probe_with(&handle);
+                rows.inspect(note).probe_with(&handle);
             }
             inputs
         });
@@ -96,7 +100,7 @@ pub(crate) fn run(program: &Program, batches: &[Vec<Edit>]) -> Vec<Vec<Table>> {
             for (table, tuple, comes) in batch {
                 let change = if comes { 1 } else { -1 };
                 let input = inputs.get_mut(&table).expect("edits are of inputs");
-                input.update(tuple.iter().map(word).collect(), change);
+                input.update(tuple.iter().map(|it| Some(word(it))).collect(), change);
             }
             for input in inputs.values_mut() {
                 input.advance_to(time);
@@ -109,7 +113,8 @@ pub(crate) fn run(program: &Program, batches: &[Vec<Edit>]) -> Vec<Vec<Table>> {
                 let kinds: Vec<Kind> = table.columns.iter().map(|it| it.ty.kind).collect();
                 let rows = rows.iter().filter(|(_, number)| **number != 0);
                 let plain = |(row, number): (&Row, &isize)| {
-                    let row = row.iter().zip(&kinds).map(|(word, kind)| plain(word, *kind));
+                    let row = row.iter().flatten().zip(&kinds);
+                    let row = row.map(|(word, kind)| plain(word, *kind));
                     (row.collect(), number.unsigned_abs() as u64)
                 };
                 rows.map(plain).collect()
@@ -137,73 +142,64 @@ fn plain(word: &Word, kind: Kind) -> Plain {
 }
 
 /// What the rules of a table derive, as often as they do.
-fn derive<'s, T: Timestamp + Lattice>(
-    program: &Program,
-    table: usize,
-    tables: &BTreeMap<usize, Rows<'s, T>>,
-) -> Rows<'s, T> {
+fn derive<'s>(program: &Program, table: usize, tables: &BTreeMap<usize, Rows<'s>>) -> Rows<'s> {
     let rules = program.tables[table].rules.iter().map(|rule| &program.rules[*rule]);
     let heads = rules.map(|rule| {
         let (found, terms) = (solutions(rule, tables), rule.terms.clone());
         match rule.aggregate {
             Some(aggregate) => summarize(found, terms, aggregate),
             None => found.map(move |slots| {
-                let value =
-                    |term: &Option<Slot>| term.and_then(|it| slots[usize::from(it)].clone());
-                terms.iter().map(|term| value(term).expect("heads are bound")).collect()
+                let value = |term: &Option<Slot>| slots[usize::from(term.expect("a head"))].clone();
+                terms.iter().map(value).collect()
             }),
         }
     });
     heads.reduce(Rows::concat).expect("the table has rules")
 }
 
-fn summarize<'s, T: Timestamp + Lattice>(
-    found: Solutions<'s, T>,
+fn summarize<'s>(
+    found: Rows<'s>,
     terms: Vec<Option<Slot>>,
     Aggregate { summary, column }: Aggregate,
-) -> Rows<'s, T> {
-    let groups = found.map(move |slots| {
+) -> Rows<'s> {
+    let groups: Pairs<'s> = found.map(move |slots| {
         let value = |term: &Option<Slot>| term.and_then(|it| slots[usize::from(it)].clone());
-        let mut row: Slots = terms.iter().map(value).collect();
+        let mut row: Row = terms.iter().map(value).collect();
         let argument = row.remove(column);
-        (row, argument.unwrap_or_default())
+        (row, vec![argument])
     });
-    let summaries = groups.reduce(move |_, members: &[(&Word, isize)], output| {
+    let summaries: Pairs<'s> = groups.reduce(move |_, members, output| {
+        let words = || members.iter().filter_map(|(row, times)| Some((row[0].as_ref()?, *times)));
         let number: isize = members.iter().map(|(_, number)| *number).sum();
-        let texts = || members.iter().map(|(word, _)| word.1[0].clone()).collect();
         // Members are in order, each once.
-        output.push(match summary {
+        let (word, times) = match summary {
             Summary::Count => ((number.unsigned_abs() as u64, Vec::new()), number),
             Summary::Sum => {
-                let parts =
-                    members.iter().map(|(word, times)| word.0 * times.unsigned_abs() as u64);
+                let parts = words().map(|(word, times)| word.0 * times.unsigned_abs() as u64);
                 ((parts.sum(), Vec::new()), number)
             }
-            Summary::Min => (members[0].0.clone(), 1),
-            Summary::Max => (members[members.len() - 1].0.clone(), 1),
-            Summary::Set => ((0, texts()), 1),
-        });
+            Summary::Min => (words().next().expect("a group has members").0.clone(), 1),
+            Summary::Max => (words().next_back().expect("a group has members").0.clone(), 1),
+            Summary::Set => ((0, words().map(|(word, _)| word.1[0].clone()).collect()), 1),
+        };
+        output.push((vec![Some(word)], times));
     });
-    summaries.map(move |(group, value)| {
-        let mut row: Row = group.into_iter().flatten().collect();
-        row.insert(column, value);
+    summaries.map(move |(mut row, mut value)| {
+        row.insert(column, value.remove(0));
         row
     })
 }
 
-fn solutions<'s, T: Timestamp + Lattice>(
-    rule: &Rule,
-    tables: &BTreeMap<usize, Rows<'s, T>>,
-) -> Solutions<'s, T> {
+fn solutions<'s>(rule: &Rule, tables: &BTreeMap<usize, Rows<'s>>) -> Rows<'s> {
     let constant = |it: &Constant| match it {
         Constant::Int(it) => (*it, Vec::new()),
         Constant::Text(it) => (0, vec![it.clone()]),
         Constant::Bool(_) => panic!("random programs have no bools"),
     };
-    let first: Slots = rule.slots.iter().map(|it| it.constant.as_ref().map(constant)).collect();
+    let first: Row = rule.slots.iter().map(|it| it.constant.as_ref().map(constant)).collect();
     let is_bound = |slot: &Slot| first[usize::from(*slot)].is_some();
     let mut bound: BTreeSet<Slot> = (0..first.len() as Slot).filter(is_bound).collect();
-    let mut found: Option<Solutions<'s, T>> = None;
+    let mut found: Option<Rows<'s>> = None;
     for atom in &rule.body {
         let (Sort::Table(table), terms) = (atom.sort, atom.terms.clone()) else { continue };
         let rows = tables[&table].clone();
@@ -251,40 +247,38 @@ fn known(atom: &Atom, bound: &BTreeSet<Slot>) -> Vec<(usize, usize)> {
     known.filter(|(_, it)| bound.contains(it)).map(|(at, it)| (at, usize::from(it))).collect()
 }
 
-fn by_slots<'s, T: Timestamp + Lattice>(
-    found: Solutions<'s, T>,
-    known: &[(usize, usize)],
-) -> VecCollection<'s, T, (Row, Slots), isize> {
+fn by_slots<'s>(found: Rows<'s>, known: &[(usize, usize)]) -> Pairs<'s> {
     let known = known.to_vec();
-    found.map(move |slots| (known.iter().filter_map(|(_, at)| slots[*at].clone()).collect(), slots))
+    found.map(move |slots| (known.iter().map(|(_, at)| slots[*at].clone()).collect(), slots))
 }
 
-fn by_columns<'s, T: Timestamp + Lattice>(
-    rows: Rows<'s, T>,
-    known: &[(usize, usize)],
-) -> VecCollection<'s, T, (Row, Row), isize> {
+fn by_columns<'s>(rows: Rows<'s>, known: &[(usize, usize)]) -> Pairs<'s> {
     let known = known.to_vec();
     rows.map(move |row| (known.iter().map(|(column, _)| row[*column].clone()).collect(), row))
 }
 
 fn called(builtin: Builtin, one: Word, other: Word) -> Option<Row> {
-    let result = match builtin {
-        Builtin::Equal => return (one == other).then(|| vec![one, other]),
-        Builtin::NotEqual => return (one != other).then(|| vec![one, other]),
-        Builtin::Less => return (one < other).then(|| vec![one, other]),
-        Builtin::LessOrEqual => return (one <= other).then(|| vec![one, other]),
-        Builtin::Add => one.0 + other.0,
-        Builtin::Subtract => one.0 - other.0,
+    let (is_so, result) = match builtin {
+        Builtin::Equal => (one == other, None),
+        Builtin::NotEqual => (one != other, None),
+        Builtin::Less => (one < other, None),
+        Builtin::LessOrEqual => (one <= other, None),
+        Builtin::Add => (true, Some((one.0 + other.0, Vec::new()))),
+        Builtin::Subtract => (true, Some((one.0 - other.0, Vec::new()))),
     };
-    Some(vec![one, other, (result, Vec::new())])
+    let known = [Some(one), Some(other)];
+    is_so.then(|| known.into_iter().chain(result.map(Some)).collect())
 }
 
 /// The slots with what a row binds, if it agrees.
-fn matched(slots: &Slots, terms: &[Option<Slot>], row: &[Word]) -> Option<Slots> {
-    let mut slots = slots.clone();
+fn matched(slots: &[Option<Word>], terms: &[Option<Slot>], row: &[Option<Word>]) -> Option<Row> {
+    let mut slots = slots.to_vec();
     for (term, value) in terms.iter().zip(row) {
         let Some(slot) = term else { continue };
-        let known = slots[usize::from(*slot)].get_or_insert_with(|| value.clone());
+        let known = &mut slots[usize::from(*slot)];
+        if known.is_none() {
+            known.clone_from(value);
+        }
         if known != value {
             return None;
         }
