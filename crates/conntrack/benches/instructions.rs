@@ -7,7 +7,7 @@
 //! SYN, `accept` the rest of the handshake, `close` both ends' FINs, `expire` one that is
 //! forgotten: each of those a connection. All connections that there may be are there, or nine
 //! tenths where some come and go. Cache misses do not count here, but in the benchmark
-//! `connections`.
+//! `connections` of crate `measure`.
 
 mod common;
 

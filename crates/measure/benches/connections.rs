@@ -1,8 +1,10 @@
 //! How long packets of connections take, cache misses and all.
 //!
-//! `cargo bench -p conntrack --bench connections`. One core, one thread. `make`, `recall`, `look`
-//! and `hit` are those of the benchmark `instructions`.
+//! `cargo bench -p measure --bench connections`. One core, one thread. `make`, `recall`, `look`
+//! and `hit` are those of the benchmark `instructions` of crate `conntrack`. It is not there,
+//! because `make count` would build Criterion with that.
 
+#[path = "../../conntrack/benches/common/mod.rs"]
 mod common;
 
 use std::time::Duration;
