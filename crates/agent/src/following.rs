@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::logical::{Logical, identity};
-use crate::worker::{Handle, Stopped};
+use crate::worker::{Handle, Heard, Stopped};
 use kept::Keeper;
 use rows::Rows;
 
@@ -59,6 +59,8 @@ pub struct Following {
     execution: Execution,
     /// Ports that were declared, and are attached when their networks are known.
     late: Vec<PortSpec>,
+    /// When what there is to begin with was said.
+    said: Option<SystemTime>,
 }
 
 /// What is executed.
@@ -68,6 +70,8 @@ struct Execution {
     keeper: Keeper,
     whose: Option<(Store, Fence)>,
     switch: Option<Handle>,
+    /// Whether a session has begun.
+    is_heard: bool,
 }
 
 impl Following {
@@ -78,13 +82,13 @@ impl Following {
     /// Its folder cannot be had.
     pub fn open(follows: Follows) -> io::Result<Self> {
         let keeper = Keeper::new(&follows.kept, &follows.node)?;
-        let kept::Found { whose, copies, rows } = keeper.found();
+        let kept::Found { whose, copies, rows, newest } = keeper.found();
         let follower = match whose {
             Some(whose) => Follower::restored(LIMITS, whose, copies),
             None => Follower::new(LIMITS),
         };
-        let execution = Execution { rows, keeper, whose, switch: None };
-        Ok(Self { follows, follower, execution, late: Vec::new() })
+        let execution = Execution { rows, keeper, whose, switch: None, is_heard: false };
+        Ok(Self { follows, follower, execution, late: Vec::new(), said: newest })
     }
 
     /// The logical networks to begin with, on a host with these tunnel addresses.
@@ -107,6 +111,7 @@ impl Following {
     /// Follows for as long as the switch runs.
     pub async fn run(mut self, switch: Handle) -> Infallible {
         self.execution.switch = Some(switch.clone());
+        self.said.into_iter().for_each(|at| switch.hear(Heard::At(at)));
         for port in std::mem::take(&mut self.late) {
             let switch = switch.clone();
             tokio::spawn(async move { switch.attach_late(port).await });
@@ -115,6 +120,9 @@ impl Following {
         loop {
             let begun = Instant::now();
             let why = self.session(&switch).await;
+            if std::mem::take(&mut self.execution.is_heard) {
+                switch.hear(Heard::At(SystemTime::now()));
+            }
             if backoff.ended(begun.elapsed()) {
                 said.clear();
             }
@@ -199,6 +207,8 @@ impl Execution {
 impl Execute for Execution {
     fn began(&mut self, store: Store, fence: Fence) {
         self.whose = Some((store, fence));
+        self.is_heard = true;
+        self.switch.iter().for_each(|switch| switch.hear(Heard::Now));
     }
 
     async fn execute(&mut self, changed: &Changed<'_>) -> Result<(), String> {

@@ -480,7 +480,7 @@ fn replaced(generation: Generation) -> (Tag, Json<NetworksReplaced>) {
 async fn logical(State(switch): State<Handle>) -> Tagged<LogicalNetworks> {
     let logical = switch.logical().await;
     let ports = switch.status(Proof::LastRound).await?.ports;
-    let networks = objects::told(&logical, &ports)
+    let networks = objects::told(&logical, &ports, switch.silence())
         .map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     Ok(([(header::ETAG, networks.generation.tag())], Json(networks)))
 }

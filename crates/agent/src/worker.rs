@@ -41,6 +41,7 @@ use crate::store::Store;
 pub use handle::{Handle, PutError, Stopped};
 pub(crate) use handover::TakeOverError;
 pub(crate) use networks::{Condition, ReplaceError};
+pub use order::Heard;
 use order::Shared;
 pub use switch::StartError;
 use switch::Switch;
@@ -91,6 +92,7 @@ impl Worker {
             follows,
             expected: Default::default(),
             executed: Default::default(),
+            heard: Default::default(),
             stopping,
             at_once,
         };

@@ -124,6 +124,11 @@ pub struct LogicalNetworks {
     pub ports: Vec<LogicalPort>,
     /// What can reach each other, by name.
     pub domains: Vec<DomainRows>,
+    /// For how many seconds the controller that is followed has said nothing; 0 while its session
+    /// lasts. After a start without one: since it last changed something here. Absent: none is
+    /// followed, or it has never been heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silence_seconds: Option<u64>,
 }
 
 /// A machine's port of a logical network, as one host sees it.

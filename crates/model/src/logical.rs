@@ -193,6 +193,11 @@ pub struct LogicalStatus {
     /// room for them at the uplink. Notes of the ports tell which.
     #[serde(default)]
     pub refused_guarantees: u32,
+    /// For how many seconds the controller that is followed has said nothing; 0 while its session
+    /// lasts. After a start without one: since it last changed something here. Absent: none is
+    /// followed, or it has never been heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silence_seconds: Option<u64>,
 }
 
 /// Whether a backend of a load balancer serves.

@@ -172,7 +172,20 @@ pub fn table(networks: &LogicalNetworks) -> String {
         domains.add_row([domain.clone(), rows.to_string(), here.to_string()]);
     }
     let [ports, objects, domains] = [ports, objects, domains].map(text);
-    format!("{ports}\n\n{objects}\n\n{domains}\ngeneration {}", networks.generation)
+    let silence = networks.silence_seconds.filter(|it| *it > 0).map(age);
+    let silence = silence.map_or_else(String::new, |age| {
+        format!(", as a controller said {age} ago or earlier; none is connected")
+    });
+    format!("{ports}\n\n{objects}\n\n{domains}\ngeneration {}{silence}", networks.generation)
+}
+
+/// A length of time, in the largest unit that it has one of.
+fn age(seconds: u64) -> String {
+    let units = [(86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")];
+    let (length, unit) =
+        units.into_iter().find(|(length, _)| seconds >= *length).unwrap_or((1, "second"));
+    let many = seconds / length;
+    format!("{many} {unit}{}", if many == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -214,7 +227,13 @@ mod tests {
             objects: vec![object("shop"), object("mall")],
             ports: vec![port("shop/db", Some("db-1")), port("shop/web", None)],
             domains: Vec::new(),
+            silence_seconds: Some(0),
         };
+        let silent = LogicalNetworks { silence_seconds: Some(3 * 86_400 + 7), ..networks.clone() };
+        let last = super::table(&silent);
+        assert!(last.ends_with(
+            "generation 2, as a controller said 3 days ago or earlier; none is connected"
+        ));
         let table = table(&networks);
         let lines: Vec<_> = table.lines().map(str::trim_end).collect();
         assert_eq!(lines[1], "shop/db       db-1  up     2           policy 3");

@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::SystemTime;
 
 use model::Generation;
 use replica::{Delta, Fence, Map, Name, Store};
@@ -47,6 +48,8 @@ pub struct Found {
     /// The rows as bytes; generation 0: of another store than the newest.
     pub copies: Vec<(Name, Generation, Map)>,
     pub rows: Rows,
+    /// When the newest of them was written.
+    pub newest: Option<SystemTime>,
 }
 
 /// Keeps domains in a folder.
@@ -75,14 +78,18 @@ impl Keeper {
 
     /// What the agent before has left.
     pub fn found(&self) -> Found {
-        let mut all = Vec::new();
+        let (mut all, mut newest_at) = (Vec::new(), None);
         for file in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let path = file.path();
             if !path.to_str().is_some_and(|it| it.ends_with(END)) {
                 continue;
             }
             match read(&path, &self.node) {
-                Ok(read) => all.push(read),
+                Ok(read) => {
+                    let written = file.metadata().and_then(|it| it.modified());
+                    newest_at = newest_at.max(written.ok());
+                    all.push(read);
+                }
                 Err(why) => {
                     tracing::error!(path = %path.display(), why, "a domain is not executed before a controller answers");
                 }
@@ -93,7 +100,7 @@ impl Keeper {
         let Some(whose) = newest.and_then(|(head, ..)| head.whose()) else {
             return Found::default();
         };
-        let mut found = Found { whose: Some(whose), ..Found::default() };
+        let mut found = Found { whose: Some(whose), newest: newest_at, ..Found::default() };
         for (head, map, delta) in all {
             let name = Name::from(head.domain.as_str());
             let is_its = head.whose().is_some_and(|(store, _)| store == whose.0);
@@ -172,7 +179,9 @@ fn write(path: &Path, mut head: Head, domain: &Followed) -> io::Result<()> {
     file.write_all(b"\n")?;
     file.write_all(&body)?;
     file.sync_data()?;
-    fs::rename(aside, path)
+    fs::rename(aside, path)?;
+    // Else the name may be the file of before, or none, once the host's power is back.
+    File::open(path.parent().expect("it is in a folder"))?.sync_all()
 }
 
 /// What a file has, if that is this node's and whole.
@@ -228,8 +237,10 @@ mod tests {
 
     #[test]
     fn the_next_agent_has_what_was_kept_and_another_nodes_has_not() {
-        let (folder, _) = kept();
-        let Found { whose, copies, rows } = found(&folder, "h1");
+        let (folder, path) = kept();
+        let Found { whose, copies, rows, newest } = found(&folder, "h1");
+        let written = fs::metadata(&path).unwrap().modified().unwrap();
+        assert_eq!(newest, Some(written));
         assert_eq!((whose, rows.newest(), copies.len()), (Some(WHOSE), Generation(7), 1));
         assert_eq!(rows.executed().0.len(), 1);
         assert!(found(&folder, "h2").copies.is_empty());

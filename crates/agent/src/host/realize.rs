@@ -156,6 +156,8 @@ impl Host {
             // Those are added up elsewhere.
             rules: Vec::new(),
             refused_guarantees: self.guarantees.refused(),
+            // Who follows knows.
+            silence_seconds: None,
         })
     }
 }

@@ -20,6 +20,10 @@ pub fn encode(
     let gauge = |value: u64| [(Labels::new(), number(value))].into_iter();
     let help = "The generation of logical networks that was applied last.";
     page.gauge("logical_generation", help, None, gauge(status.generation.0))?;
+    let help =
+        "Seconds since the controller that is followed was heard; 0 while its session lasts.";
+    let silence = status.silence_seconds.map(|it| (Labels::new(), number(it)));
+    page.gauge("logical_silence_seconds", help, None, silence)?;
     let help = "Connections of logical networks that are followed now.";
     page.gauge("logical_connections", help, None, gauge(status.connections))?;
     let help = "The most connections of logical networks that can be followed.";

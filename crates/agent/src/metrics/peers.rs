@@ -449,6 +449,7 @@ pub(super) mod tests {
                     refused: model::FrameCount { frames: 1, bytes: 60 },
                 }],
                 refused_guarantees: 2,
+                silence_seconds: Some(8),
             }),
             uplink: Some(uplink()),
             ledger: LedgerStatus::default(),

@@ -1,6 +1,7 @@
 //! Objects of logical networks, as the API takes and tells them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use api::{DomainRows, FieldProblem, LogicalNetworks, LogicalPort, Problem};
 use axum::body::Bytes;
@@ -81,7 +82,11 @@ pub async fn parse(body: Bytes) -> Result<Vec<Object>, Refused> {
 }
 
 /// What an agent has of logical networks.
-pub fn told(logical: &Logical, ports: &[PortStatus]) -> Result<LogicalNetworks, serde_json::Error> {
+pub fn told(
+    logical: &Logical,
+    ports: &[PortStatus],
+    silence: Option<Duration>,
+) -> Result<LogicalNetworks, serde_json::Error> {
     let here: BTreeMap<_, _> =
         ports.iter().filter_map(|port| Some((port.logical.clone()?, port))).collect();
     let names = logical.ports().cloned().chain(here.keys().cloned());
@@ -107,5 +112,6 @@ pub fn told(logical: &Logical, ports: &[PortStatus]) -> Result<LogicalNetworks, 
         objects: logical.objects().iter().map(serde_json::to_value).collect::<Result<_, _>>()?,
         ports: names.into_iter().map(port).collect(),
         domains: logical.rows().map(domain).collect(),
+        silence_seconds: silence.map(|it| it.as_secs()),
     })
 }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::apply::aside;
 use super::handle::{Handle, Stopped};
-use super::order::Order;
+use super::order::{Heard, Order};
 use crate::logical::{Domains, Sites};
 
 /// How long whoever attaches a port waits until its network is known.
@@ -53,6 +53,20 @@ impl Handle {
     /// Tells of changes of these.
     pub(crate) fn wanted(&self) -> watch::Receiver<BTreeSet<LogicalPortName>> {
         self.shared.expected.subscribe()
+    }
+
+    /// A controller is heard, or was.
+    pub(crate) fn hear(&self, heard: Heard) {
+        self.shared.heard.send_replace(Some(heard));
+    }
+
+    /// For how long the controller that is followed has said nothing. `None`: it was never heard, or
+    /// none is followed.
+    pub(crate) fn silence(&self) -> Option<Duration> {
+        Some(match (*self.shared.heard.borrow())? {
+            Heard::Now => Duration::ZERO,
+            Heard::At(then) => then.elapsed().unwrap_or_default(),
+        })
     }
 
     /// Before a port is attached: waits for a while until its network is known, if a controller is

@@ -63,10 +63,11 @@ impl Handle {
     /// [`Stopped`], here and below: nobody is there to answer.
     pub async fn status(&self, proof: Proof) -> Result<AgentStatus, Stopped> {
         let mut status = self.order(|reply| Order::Status(proof, reply)).await?;
-        if let Some(logical) = &mut status.logical
-            && let Ok(rules) = self.order(|reply| Order::Rules(None, reply)).await?
-        {
-            logical.rules = rules.totals();
+        if let Some(logical) = &mut status.logical {
+            logical.silence_seconds = self.silence().map(|it| it.as_secs());
+            if let Ok(rules) = self.order(|reply| Order::Rules(None, reply)).await? {
+                logical.rules = rules.totals();
+            }
         }
         Ok(status)
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::SystemTime;
 
 use binding::Networks as LogicalNetworks;
 use datapath::{CannotReach, Directory};
@@ -55,8 +56,20 @@ pub struct Shared {
     pub expected: watch::Sender<BTreeSet<LogicalPortName>>,
     /// What a controller has said last that is executed.
     pub executed: watch::Sender<Generation>,
+    /// When a controller was heard last.
+    pub heard: watch::Sender<Option<Heard>>,
     pub stopping: AtomicBool,
     pub at_once: AtomicBool,
+}
+
+/// When a controller was heard.
+#[derive(Clone, Copy, Debug)]
+pub enum Heard {
+    /// Its session lasts.
+    Now,
+    /// Its session ended then; or, of one that an agent before this one followed, it changed
+    /// something then.
+    At(SystemTime),
 }
 
 /// Where frames go from now on, and how that differs from before.
