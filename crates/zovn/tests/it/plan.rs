@@ -318,6 +318,34 @@ fn a_simulated_host_sees_the_overload_that_was_predicted() {
 }
 
 #[test]
+fn averages_fail_on_simulated_hosts_and_risk_holds_on_fewer_than_peaks_need() {
+    let bursts = "examples/plan/bursts.yaml";
+    let folder = tempfile::tempdir().unwrap();
+    let proven = |algorithm: &str| {
+        let file = folder.path().join(algorithm);
+        let file = file.to_str().unwrap();
+        let (_, placed) = json(&["place", bursts, "--algorithm", algorithm, "--out", file]);
+        let few = ["--frames", "2000000", "--runs", "8", "--most", "1"];
+        let words = ["prove", bursts, "--by", "sim", "--with", file];
+        let (code, out) = json(&[&words[..], &few].concat());
+        assert_eq!(code, Some(0), "{algorithm}: {out}");
+        (placed["hosts_used"].as_u64().unwrap(), out[0].clone())
+    };
+    let [averages, risk, peaks] = ["network-aware", "risk", "peaks"].map(proven);
+    assert_eq!([averages.0, risk.0, peaks.0], [5, 8, 22]);
+    let seen =
+        |it: &Value, what: &str| ["mean", "error"].map(|figure| it[what][figure].as_f64().unwrap());
+    // Figure 9 fills hosts to their mean, so they lose what is computed.
+    let computed = averages.1["computed_traffic"].as_f64().unwrap();
+    let [mean, error] = seen(&averages.1, "seen_traffic");
+    assert!(computed > 0.05 && error < 0.1 * computed, "{}", averages.1);
+    assert!((mean - computed).abs() < 0.1 * computed + 3.0 * error, "{}", averages.1);
+    let [mean, error] = seen(&risk.1, "seen");
+    assert!(mean <= 0.001 + 3.0 * error, "{}", risk.1);
+    assert_eq!(seen(&peaks.1, "seen_traffic")[0], 0.0, "{}", peaks.1);
+}
+
+#[test]
 fn a_host_that_is_asked_for_too_much_is_told_explained_and_relieved() {
     let (code, out, _) = plan(&[&["risk", PLAN], &TODAY[..]].concat());
     assert_eq!(code, Some(1));
