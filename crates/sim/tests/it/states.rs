@@ -72,12 +72,12 @@ fn model(plan: &Plan) -> Model {
     it.model().unwrap()
 }
 
-/// Never optimistic by more than three standard errors, and within a tenth beyond those.
+/// Never optimistic by more than three standard errors, and within a tenth.
 fn agrees([traffic, time]: [((f64, f64), f64); 2]) {
     let ((seen, error), exact) = traffic;
     assert!(error < 0.1 * exact, "too few episodes tell anything: {seen} ± {error}");
     assert!(seen < exact + 3.0 * error, "optimistic: {exact}, and {seen} ± {error} is seen");
-    assert!(seen > 0.9 * exact - 3.0 * error, "{exact}, and {seen} ± {error} is seen");
+    assert!(seen > 0.9 * exact, "{exact}, and {seen} ± {error} is seen");
     let ((seen, error), exact) = time;
     assert!(
         (seen - exact).abs() < 0.2 * exact + 3.0 * error,
@@ -87,17 +87,20 @@ fn agrees([traffic, time]: [((f64, f64), f64); 2]) {
 
 #[test]
 fn what_on_off_sources_lose_is_what_is_computed() {
-    // Bursts of 400 packets; 3 of them wait at most.
-    let states = "rates = [\"0\", \"100mbit\"]\nhold = [\"64ms\", \"32ms\"]";
-    agrees(compare(&server("bits = \"450mbit\"", 8, states), 8, 450_000_000));
+    // Bursts of 800 packets; 3 of them wait at most. Of 7.6 % that is too much, queues hide a part
+    // that is well below a tenth.
+    let states = "rates = [\"0\", \"50mbit\"]\nhold = [\"256ms\", \"128ms\"]";
+    let text = server("bits = \"375mbit\"", 20, states).replace("12s", "16s");
+    agrees(compare(&text, 20, 375_000_000));
 }
 
 #[test]
 fn what_sources_of_three_states_lose_is_what_is_computed() {
-    let states = "rates = [\"5mbit\", \"60mbit\", \"200mbit\"]\nhold = [\"160ms\", \"64ms\", \"40ms\"]\n\
+    let states = "rates = [\"2mbit\", \"24mbit\", \"80mbit\"]\nhold = [\"400ms\", \"160ms\", \"100ms\"]\n\
                   jump = [[0, 0.7, 0.3], [0.6, 0, 0.4], [0.3, 0.7, 0]]";
-    // 75,000 packets of 1,000 bytes are 600 Mbit.
-    agrees(compare(&server("frames = 75000", 8, states), 8, 600_000_000));
+    // 46,875 packets of 1,000 bytes are 375 Mbit.
+    let text = server("frames = 46875", 20, states).replace("12s", "16s");
+    agrees(compare(&text, 20, 375_000_000));
 }
 
 #[test]
