@@ -69,8 +69,8 @@ impl Figure {
     }
 }
 
-/// More hosts than this times those that are needed are too many.
-const MOST_HOSTS: f64 = 1.05;
+/// A placement has at most so many times the hosts that are needed.
+const MOST_TIMES: f64 = 1.05;
 
 /// How many models there are; machines are named like them.
 const MODELS: u32 = 20;
@@ -111,7 +111,7 @@ pub fn bench(size: Size, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, Stri
     let ratio = used as f64 / bound.max(1) as f64;
     figures.push(Figure::times(
         format!("use {used} hosts, where {bound} are needed"),
-        MOST_HOSTS,
+        MOST_TIMES,
         ratio,
     ));
 
@@ -307,7 +307,7 @@ mod tests {
     fn a_goal_is_met_up_to_its_end() {
         let took = |millis| Figure::took("x".into(), 0.5, Duration::from_millis(millis)).is_met;
         assert_eq!([took(0), took(500), took(501)], [true, true, false]);
-        let times = |value| Figure::times("x".into(), MOST_HOSTS, value).is_met;
+        let times = |value| Figure::times("x".into(), MOST_TIMES, value).is_met;
         assert_eq!([times(1.0), times(1.05), times(1.06)], [true, true, false]);
     }
 }
