@@ -653,7 +653,6 @@ fn stamped(
     now: SystemTime,
 ) -> (AppliedChange, Object) {
     let metadata = object.metadata_mut();
-    metadata.deleting_at = None;
     let Some(before) = before else {
         metadata.uid = Some(uuid(now));
         metadata.created_at = Some(figures::utc(since_1970(now).as_secs()));

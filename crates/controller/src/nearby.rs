@@ -287,7 +287,6 @@ fn is_same(before: &Object, after: &Object) -> bool {
     let (was, mut is) = (before.metadata(), after.metadata().clone());
     is.uid.clone_from(&was.uid);
     is.created_at.clone_from(&was.created_at);
-    is.deleting_at.clone_from(&was.deleting_at);
     (is.revision, is.generation) = (was.revision, was.generation);
     is == *was && after.declares_as(before)
 }

@@ -49,9 +49,6 @@ pub struct Metadata {
     /// When it came to be (RFC 3339). The controller writes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
-    /// When its deletion was asked for (RFC 3339). The controller writes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deleting_at: Option<String>,
     /// The program that made it, if it is not people's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,

@@ -27,7 +27,7 @@ pub fn declared(mut object: Value) -> Value {
         fields.retain(|name, _| ["kind", "metadata", "spec"].contains(&name.as_str()));
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        for name in ["uid", "revision", "generation", "createdAt", "deletingAt"] {
+        for name in ["uid", "revision", "generation", "createdAt"] {
             metadata.remove(name);
         }
     }
