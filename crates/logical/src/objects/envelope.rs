@@ -142,9 +142,10 @@ impl<'de> Deserialize<'de> for Identity {
     }
 }
 
-/// Says once which kinds there are: who writes them, and their word in paths of the API.
+/// Says once which kinds there are: who writes them, their word in paths of the API, and the short
+/// one for people.
 macro_rules! kinds {
-    ($($kind:ident $path:literal $owner:ident $doc:literal,)*) => {
+    ($($kind:ident $path:literal $short:literal $owner:ident $doc:literal,)*) => {
         /// What an object is.
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         pub enum Kind {
@@ -163,6 +164,11 @@ macro_rules! kinds {
             /// Its word in paths of the API.
             pub const fn path(self) -> &'static str {
                 match self { $(Self::$kind => $path,)* }
+            }
+
+            /// A short word for it, as people type it.
+            pub const fn short(self) -> &'static str {
+                match self { $(Self::$kind => $short,)* }
             }
 
             /// Who writes such objects.
@@ -217,26 +223,26 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Tenant "tenants" Operator "Who networks belong to, and what they may have.",
-    LogicalSwitch "logical-switches" Tenant "A broadcast domain.",
-    LogicalPort "logical-ports" Tenant "Where a machine, a router or the outside meets a switch.",
-    LogicalRouter "logical-routers" Tenant "What joins switches by IP.",
-    RouterPort "router-ports" Tenant "A router's interface.",
-    Nat "nats" Tenant "An address that a router translates.",
-    ExternalPool "external-pools" Operator "Addresses of the outside, and who may use them.",
-    Policy "policies" Either "Rules about packets, and the ports they hold for.",
-    PortGroup "port-groups" Tenant "Ports by name or by label.",
-    AddressSet "address-sets" Either "Addresses that rules speak of.",
-    Service "services" Tenant "A protocol and its ports.",
-    DhcpProfile "dhcp-profiles" Tenant "What machines are told by DHCP.",
-    DnsZone "dns-zones" Tenant "Names that the switch itself answers for.",
-    LoadBalancer "load-balancers" Tenant "An address behind which several serve.",
-    QosProfile "qos-profiles" Either "Rates and marks.",
-    Meter "meters" Operator "How many there may be in a second.",
-    TransportNode "transport-nodes" Operator "A host, a gateway or a service node.",
-    ProviderNetwork "provider-networks" Operator "A physical network that switches may join.",
-    Gateway "gateways" Operator "Nodes that lead outside.",
-    Binding "bindings" Operator "Where a port is.",
+    Tenant "tenants" "tn" Operator "Who networks belong to, and what they may have.",
+    LogicalSwitch "logical-switches" "ls" Tenant "A broadcast domain.",
+    LogicalPort "logical-ports" "lp" Tenant "Where a machine, a router or the outside meets a switch.",
+    LogicalRouter "logical-routers" "lr" Tenant "What joins switches by IP.",
+    RouterPort "router-ports" "rp" Tenant "A router's interface.",
+    Nat "nats" "nat" Tenant "An address that a router translates.",
+    ExternalPool "external-pools" "pool" Operator "Addresses of the outside, and who may use them.",
+    Policy "policies" "pol" Either "Rules about packets, and the ports they hold for.",
+    PortGroup "port-groups" "pg" Tenant "Ports by name or by label.",
+    AddressSet "address-sets" "as" Either "Addresses that rules speak of.",
+    Service "services" "svc" Tenant "A protocol and its ports.",
+    DhcpProfile "dhcp-profiles" "dhcp" Tenant "What machines are told by DHCP.",
+    DnsZone "dns-zones" "dns" Tenant "Names that the switch itself answers for.",
+    LoadBalancer "load-balancers" "lb" Tenant "An address behind which several serve.",
+    QosProfile "qos-profiles" "qos" Either "Rates and marks.",
+    Meter "meters" "meter" Operator "How many there may be in a second.",
+    TransportNode "transport-nodes" "node" Operator "A host, a gateway or a service node.",
+    ProviderNetwork "provider-networks" "pn" Operator "A physical network that switches may join.",
+    Gateway "gateways" "gw" Operator "Nodes that lead outside.",
+    Binding "bindings" "bind" Operator "Where a port is.",
 }
 
 impl Object {

@@ -1,6 +1,7 @@
 //! `zovn describe`: one object that a controller keeps, and what is so of it.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use logical::objects::{Condition, Status, Truth};
@@ -26,12 +27,16 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// The object, as `LogicalPort/shop/web-1`; without a tenant, the context's is meant.
+    /// The object, as `LogicalPort/shop/web-1` or `lp/shop/web-1`; without a tenant, the context's
+    /// is meant.
     #[arg(add = names::object())]
     object: String,
     /// Print it as JSON.
     #[arg(long)]
     json: bool,
+    /// Print it as a file that `zovn apply -f` takes: as it is declared.
+    #[arg(long, conflicts_with = "json")]
+    yaml: bool,
     #[command(flatten)]
     context: ContextArgs,
 }
@@ -40,6 +45,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let Asking { client, tenant } = args.context.asking()?;
     let (_, object) = refusable(client.object(&object(&args.object, tenant.as_ref())?))?;
+    if args.yaml {
+        write!(io::stdout(), "{}", yaml::text(&yaml::declared(object)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let status: Status = serde_json::from_value(object["status"].clone())?;
     show(&object, args.json, || described(&object, &status))?;
     Ok(ExitCode::SUCCESS)

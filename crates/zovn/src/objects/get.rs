@@ -18,8 +18,8 @@ use crate::table::{headed, text};
 /// Which objects, and whose.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A kind, as `LogicalPort` or `logical-ports`; one object, as `LogicalPort/shop/web-1`; or, if
-    /// nothing is said, all that the token and the tenant allow, kind by kind.
+    /// A kind, as `LogicalPort`, `logical-ports` or `lp`; one object, as `LogicalPort/shop/web-1`;
+    /// or, if nothing is said, all that the token and the tenant allow, kind by kind.
     #[arg(add = names::kind_or_object())]
     what: Option<String>,
     /// Whose; the context's tenant if nothing is said.

@@ -21,7 +21,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
-    /// A kind, as `LogicalPort` or `logical-ports`.
+    /// A kind, as `LogicalPort`, `logical-ports` or `lp`.
     #[arg(add = names::one_kind())]
     kind: String,
     /// Whose; the context's tenant if nothing is said.

@@ -17,12 +17,15 @@ pub enum WordError {
 }
 
 fn kinds() -> String {
-    Kind::ALL.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ")
+    let word = |kind: &Kind| format!("{} ({})", kind.name(), kind.short());
+    Kind::ALL.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// A kind, by its name or its word in paths.
+/// A kind, by its name, its word in paths, or its short word.
 pub fn kind(word: &str) -> Result<Kind, WordError> {
-    let is_it = |it: &&Kind| it.name().eq_ignore_ascii_case(word) || it.path() == word;
+    let is_it = |it: &&Kind| {
+        it.name().eq_ignore_ascii_case(word) || it.path() == word || it.short() == word
+    };
     Kind::ALL.iter().find(is_it).copied().ok_or_else(|| WordError::Kind(word.into()))
 }
 
@@ -77,12 +80,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_word_is_for_one_kind() {
+        let words =
+            |kind: &Kind| [kind.name().to_lowercase(), kind.path().into(), kind.short().into()];
+        for it in Kind::ALL {
+            assert_eq!(words(it).map(|word| kind(&word).unwrap()), [*it; 3]);
+        }
+        let error = kind("pod").unwrap_err().to_string();
+        assert!(error.contains("LogicalPort (lp), "), "{error}");
+    }
+
+    #[test]
     fn words_lead_to_paths() {
         let shop: Name = "shop".parse().unwrap();
         for (word, tenant, path) in [
             ("LogicalPort/shop/web-1", None, "/v1/tenants/shop/logical-ports/web-1"),
             ("logical-ports/web-1", Some(&shop), "/v1/tenants/shop/logical-ports/web-1"),
             ("logicalport/b/web-1", Some(&shop), "/v1/tenants/b/logical-ports/web-1"),
+            ("lp/web-1", Some(&shop), "/v1/tenants/shop/logical-ports/web-1"),
+            ("node/h1", None, "/v1/transport-nodes/h1"),
             ("TransportNode/h1", Some(&shop), "/v1/transport-nodes/h1"),
             ("Policy/in", Some(&shop), "/v1/policies/in"),
             ("Policy/shop/in", None, "/v1/tenants/shop/policies/in"),
