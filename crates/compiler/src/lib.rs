@@ -16,7 +16,6 @@
 extern crate alloc;
 
 mod conditions;
-mod domains;
 mod rows;
 mod sites;
 #[cfg(test)]
@@ -25,15 +24,15 @@ mod tests;
 use alloc::collections::BTreeMap;
 
 use image::Domain;
-use logical::Topology;
 use logical::objects::Identity;
+use logical::{Domains, Topology};
 
 pub use sites::sites;
 
 /// Every domain of a topology. A domain's name is that of the least of its switches and routers, so
 /// it keeps its name while others come and go.
 pub fn compile(topology: &Topology) -> BTreeMap<Identity, Domain> {
-    let domains = domains::Domains::new(topology);
+    let domains = Domains::new(topology);
     let mut rows = rows::Rows::new(topology, &domains);
     rows.put_all();
     rows.finish()

@@ -10,13 +10,12 @@ use image::{
     RoutePolicy, RoutePolicyKey, Router, RouterPort, RoutesAs, Rule, Rules as Interned, Station,
     StationRole, Switch, Target,
 };
-use logical::Topology;
 use logical::objects::{AddressRange, Identity, Kind, Name};
 use logical::topology::{self, Attachment, Match, PolicyIndex, PortIndex, SetIndex};
+use logical::{Domains, Topology};
 use units::Prefix;
 
 use crate::conditions::{condition, groups, sets};
-use crate::domains::Domains;
 
 /// Puts rows into domains.
 pub struct Rows<'a> {

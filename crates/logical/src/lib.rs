@@ -20,7 +20,9 @@
 extern crate alloc;
 
 mod check;
+mod domains;
 mod fault;
+mod label;
 pub mod objects;
 mod read;
 mod references;
@@ -30,7 +32,9 @@ mod resolve;
 mod schema;
 pub mod topology;
 
+pub use domains::Domains;
 pub use fault::Fault;
+pub use label::{label, label_of};
 pub use objects::{Kind, Object};
 pub use read::{Source, load, read};
 pub use references::references;

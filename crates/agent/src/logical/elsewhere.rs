@@ -62,7 +62,7 @@ impl Elsewhere {
         let named: BTreeSet<_> =
             ports.chain(router_ports).chain(checked().map(|(id, _)| id)).collect();
         let named = named.into_iter();
-        let labels = Places::new(named.map(|name| (name.clone(), binding::label(name))))?;
+        let labels = Places::new(named.map(|name| (name.clone(), logical::label(name))))?;
         let host = |(id, site): (&Identity, &Site)| {
             Some((id.clone(), VtepList::try_from(site.clone()).ok()?))
         };

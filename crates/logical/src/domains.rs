@@ -3,9 +3,9 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use logical::Topology;
-use logical::objects::Identity;
-use logical::topology::{Link, RouterIndex, SwitchIndex};
+use crate::Topology;
+use crate::objects::Identity;
+use crate::topology::{Link, RouterIndex, SwitchIndex};
 
 /// The domain of each switch and router, by the name of the least in it.
 pub struct Domains<'a> {
@@ -21,6 +21,7 @@ enum Node {
 }
 
 impl<'a> Domains<'a> {
+    /// Those of a topology.
     pub fn new(topology: &'a Topology) -> Self {
         let mut neighbours: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
         for (_, port) in topology.router_ports() {
