@@ -13,6 +13,8 @@
 //! says yes here is right together with all; what says no has not been decided: then all objects
 //! are to be asked, which say what is wrong, too.
 
+mod domains;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use logical::objects::{
@@ -161,11 +163,12 @@ impl<'a> Next<'a> {
         }
     }
 
-    /// Whether no quota can be exceeded by what is put.
+    /// Whether no quota can be exceeded by what is put, and no label be there twice.
     fn has_room(&self) -> bool {
         let owned = |it: &Identity| Some((it.tenant.clone()?, it.kind));
         let shelves: BTreeSet<_> = self.puts.keys().filter_map(owned).collect();
         shelves.iter().all(|(name, kind)| self.has_room_for(name, *kind))
+            && domains::have_room(self.objects, &self.puts, self.gone)
     }
 
     fn has_room_for(&self, name: &Name, kind: Kind) -> bool {

@@ -3,11 +3,13 @@
 //! ```text
 //! objects ─check─▶ each by itself
 //!         ─names─▶ what each name leads to ─▶ switches, ports ─▶ routers ─▶ groups ─▶ policies ─▶ Topology
+//!         ─domains─▶ what is connected: its size, its labels
 //! ```
 //!
 //! Objects of a kind are in the order of their tenants and names, whatever order they were declared
 //! in. While there is a fault, an index may lead to nothing; no topology is made then.
 
+mod domains;
 mod groups;
 mod names;
 mod network;
@@ -103,6 +105,10 @@ pub fn resolve_among(
     services::bind(&mut topology, &names, &mut faults);
     for kind in [Kind::ExternalPool, Kind::ProviderNetwork, Kind::Gateway] {
         services::outside(kind, &names, &mut faults);
+    }
+    // Who is connected to whom is known once every name leads somewhere.
+    if faults.is_empty() && broken.is_empty() {
+        domains::check(&topology, &names, &mut faults);
     }
     if faults.is_empty() {
         return Ok(topology);

@@ -111,6 +111,102 @@ fn write(text: &str, other: &str, rng: &mut Rng) -> (usize, usize) {
     (stood, found)
 }
 
+/// Domains that have room for little, of which one port (`c-r`) makes another. `p22071` and
+/// `p41968` have one label.
+const NARROW: &str = "\
+- {kind: Tenant, metadata: {name: t}, spec: {quota: {domainPorts: 6, domainHosts: 2}}}
+- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}
+- {kind: TransportNode, metadata: {name: h2}, spec: {vteps: [192.0.2.2]}}
+- {kind: TransportNode, metadata: {name: h3}, spec: {vteps: [192.0.2.3]}}
+- {kind: LogicalSwitch, metadata: {name: a, tenant: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: b, tenant: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: c, tenant: t}, spec: {}}
+- {kind: LogicalRouter, metadata: {name: r, tenant: t}, spec: {}}
+- {kind: LogicalRouter, metadata: {name: q, tenant: t}, spec: {}}
+- {kind: RouterPort, metadata: {name: r-a, tenant: t}, spec: {router: r, mac: '02:00:00:00:00:f1', addresses: [10.1.0.254/24]}}
+- {kind: RouterPort, metadata: {name: r-q, tenant: t}, spec: {router: r, mac: '02:00:00:00:00:f2', addresses: [10.9.0.1/24], peer: q-r}}
+- {kind: RouterPort, metadata: {name: q-r, tenant: t}, spec: {router: q, mac: '02:00:00:00:00:f3', addresses: [10.9.0.2/24], peer: r-q}}
+- {kind: RouterPort, metadata: {name: q-b, tenant: t}, spec: {router: q, mac: '02:00:00:00:00:f4', addresses: [10.2.0.254/24]}}
+- {kind: RouterPort, metadata: {name: q-c, tenant: t}, spec: {router: q, mac: '02:00:00:00:00:f5', addresses: [10.3.0.254/24]}}
+- {kind: LogicalPort, metadata: {name: a-r, tenant: t}, spec: {switch: a, router: {routerPort: r-a}}}
+- {kind: LogicalPort, metadata: {name: b-q, tenant: t}, spec: {switch: b, router: {routerPort: q-b}}}
+- {kind: LogicalPort, metadata: {name: p22071, tenant: t}, spec: {switch: a, vif: {}}}
+- {kind: LogicalPort, metadata: {name: p1, tenant: t}, spec: {switch: b, vif: {}}}
+- {kind: LogicalPort, metadata: {name: p2, tenant: t}, spec: {switch: c, vif: {}}}
+- {kind: LogicalPort, metadata: {name: p3, tenant: t}, spec: {switch: c, child: {parent: p1, vlan: 3}}}
+- {kind: Binding, metadata: {name: one}, spec: {port: t/p22071, node: h1}}
+- {kind: Binding, metadata: {name: two}, spec: {port: t/p1, node: h2}}
+- {kind: Binding, metadata: {name: three}, spec: {port: t/p2, node: h1}}
+";
+
+/// What may be written there, alone: some of it is too much.
+const MORE: &str = "\
+- {kind: LogicalPort, metadata: {name: p41968, tenant: t}, spec: {switch: b, vif: {}}}
+- {kind: LogicalPort, metadata: {name: p41968, tenant: t}, spec: {switch: c, vif: {}}}
+- {kind: LogicalPort, metadata: {name: p4, tenant: t}, spec: {switch: a, vif: {}}}
+- {kind: LogicalPort, metadata: {name: p5, tenant: t}, spec: {switch: b, vif: {}}}
+- {kind: LogicalPort, metadata: {name: p6, tenant: t}, spec: {switch: b, vif: {}}}
+- {kind: LogicalPort, metadata: {name: c-r, tenant: t}, spec: {switch: c, router: {routerPort: q-c}}}
+- {kind: Binding, metadata: {name: two}, spec: {port: t/p1, node: h1}}
+- {kind: Binding, metadata: {name: two}, spec: {port: t/p1, node: h2}}
+- {kind: Binding, metadata: {name: three}, spec: {port: t/p2, node: h3}}
+- {kind: Binding, metadata: {name: four}, spec: {port: t/p4, node: h3}}
+- {kind: RouterPort, metadata: {name: q-r, tenant: t}, spec: {router: q, mac: '02:00:00:00:00:f3', addresses: [10.9.0.2/24]}}
+- {kind: RouterPort, metadata: {name: r-q, tenant: t}, spec: {router: r, mac: '02:00:00:00:00:f2', addresses: [10.9.0.1/24]}}
+";
+
+/// Writes objects one after the other. Each stands, near and with all, or not, as it is said.
+#[track_caller]
+fn each(objects: &mut Objects, writes: &[(&str, bool)]) {
+    for (text, is_right) in writes {
+        let edit = (read(text), BTreeSet::new());
+        let next = after(objects, &edit);
+        let found = (stands(objects, &edit.0, &edit.1), next.is_some());
+        assert_eq!(found, (*is_right, *is_right), "{text}");
+        if let Some(next) = next {
+            *objects = named(next);
+        }
+    }
+}
+
+#[test]
+fn a_domain_has_room_for_so_many_ports_and_hosts() {
+    let line = |begin: &str| MORE.lines().find(|it| it.contains(begin)).unwrap();
+    let port = |name: &str| line(&format!("name: {name}, "));
+    each(
+        &mut named(read(NARROW)),
+        &[
+            (port("p4"), true),
+            (port("p5"), true),
+            (port("p6"), false),
+            (line("spec: {port: t/p4, node: h3}"), false),
+            (line("spec: {port: t/p2, node: h3}"), true),
+            (line("spec: {port: t/p1, node: h1}"), true),
+            (line("spec: {port: t/p4, node: h3}"), true),
+            (line("spec: {port: t/p1, node: h2}"), false),
+        ],
+    );
+    each(&mut named(read(NARROW)), &[(port("c-r"), false)]);
+    let wide = NARROW.replace("domainPorts: 6", "domainPorts: 7");
+    each(&mut named(read(&wide)), &[(port("c-r"), true), (port("p4"), false)]);
+}
+
+#[test]
+fn a_domain_has_a_label_once() {
+    let other = |switch: &str| {
+        format!(
+            "{{kind: LogicalPort, metadata: {{name: p41968, tenant: t}}, spec: {{switch: {switch}, vif: {{}}}}}}"
+        )
+    };
+    let wide = NARROW.replace("domainPorts: 6, domainHosts: 2", "");
+    let joins = "{kind: LogicalPort, metadata: {name: c-r, tenant: t}, spec: {switch: c, router: {routerPort: q-c}}}";
+    each(
+        &mut named(read(&wide)),
+        &[(&other("b"), false), (&other("c"), true), (&other("a"), false), (joins, false)],
+    );
+    each(&mut named(read(&wide)), &[(joins, true), (&other("c"), false)]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
@@ -120,6 +216,7 @@ proptest! {
         let [world, other] = [0, 1].map(|_| World::new(rng.next_u64()).spread(2, rng).text);
         write(&world, &other, rng);
         write(CORNERS, CORNERS, rng);
+        write(NARROW, MORE, rng);
     }
 }
 

@@ -37,10 +37,10 @@ pub struct Quota {
     /// Connections of a port at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections_per_port: Option<u32>,
-    /// Ports of one domain.
+    /// Its LogicalPorts in one domain: in switches and routers that are connected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain_ports: Option<u32>,
-    /// Hosts of one domain.
+    /// Hosts to which its ports in one domain are bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain_hosts: Option<u32>,
 }

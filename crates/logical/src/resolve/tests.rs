@@ -388,6 +388,73 @@ fn quotas_bind() {
     assert!(faults[0].message.contains("may have 3 by `quota.ports`"));
 }
 
+/// Another switch with a port, and what joins it with the first one's router.
+const FAR: &str = "\
+- {kind: LogicalSwitch, metadata: {name: far, tenant: shop}, spec: {}}
+- {kind: LogicalPort, metadata: {name: c, tenant: shop}, spec: {switch: far, vif: {}}}
+- {kind: RouterPort, metadata: {name: wan, tenant: shop}, spec: {router: edge, mac: '02:00:00:00:00:fd', addresses: [10.9.0.254/24]}}
+";
+const JOINED: &str = "- {kind: LogicalPort, metadata: {name: far-wan, tenant: shop}, spec: {switch: far, router: {routerPort: wan}}}\n";
+
+/// What is said of the sizes of domains under this quota.
+fn too_large(quota: &str, more: &str) -> alloc::vec::Vec<(String, String)> {
+    let shop = "{name: shop}, spec: {";
+    let text = with(more).replace(shop, &alloc::format!("{shop}quota: {{{quota}}}"));
+    let faults = load(&text).err().unwrap_or_default();
+    faults.into_iter().map(|it| (it.object, it.message)).collect()
+}
+
+#[test]
+fn a_tenant_has_so_many_ports_in_a_domain() {
+    let apart = [&port("a", "vif: {}")[..], &port("b", "vif: {}"), FAR].concat();
+    assert_eq!(too_large("domainPorts: 3", &apart), []);
+    assert_eq!(too_large("domainPorts: 5", &(apart.clone() + JOINED)), []);
+    let said =
+        "tenant `shop` may have 3 ports in one domain by `quota.domainPorts`, and this is one more";
+    let first = "LogicalPort/shop/far-wan";
+    assert_eq!(
+        too_large("domainPorts: 3", &(apart + JOINED)),
+        [(first.into(), said.into())],
+        "the fourth by name, and not the fifth"
+    );
+    assert_eq!(too_large("domainPorts: 0", "").len(), 1);
+}
+
+#[test]
+fn a_tenant_is_at_so_many_hosts_in_a_domain() {
+    let nodes = [1, 2, 3].map(|it| {
+        alloc::format!("- {{kind: TransportNode, metadata: {{name: h{it}}}, spec: {{vteps: [192.0.2.{it}]}}}}\n")
+    });
+    let bound = |port: &str, node: &str| {
+        alloc::format!(
+            "- {{kind: Binding, metadata: {{name: {port}}}, spec: {{port: shop/{port}, node: {node}}}}}\n"
+        )
+    };
+    let ports = [port("a", "vif: {}"), port("b", "vif: {}"), nodes.concat()].concat();
+    let child = "- {kind: LogicalPort, metadata: {name: d, tenant: shop}, spec: {switch: far, child: {parent: a, vlan: 7}}}\n";
+    let all = [&ports[..], FAR, child, &bound("a", "h1"), &bound("b", "h2"), &bound("c", "h3")];
+    let all = all.concat();
+    assert_eq!(too_large("domainHosts: 2", &all), []);
+    let said = "tenant `shop` may be at 2 hosts in one domain by `quota.domainHosts`, and this is at one more";
+    let joined = all.clone() + JOINED;
+    assert_eq!(too_large("domainHosts: 2", &joined), [("LogicalPort/shop/c".into(), said.into())]);
+    assert_eq!(too_large("domainHosts: 3", &joined), []);
+    let one = too_large("domainHosts: 1", &all);
+    let of: alloc::vec::Vec<_> = one.iter().map(|(it, _)| it.as_str()).collect();
+    assert_eq!(of, ["LogicalPort/shop/b", "LogicalPort/shop/d"], "a child is where its parent is");
+}
+
+#[test]
+fn a_label_is_one_ports_in_a_domain() {
+    // Names with one label.
+    let near = port("p34417", "vif: {}");
+    let far = FAR.replace("name: c,", "name: p99995,");
+    resolved(&[&near[..], &far].concat());
+    let said = "has the same label as that of LogicalPort/shop/p34417";
+    refused(&[&near[..], &far, JOINED].concat(), "/metadata/name", said);
+    refused(&[near, port("p99995", "vif: {}")].concat(), "/metadata/name", said);
+}
+
 #[test]
 fn ports_are_bound_where_they_may_be() {
     let nodes = "- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}\n\
