@@ -14,7 +14,8 @@ fn a_port_is_few_tuples_and_they_are_small() {
     let (tuples, bytes) = hypervisor.size();
     let rows: usize = hypervisor.image().values().map(image::Domain::len).sum();
     let (a_row, a_tuple) = (tuples as f64 / rows as f64, bytes as f64 / tuples as f64);
-    assert!(a_row < 4.5, "{a_row:.1} tuples a row");
+    // It is 4.15. The goal is 4, which the networks of `zovn measure control` reach with 3.9.
+    assert!(a_row < 4.2, "{a_row:.2} tuples a row");
     assert!(a_tuple < 48.0, "{a_tuple:.1} bytes a tuple");
 }
 
