@@ -275,7 +275,7 @@ pub struct LogicalPort {
     /// A VLAN of another port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<Child>,
-    /// A gateway's VLAN.
+    /// A gateway's VLAN. Not executed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l2gateway: Option<L2Gateway>,
     /// Its Ethernet address, one of its own in the switch. A router's port has its RouterPort's.
@@ -289,7 +289,7 @@ pub struct LogicalPort {
     /// Whether addresses may lie outside the subnets.
     #[serde(default, skip_serializing_if = "is_no")]
     pub allow_outside: bool,
-    /// Addresses that it is given.
+    /// Addresses that it is given. Not executed yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dynamic_addresses: DynamicAddresses,
     /// Whether it takes frames for addresses that nobody declared.
@@ -314,7 +314,7 @@ pub struct LogicalPort {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Option<String>))]
     pub qos: Option<Reference>,
-    /// When its machine may begin.
+    /// When its machine may begin. Not executed yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub start: Start,
     /// Whether it sends and receives.

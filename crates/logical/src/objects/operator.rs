@@ -85,11 +85,11 @@ pub struct ExternalPool {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Vec<String>))]
     pub tenants: Vec<Name>,
-    /// The ProviderNetwork where they are.
+    /// The ProviderNetwork where they are. Not executed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Option<String>))]
     pub provider: Option<Name>,
-    /// The Gateway that leads there.
+    /// The Gateway that leads there. Not executed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Option<String>))]
     pub gateway: Option<Name>,
@@ -185,24 +185,24 @@ pub struct TransportNode {
     /// Its tunnel addresses, at most 8.
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Vec<String>, min_items = 1, max_items = 8))]
     pub vteps: Vec<IpAddr>,
-    /// The encapsulations that it takes. None: Geneve.
+    /// The encapsulations that it takes. None: Geneve. Not executed yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub encap: Vec<Encapsulation>,
-    /// The longest packet of its uplink. Absent: 1500.
+    /// The longest packet of its uplink. Absent: 1500. Not executed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(any(test, feature = "schema"), schema(minimum = 1280))]
     pub uplink_mtu: Option<u16>,
-    /// What it is there for. None: a host.
+    /// What it is there for. None: a host. Not executed yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<NodeRole>,
     /// Its uplinks to ProviderNetworks.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = BTreeMap<String, String>))]
     pub providers: BTreeMap<Name, String>,
-    /// The name in its certificate. Absent: its own.
+    /// The name in its certificate. Absent: its own. Not executed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
-    /// Whether machines are to leave it.
+    /// Whether machines are to leave it. Not executed yet.
     #[serde(default, skip_serializing_if = "is_no")]
     pub maintenance: bool,
 }
@@ -213,14 +213,14 @@ pub struct TransportNode {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[serde(expecting = "a provider network, as { vlanRanges: [[100, 199]] }")]
 pub struct ProviderNetwork {
-    /// The VLANs that may be used, from and to. None: only frames without a tag.
+    /// The VLANs that may be used, from and to. None: only frames without a tag. Not executed yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vlan_ranges: Vec<[u16; 2]>,
-    /// The longest packet. Absent: 1500.
+    /// The longest packet. Absent: 1500. Not executed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(any(test, feature = "schema"), schema(minimum = 1280, maximum = 9216))]
     pub mtu: Option<u16>,
-    /// Tenants that may use it.
+    /// Tenants that may use it. Not executed yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Vec<String>))]
     pub shared_with: Vec<Name>,
@@ -244,20 +244,20 @@ pub enum Election {
 #[serde(deny_unknown_fields)]
 #[serde(expecting = "a gateway, as { nodes: [{ node: gw1, priority: 10 }] }")]
 pub struct Gateway {
-    /// The nodes.
+    /// The nodes. Not executed yet.
     #[cfg_attr(any(test, feature = "schema"), schema(min_items = 1))]
     pub nodes: Vec<GatewayNode>,
-    /// How they agree on the active one.
+    /// How they agree on the active one. Not executed yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub election: Election,
-    /// Whether one that comes back takes over again.
+    /// Whether one that comes back takes over again. Not executed yet.
     #[serde(default, skip_serializing_if = "is_no")]
     pub preempt: bool,
-    /// Its addresses outside.
+    /// Its addresses outside. Not executed yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Vec<String>))]
     pub addresses: Vec<Prefix>,
-    /// Its routes outside.
+    /// Its routes outside. Not executed yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
 }
@@ -291,13 +291,13 @@ pub enum Activation {
 #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, expecting = "a move, as { to: h2 }")]
 pub struct Migration {
-    /// The TransportNode.
+    /// The TransportNode. Not executed yet.
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = String))]
     pub to: Name,
-    /// When the machine is taken to be there.
+    /// When the machine is taken to be there. Not executed yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub activation: Activation,
-    /// Until when (RFC 3339). Absent: for ever.
+    /// Until when (RFC 3339). Absent: for ever. Not executed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
 }
@@ -313,13 +313,13 @@ pub struct Binding {
     /// The TransportNode.
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = String))]
     pub node: Name,
-    /// How often it has been bound.
+    /// How often it has been bound. Not executed yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub incarnation: u32,
-    /// Who says so.
+    /// Who says so. Not executed yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub source: BindingSource,
-    /// Where it is going.
+    /// Where it is going. Not executed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration: Option<Migration>,
 }

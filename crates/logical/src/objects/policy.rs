@@ -338,7 +338,7 @@ pub struct Rule {
     /// How its packets are logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<Log>,
-    /// Of a thousand of its packets, how many are sampled.
+    /// Of a thousand of its packets, how many are sampled. Not executed yet.
     #[serde(default, skip_serializing_if = "is_default")]
     #[cfg_attr(any(test, feature = "schema"), schema(maximum = 1000))]
     pub sample: u16,

@@ -51,7 +51,7 @@ pub struct LogicalRouter {
     /// Whether it forwards anything.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub enabled: bool,
-    /// The Gateway on whose nodes it runs. Absent: on every host.
+    /// The Gateway on whose nodes it runs. Absent: on every host. Not executed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Option<String>))]
     pub gateway: Option<Name>,
@@ -66,7 +66,7 @@ pub struct LogicalRouter {
     /// How packets are spread over equal paths.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ecmp: Ecmp,
-    /// The Meter of what the router itself sends.
+    /// The Meter of what the router itself sends. Not executed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Option<String>))]
     pub copp: Option<Name>,
@@ -135,7 +135,7 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(any(test, feature = "schema"), schema(minimum = 1))]
     pub distance: Option<u8>,
-    /// Whether it is used only while its next hop answers.
+    /// Whether it is used only while its next hop answers. Not executed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor: Option<Monitor>,
     /// Whether the next hop may lie outside the ports' prefixes; `via` says where it is.
@@ -207,7 +207,7 @@ pub struct PortGateway {
     /// The nodes.
     #[cfg_attr(any(test, feature = "schema"), schema(min_items = 1))]
     pub nodes: Vec<GatewayNode>,
-    /// Whether BFD says which of them are alive.
+    /// Whether BFD says which of them are alive. Not executed yet.
     #[serde(default, skip_serializing_if = "is_no")]
     pub bfd: bool,
 }
@@ -267,7 +267,7 @@ pub struct Ra6 {
     pub mtu: Option<u16>,
     /// How much the router is preferred.
     pub preference: Preference,
-    /// The least time between two unasked ones. Absent: a third of the most.
+    /// The least time between two unasked ones. Absent: a third of the most. Not executed yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Option<String>, example = "200s"))]
     pub min_interval: Option<Span>,
@@ -382,7 +382,7 @@ pub struct Nat {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = Option<String>))]
     pub external_mac: Option<Mac>,
-    /// Of `floating`: where it is translated.
+    /// Of `floating`: where it is translated. Not executed yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub at: NatPlace,
     /// AddressSets with which packets go untranslated.
@@ -400,7 +400,7 @@ pub struct Nat {
     /// inside.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: u16,
-    /// Of `floating`: each packet by itself, without a connection.
+    /// Of `floating`: each packet by itself, without a connection. Not executed yet.
     #[serde(default, skip_serializing_if = "is_no")]
     pub stateless: bool,
 }

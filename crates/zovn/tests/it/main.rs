@@ -4,6 +4,7 @@ mod circles;
 mod completion;
 mod contexts;
 mod documents;
+mod fields;
 mod floors;
 mod kept;
 mod manual;
