@@ -538,7 +538,7 @@ fn declaration(kind: Kind, mut value: Value) -> Source {
     ("name" = String, Path, description = "Its name."),
     ("If-Match" = Option<String>, Header, description = "Only if its ETag is this one: `\"r812\"`."),
     ("cascade" = Option<bool>, Query, description = "Remove with it all of its owner that needs it. Of a Tenant, that is all that it has."),
-    ("dry_run" = Option<bool>, Query, description = "Remove nothing: only say what would go."),
+    ("dryRun" = Option<bool>, Query, description = "Remove nothing: only say what would go."),
     ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over. A host that has nothing to do with its domains any more is not waited for."),
     ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
 ), responses(
@@ -580,7 +580,7 @@ async fn remove(
 /// They may refer to each other in any order. An object whose `metadata.revision` is there counts
 /// only if that is the revision that wrote what is there.
 #[utoipa::path(post, path = document::APPLY, params(
-    ("dry_run" = Option<bool>, Query, description = "Change nothing: only say what would change."),
+    ("dryRun" = Option<bool>, Query, description = "Change nothing: only say what would change."),
     ("prune" = Option<String>, Query, description = "A label, as `app=shop`: objects that have it, and are not in the body, are removed."),
     ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
     ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),

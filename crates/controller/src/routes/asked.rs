@@ -135,6 +135,7 @@ impl Listing {
 #[serde(deny_unknown_fields)]
 pub struct Removing {
     pub cascade: Option<bool>,
+    #[serde(rename = "dryRun", alias = "dry_run")]
     pub dry_run: Option<bool>,
     #[serde(rename = "waitFor")]
     wait_for: Option<String>,
@@ -152,6 +153,7 @@ impl Removing {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Applying {
+    #[serde(rename = "dryRun", alias = "dry_run")]
     pub dry_run: Option<bool>,
     prune: Option<String>,
     #[serde(rename = "waitFor")]

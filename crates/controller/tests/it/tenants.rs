@@ -154,11 +154,11 @@ fn a_tenant_has_its_own_objects_and_no_others() {
         }
         a.ask("DELETE", &path, &[], "").is(404);
         a.apply("", &switch("b", name)).is(404);
-        a.apply("?dry_run=true", &switch("b", name)).is(404);
+        a.apply("?dryRun=true", &switch("b", name)).is(404);
     }
     a.ask("PATCH", "/v1/tenants/a", &[], r#"{"spec":{"quota":{"ports":9}}}"#).is(403);
     // By a label goes what is its own.
-    let pruned = a.apply("?prune=set=x&dry_run=true", "[]").is(409);
+    let pruned = a.apply("?prune=set=x&dryRun=true", "[]").is(409);
     assert_eq!(pruned.errors(), ["LogicalPort/a/p /spec/switch"]);
     a.ask("DELETE", "/v1/tenants/a/logical-ports/p", &[], "").is(200);
     a.apply("?prune=set=x", "[]").is(200);
@@ -462,7 +462,7 @@ fn what_is_written_is_recorded_with_who_wrote_it_and_without_secrets() {
     let guarded = Guarded::new();
     let admin = guarded.admin();
     admin.apply("", BOTH).is(200);
-    admin.apply("?dry_run=true", BOTH).is(200);
+    admin.apply("?dryRun=true", BOTH).is(200);
     let a = guarded.tenant("a");
     let viewer = guarded.token("viewer", Role::TenantViewer { tenant: "a".parse().unwrap() });
     let (switch, key) = (format!("{OWN}/s"), [("idempotency-key", "hush")]);
@@ -543,7 +543,7 @@ fn request(who: &As<'_>, (how, whose, it): (u8, u8, (u8, u8, u8, bool))) -> Answ
         4 => who.ask("PUT", &path, &[], one),
         5 => who.ask("DELETE", &path, &[], ""),
         6 => who.ask("PATCH", &path, &[], r#"{"metadata":{"labels":{"set":"x"}}}"#),
-        7 => who.apply("?dry_run=true", &object),
+        7 => who.apply("?dryRun=true", &object),
         8 => who.apply("?prune=set=x", &object.replace("labels: {}", "labels: {set: x}")),
         9 => who.ask("POST", "/v1/apply", &[("idempotency-key", "k")], &object),
         10 => who.get(&format!("/v1/tenants/{tenant}")),
@@ -586,7 +586,7 @@ fn populate(admin: &As<'_>, objects: &[(u8, u8, u8, bool)]) {
         "- {kind: Service, metadata: {name: one, tenant: b}, spec: {protocol: tcp}}\n".to_owned();
     for it in objects {
         let more = format!("{text}{}", object("b", *it));
-        if admin.apply("?dry_run=true", &more).status == 200 {
+        if admin.apply("?dryRun=true", &more).status == 200 {
             text = more;
         }
     }

@@ -27,9 +27,10 @@ fn changes(answer: &crate::client::Answer) -> Vec<String> {
 #[test]
 fn a_file_is_one_revision_in_whatever_order() {
     let served = Served::new();
-    let dry = served.apply("?dry_run=true", SHOP).is(200);
+    let dry = served.apply("?dryRun=true", SHOP).is(200);
     assert_eq!((&dry.body["revision"], served.catalog.store().revision().0), (&0.into(), 0));
     assert!(changes(&dry).iter().all(|it| it.ends_with(" created")), "{dry:?}");
+    assert_eq!(served.apply("?dry_run=true", SHOP).is(200).body, dry.body);
     let done = served.apply("", SHOP).is(200);
     assert_eq!(done.body["revision"], 1);
     assert_eq!(changes(&done), changes(&dry));
@@ -104,7 +105,7 @@ fn a_request_with_a_key_is_done_once() {
     assert_eq!((&recorded["repeated"], &recorded["changed"]), (&true.into(), &0.into()));
     served.get("/v1/tenants/t/logical-switches/a").is(404);
     served.ask("POST", "/v1/apply", &key, &switches(&["b"])).is(422);
-    served.ask("POST", "/v1/apply?dry_run=false", &key, &set).is(422);
+    served.ask("POST", "/v1/apply?dryRun=false", &key, &set).is(422);
     served.ask("POST", "/v1/apply", &[("idempotency-key", "")], &set).is(400);
     // A day later nobody asks again.
     let day = std::time::Duration::from_hours(25);
@@ -166,7 +167,7 @@ fn what_goes_takes_along_what_needs_it_and_nothing_of_others() {
     remove("/v1/bindings/p").is(200);
     let gone = ["LogicalSwitch/a/s", "LogicalPort/a/p", "PortGroup/a/g"];
     let gone = gone.map(|it| format!("{it} deleted"));
-    let dry = remove(&format!("{switch}?cascade=true&dry_run=true")).is(200);
+    let dry = remove(&format!("{switch}?cascade=true&dryRun=true")).is(200);
     assert_eq!(changes(&dry), gone);
     served.get(switch).is(200);
     assert_eq!(changes(&remove(&format!("{switch}?cascade=true")).is(200)), gone);

@@ -70,7 +70,7 @@ impl<'a> Declaration<'a> {
         let prune = self.prune.map(|Prune(label)| format!("&prune={}", in_query(label)));
         let prune = prune.unwrap_or_default();
         let waiting = wait.map_or_else(String::new, |it| format!("&{}", it.query()));
-        let path = format!("/v1/apply?dry_run={is_dry}{prune}{waiting}");
+        let path = format!("/v1/apply?dryRun={is_dry}{prune}{waiting}");
         let body = self.text.clone().into_bytes();
         let asked = Asked::post(path, body);
         let waits = wait.map(Timeout::duration).unwrap_or_default();

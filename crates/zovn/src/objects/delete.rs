@@ -51,7 +51,7 @@ pub fn delete(
     is_dry: bool,
     if_match: Option<&str>,
 ) -> Result<Applied, Failure> {
-    let path = format!("{path}?cascade={cascade}&dry_run={is_dry}");
+    let path = format!("{path}?cascade={cascade}&dryRun={is_dry}");
     let asked = Asked { method: Method::DELETE, path, if_match, body: Vec::new() };
     refusable(client.ask(asked))
 }
