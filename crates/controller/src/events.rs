@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! event: put            data: the object
-//! event: delete         data: its kind, tenant and name, and the revision; it is gone, or its labels are
+//! event: delete         data: its kind, tenant and name, and the revision; it is gone, or not meant
 //! event: status         data: its kind, tenant, name and revision, and what is so of it now
 //! event: bookmark       id: the revision up to which everything was told
 //! event: reset          that history is gone: list, and watch from there
@@ -23,7 +23,6 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use hyper::body::{Body, Frame};
-use logical::objects::Selector;
 use serde_json::{Value, json};
 use store::{Change, Changes, Cursor, Entry, Key, Revision, Store, StoreError};
 use tokio::sync::mpsc;
@@ -32,8 +31,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::access::Principal;
 use crate::catalog::{self, Catalog, OpenError, Tenancy};
 use crate::door::Door;
-use crate::labels;
 use crate::place;
+use crate::selection::Selection;
 use crate::shares::Share;
 use crate::statuses::{Now, Statuses};
 
@@ -54,16 +53,18 @@ pub struct Events(mpsc::Receiver<Bytes>);
 pub struct Watched {
     /// What their keys begin with.
     pub prefix: String,
-    /// Their labels.
-    pub selector: Option<Selector>,
+    /// Which of these.
+    pub selection: Selection,
 }
 
 impl Watched {
-    /// Some changes of them. One whose labels are others now is gone for who watches.
+    /// Some changes of them. One that is not meant any more is gone for who watches.
     fn changes(&self, store: &Store, cursor: Cursor) -> Result<Changes, StoreError> {
         let mut all = store.changes(cursor, &self.prefix, STEP)?;
-        let Some(selector) = &self.selector else { return Ok(all) };
-        let selects = |entry: &Entry| labels::selects(Some(selector), &entry.value);
+        if self.selection.is_all() {
+            return Ok(all);
+        }
+        let selects = |entry: &Entry| self.selection.selects(entry);
         let mut kept = Vec::new();
         for mut change in all.changes {
             if !change.entry.as_ref().is_some_and(selects) {

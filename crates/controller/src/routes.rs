@@ -23,7 +23,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use logical::Source;
-use logical::objects::{Condition, Identity, Kind, Object, Selector};
+use logical::objects::{Condition, Identity, Kind, Object};
 use serde::Serialize;
 use serde_json::Value;
 use store::{Entry, Key, Revision};
@@ -44,11 +44,11 @@ use crate::conditions::{Progress, Subject};
 use crate::door::Door;
 use crate::events::{Events, Watched};
 use crate::explain::{Explained, explain};
-use crate::labels;
 use crate::outcome::{Applied, AppliedChange};
 use crate::patch::Patch;
 use crate::place;
 use crate::problem::{Json, Problem, Refusal};
+use crate::selection::Selection;
 use crate::shares::{Share, Shares};
 use crate::statuses::Statuses;
 
@@ -97,7 +97,7 @@ const TRACERS_EACH: usize = 1;
 /// The methods by which objects are written.
 const WRITING: [Method; 4] = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
 
-/// How many objects are looked at for a page of those with some labels.
+/// How many objects are looked at for a page of those that are meant.
 const LOOKED_AT: usize = 10_000;
 
 /// How many of them the store is asked for at once, at least.
@@ -252,6 +252,7 @@ pub struct ObjectList {
     ("watch" = Option<bool>, Query, description = "Tell what changes, until the client hangs up."),
     ("status" = Option<bool>, Query, description = "In a watch: tell how conditions change, too."),
     ("labelSelector" = Option<String>, Query, description = "Only those with these labels: `app=shop,tier!=db,has`. A page may have fewer than `limit` then and yet go on."),
+    ("fieldSelector" = Option<String>, Query, description = "Only those with these fields: `spec.switch=web,spec.mtu!=1400`; at most 8. A list has the value that one of its elements is. The same holds of pages."),
     ("from" = Option<u64>, Query, description = "What changes after this revision; the newest if it is not said."),
     ("Last-Event-ID" = Option<String>, Header, description = "The same, as browsers say it; it counts."),
 ), responses(
@@ -294,7 +295,7 @@ async fn list(
             })
         };
         let statuses = listing.status.unwrap_or(false).then(begin).transpose()?;
-        let watched = Watched { prefix, selector: listing.selector()? };
+        let watched = Watched { prefix, selection: listing.selection(&who)? };
         let events = Events::new(app.catalog, app.door, who, watched, statuses, from, share);
         let head =
             [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
@@ -308,25 +309,25 @@ async fn list(
         return Err(Refusal::new(StatusCode::GONE, "the tenant is younger: begin anew"));
     }
     let after = after.map(|name| place::key(&on.shelf.identity(name)));
-    let selector = listing.selector()?;
-    let list = move || page(&app, &who, &prefix, selector.as_ref(), after, limit, at);
+    let selection = listing.selection(&who)?;
+    let list = move || page(&app, &who, &prefix, &selection, after, limit, at);
     let list = blocking(list).await??;
     Ok((tag(Revision(list.revision)), Json(list)).into_response())
 }
 
-/// At most so many of the objects with a prefix and these labels, behind one of them.
+/// At most so many of the objects with a prefix that are meant, behind one of them.
 fn page(
     app: &App,
     who: &Principal,
     prefix: &str,
-    selector: Option<&Selector>,
+    selection: &Selection,
     mut after: Option<Key>,
     limit: usize,
     mut at: Option<Revision>,
 ) -> Result<ObjectList, Refusal> {
     let mut conditions = app.progress.conditions(who.knows_hosts());
-    // Few may have these labels.
-    let step = if selector.is_some() { limit.max(LOOKED_AT_ONCE) } else { limit };
+    // Few may be meant.
+    let step = if selection.is_all() { limit } else { limit.max(LOOKED_AT_ONCE) };
     let (mut items, mut looked_at) = (Vec::new(), 0);
     let (revision, has_more) = loop {
         let page = app.catalog.store().list(prefix, after.as_ref(), step, at)?;
@@ -335,7 +336,7 @@ fn page(
             && let Some(entry) = rest.next()
         {
             looked_at += 1;
-            if labels::selects(selector, &entry.value) {
+            if selection.selects(entry) {
                 items.push(shown(entry, who, &mut conditions)?);
             }
             after = Some(entry.key.clone());

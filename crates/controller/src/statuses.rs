@@ -24,7 +24,6 @@ use tokio::time::{Instant, sleep_until};
 use crate::access::Principal;
 use crate::conditions::{Progress, Subject};
 use crate::events::Watched;
-use crate::labels;
 use crate::shares::{Share, Shares};
 
 /// The least time from the last page to the first of the next round: an object is told of at most
@@ -125,7 +124,7 @@ impl Statuses {
         let mut conditions = self.progress.conditions(self.names_hosts);
         let mut others = Vec::new();
         for entry in &page.entries {
-            if !labels::selects(watched.selector.as_ref(), &entry.value) {
+            if !watched.selection.selects(entry) {
                 continue;
             }
             let subject = Subject::of(entry);
@@ -156,6 +155,7 @@ mod tests {
     use super::*;
     use crate::access::Role;
     use crate::place;
+    use crate::selection::Selection;
 
     fn key(of: usize) -> Key {
         place::key(&format!("LogicalSwitch/t/s{of:03}").parse().unwrap())
@@ -177,7 +177,8 @@ mod tests {
         let mut statuses =
             Statuses::begin(Arc::clone(&progress), &me, Arc::clone(&shares)).unwrap();
         assert!(Statuses::begin(Arc::clone(&progress), &me, shares).is_none(), "no place is left");
-        let watched = Watched { prefix: "o/logical-switches/t/".into(), selector: None };
+        let watched =
+            Watched { prefix: "o/logical-switches/t/".into(), selection: Selection::default() };
         // How many are told of, if it is due then.
         let look_at = |statuses: &mut Statuses, due| {
             statuses.due = due;

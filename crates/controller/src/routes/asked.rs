@@ -9,7 +9,7 @@ use axum::extract::{FromRequestParts, Query, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use hyper::body::Body;
-use logical::objects::{Identity, Name, Selector};
+use logical::objects::{Identity, Name};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use store::Revision;
@@ -20,10 +20,12 @@ use super::app::App;
 use super::waiting::{Waiter, Waiting};
 use crate::access::Principal;
 use crate::catalog::{self, Guard};
+use crate::fields;
 use crate::identity::hex;
 use crate::labels;
 use crate::place::Shelf;
 use crate::problem::Refusal;
+use crate::selection::Selection;
 
 /// How long a body may take to come, whatever its length; and how long for what has come of it. Who
 /// sends one has a place among those who write.
@@ -89,6 +91,8 @@ pub struct Listing {
     from: Option<u64>,
     #[serde(rename = "labelSelector")]
     label_selector: Option<String>,
+    #[serde(rename = "fieldSelector")]
+    field_selector: Option<String>,
 }
 
 impl Listing {
@@ -112,13 +116,18 @@ impl Listing {
         page.ok_or_else(|| Refusal::bad("`continue` is not what a page says"))
     }
 
-    /// The labels of those that are asked for.
-    pub fn selector(&self) -> Result<Option<Selector>, Refusal> {
-        let selector = self.label_selector.as_deref().map(|text| {
+    /// Which of them are asked for.
+    pub fn selection(&self, who: &Principal) -> Result<Selection, Refusal> {
+        let labels = self.label_selector.as_deref().map(|text| {
             let wrong = "`labelSelector` is labels: `app=shop,tier!=db,has`";
             labels::selector(text).ok_or_else(|| Refusal::bad(wrong))
         });
-        selector.transpose()
+        let fields = self.field_selector.as_deref().map(|text| {
+            let wrong = "`fieldSelector` is at most 8 fields of `metadata` or `spec`: `spec.switch=web,spec.mtu!=1400`";
+            fields::fields(text).ok_or_else(|| Refusal::bad(wrong))
+        });
+        let fields = fields.transpose()?.unwrap_or_default();
+        Ok(Selection { labels: labels.transpose()?, fields, is_tenants: who.tenant().is_some() })
     }
 
     /// The revision after which changes are asked for.

@@ -131,6 +131,10 @@ fn a_tenant_has_its_own_objects_and_no_others() {
     let a = guarded.tenant("a");
     a.get(OWN).is(200);
     a.get("/v1/tenants/a").is(200);
+    // By which it cannot see it finds nothing either.
+    let at_h1 = "/v1/tenants/a/logical-ports?fieldSelector=spec.switch=s,spec.node=h1";
+    let found = |who: &As<'_>| who.get(at_h1).is(200).body["items"].as_array().unwrap().len();
+    assert_eq!((found(&a), found(&guarded.token("root", Role::Admin))), (0, 1));
     for path in [
         OTHERS,
         "/v1/tenants/c/logical-switches",

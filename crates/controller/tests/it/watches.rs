@@ -120,3 +120,26 @@ fn who_asks_for_labels_is_told_of_no_others() {
     assert_eq!((names, next.as_str()), (vec!["c".to_owned()], ""));
     served.get(&format!("{SWITCHES}?labelSelector=a=b=c")).is(400);
 }
+
+#[test]
+fn who_asks_for_fields_is_told_of_no_others() {
+    let served = served();
+    let of_mtu = |name: &str, mtu: u16| switch(name).replace("{}", &format!("{{\"mtu\":{mtu}}}"));
+    let watching = format!("{SWITCHES}?watch=true&fieldSelector=spec.mtu=1400,metadata.name!=c");
+    let mut watch = served.watch(&watching, &[]);
+    assert_eq!(watch.next().unwrap(), "bookmark 1");
+    let all = [of_mtu("a", 1400), of_mtu("b", 1500), of_mtu("c", 1400), switch("d")];
+    served.apply("", &format!("[{}]", all.join(","))).is(200);
+    assert_eq!(watch.several(2), ["put a 2", "bookmark 2"]);
+    served.apply("", &of_mtu("a", 1500)).is(200);
+    assert_eq!(watch.several(2), ["delete a 3", "bookmark 3"]);
+    let names = |query: &str| -> Vec<String> {
+        let list = served.get(&format!("{SWITCHES}?fieldSelector={query}")).is(200).body;
+        let names = list["items"].as_array().unwrap().iter();
+        names.map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("spec.mtu=1500"), ["a", "b"]);
+    assert_eq!(names("spec.mtu!=1500"), ["c", "d"]);
+    assert_eq!(names("metadata.revision=3&labelSelector=app"), [""; 0]);
+    served.get(&format!("{SWITCHES}?fieldSelector=mtu=1500")).is(400);
+}
