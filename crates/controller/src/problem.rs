@@ -50,6 +50,10 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<logical::Object>)]
     pub current: Option<serde_json::Value>,
+    /// Where a list goes on whose revision is forgotten: as `continue`, behind the last page, with
+    /// what is there now.
+    #[serde(rename = "continue", default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<String>,
 }
 
 /// Why a request is not done.
@@ -59,11 +63,12 @@ pub struct Refusal {
     detail: String,
     errors: Vec<FieldProblem>,
     current: Option<serde_json::Value>,
+    more: Option<String>,
 }
 
 impl Refusal {
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), errors: Vec::new(), current: None }
+        Self { status, detail: detail.into(), errors: Vec::new(), current: None, more: None }
     }
 
     /// What the answer's status is.
@@ -100,6 +105,12 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
+    /// The revision of a list is forgotten, which can go on so.
+    pub fn forgotten(more: Option<String>) -> Self {
+        let detail = "the revision of the first page is forgotten: begin anew, or go on by `continue` with what is there now, which may miss what has changed on pages before";
+        Self { more, ..Self::new(StatusCode::GONE, detail) }
+    }
+
     /// One field of the object that was sent is wrong.
     pub fn field(object: String, path: &str, message: String) -> Self {
         let error = FieldProblem { object, path: path.into(), message, line: None };
@@ -121,7 +132,7 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let Self { status, detail, errors, current } = self;
+        let Self { status, detail, errors, current, more } = self;
         let problem = Problem {
             kind: "about:blank".into(),
             title: status.canonical_reason().unwrap_or_default().into(),
@@ -129,6 +140,7 @@ impl IntoResponse for Refusal {
             detail,
             errors,
             current,
+            more,
         };
         let mut response = json(&problem, "application/problem+json");
         *response.status_mut() = status;

@@ -12,6 +12,7 @@ mod progress;
 mod shown;
 mod waiting;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -26,7 +27,7 @@ use logical::Source;
 use logical::objects::{Condition, Identity, Kind, Object};
 use serde::Serialize;
 use serde_json::Value;
-use store::{Entry, Key, Revision};
+use store::{Entry, Key, Revision, StoreError};
 use utoipa::ToSchema;
 
 use self::app::App;
@@ -35,7 +36,7 @@ use self::asked::{
 };
 pub use self::document::document;
 use self::shown::{declared, defect, shown, tag, told};
-use self::waiting::Waiter;
+use self::waiting::{Reading, Waiter};
 use crate::access::Principal;
 use crate::audit::{Audit, Peer, Record};
 use crate::catalog::{Catalog, Guard, Refused, Write};
@@ -219,6 +220,18 @@ async fn admit(
     Ok(who)
 }
 
+/// Refuses who is not let in any more, or whose tenant is another by now. Asked behind what was
+/// read: that is not of another tenant of that name then.
+async fn is_in_still(app: &App, who: &Principal) -> Result<(), Refusal> {
+    let mut is_in = app.door.admits(who);
+    if let Some(tenancy) = who.confined_to() {
+        let catalog = Arc::clone(&app.catalog);
+        let now = blocking(move || catalog.tenancy(&tenancy.name)).await??;
+        is_in &= now == who.tenancy;
+    }
+    is_in.then_some(()).ok_or_else(|| Refused::Gone.into())
+}
+
 /// Some objects, in the order of their names.
 #[derive(Serialize, ToSchema)]
 pub struct ObjectList {
@@ -253,6 +266,7 @@ pub struct ObjectList {
     ("status" = Option<bool>, Query, description = "In a watch: tell how conditions change, too."),
     ("labelSelector" = Option<String>, Query, description = "Only those with these labels: `app=shop,tier!=db,has`. A page may have fewer than `limit` then and yet go on."),
     ("fieldSelector" = Option<String>, Query, description = "Only those with these fields: `spec.switch=web,spec.mtu!=1400`; at most 8. A list has the value that one of its elements is. The same holds of pages."),
+    ("atLeast" = Option<String>, Query, pattern = "^r[0-9]{1,20}$", description = "What there is at this revision or a later one, as `r812`: one that is not there yet is waited for, 10 s at most."),
     ("from" = Option<u64>, Query, description = "What changes after this revision; the newest if it is not said."),
     ("Last-Event-ID" = Option<String>, Header, description = "The same, as browsers say it; it counts."),
 ), responses(
@@ -263,9 +277,9 @@ pub struct ObjectList {
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The query is not understood."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 404, body = Problem, content_type = "application/problem+json", description = "Nobody has such objects there."),
-    (status = 410, body = Problem, content_type = "application/problem+json", description = "The first page's revision is gone: begin anew."),
-    (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many watch, or too many of this tenant."),
-    (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails."),
+    (status = 410, body = Problem, content_type = "application/problem+json", description = "The first page's revision is forgotten: begin anew, or go on by the problem's `continue`."),
+    (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many watch or wait, or too many of this tenant."),
+    (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails, or there is no such revision yet."),
 ))]
 async fn list(
     State(app): State<App>,
@@ -275,6 +289,9 @@ async fn list(
 ) -> Result<Response, Refusal> {
     who.lists(&on.shelf)?;
     let listing: Listing = query(request.uri())?;
+    if let Some(revision) = listing.at_least {
+        revision.wait(&app, &who).await?;
+    }
     let prefix = on.shelf.prefix();
     if listing.watch.unwrap_or(false) {
         let newest = app.catalog.store().revision();
@@ -310,8 +327,12 @@ async fn list(
     }
     let after = after.map(|name| place::key(&on.shelf.identity(name)));
     let selection = listing.selection(&who)?;
-    let list = move || page(&app, &who, &prefix, &selection, after, limit, at);
+    let (of, reader) = (app.clone(), who.clone());
+    let list = move || page(&of, &reader, &prefix, &selection, after, limit, at);
     let list = blocking(list).await??;
+    if listing.at_least.is_some() {
+        is_in_still(&app, &who).await?;
+    }
     Ok((tag(Revision(list.revision)), Json(list)).into_response())
 }
 
@@ -325,12 +346,19 @@ fn page(
     limit: usize,
     mut at: Option<Revision>,
 ) -> Result<ObjectList, Refusal> {
+    let store = app.catalog.store();
     let mut conditions = app.progress.conditions(who.knows_hosts());
     // Few may be meant.
     let step = if selection.is_all() { limit } else { limit.max(LOOKED_AT_ONCE) };
     let (mut items, mut looked_at) = (Vec::new(), 0);
+    let first = after.clone();
     let (revision, has_more) = loop {
-        let page = app.catalog.store().list(prefix, after.as_ref(), step, at)?;
+        let page = store.list(prefix, after.as_ref(), step, at).map_err(|error| match error {
+            StoreError::Compacted { .. } if first.is_some() => {
+                Refusal::forgotten(going_on(store.revision(), first.as_ref()))
+            }
+            error => error.into(),
+        })?;
         let mut rest = page.entries.iter();
         while items.len() < limit
             && let Some(entry) = rest.next()
@@ -347,9 +375,13 @@ fn page(
         }
         at = Some(page.revision);
     };
-    let last = after.filter(|_| has_more).and_then(|key| place::identity(&key));
-    let more = last.map(|it| format!("{revision}.{}", it.name));
+    let more = going_on(revision, after.as_ref().filter(|_| has_more));
     Ok(ObjectList { revision: revision.0, items, more })
+}
+
+/// What `continue` says: the revision of a list, and the last object of a page.
+fn going_on(revision: Revision, last: Option<&Key>) -> Option<String> {
+    Some(format!("{revision}.{}", place::identity(last?)?.name))
 }
 
 /// One object, and what is so of it: `status` is computed when it is read.
@@ -357,6 +389,7 @@ fn page(
     ("tenant" = String, Path, description = "Whose it is."),
     ("kind" = String, Path, description = "What it is."),
     ("name" = String, Path, description = "Its name."),
+    ("atLeast" = Option<String>, Query, pattern = "^r[0-9]{1,20}$", description = "What there is at this revision or a later one, as `r812`: one that is not there yet is waited for, 10 s at most."),
     ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
     ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
 ), responses(
@@ -364,8 +397,8 @@ fn page(
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The query is not understood."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such object."),
-    (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many write or wait, or too many of this tenant."),
-    (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails."),
+    (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many wait, or too many of this tenant."),
+    (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails, or there is no such revision yet."),
 ))]
 async fn read(
     State(app): State<App>,
@@ -375,17 +408,22 @@ async fn read(
 ) -> Result<Response, Refusal> {
     let identity = on.identity()?;
     who.reads(&identity)?;
-    let waiter = waiter(&app, &who, request.uri())?;
+    let reading: Reading = query(request.uri())?;
+    if let Some(revision) = reading.at_least {
+        revision.wait(&app, &who).await?;
+    }
+    let waiter = reading.waiting().begin(&app, &who)?;
+    let has_waited = reading.at_least.is_some() || waiter.is_some();
     let unknown = || Refused::Unknown(identity.clone());
     let mut entry = found(&app, &identity).await?.ok_or_else(unknown)?;
     if let Some(waiter) = waiter {
         let subject = Subject::of(&entry).map_err(defect)?;
         let realized = || app.progress.conditions(who.knows_hosts()).realized(&subject);
         waiter.wait(&app, &who, realized).await;
-        if !app.door.admits(&who) {
-            return Err(Refused::Gone.into());
-        }
         entry = found(&app, &identity).await?.ok_or_else(unknown)?;
+    }
+    if has_waited {
+        is_in_still(&app, &who).await?;
     }
     told(&app, StatusCode::OK, &entry, &who)
 }
@@ -583,6 +621,7 @@ async fn remove(
 #[utoipa::path(post, path = document::APPLY, params(
     ("dryRun" = Option<bool>, Query, description = "Change nothing: only say what would change."),
     ("prune" = Option<String>, Query, description = "A label, as `app=shop`: objects that have it, and are not in the body, are removed."),
+    ("delete" = Option<String>, Query, description = "At most 1,000 objects that are removed in the same revision: `LogicalPort/shop/web-1,Policy/shop/in@r812`. They have to be there, and as this revision wrote them if it is said."),
     ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
     ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
     ("Idempotency-Key" = Option<String>, Header, description = "1 to 128 printable characters: for 24 hours, the same request with it is answered as the first was, and changes nothing. 10,000 of a token are remembered, in 16 MiB."),
@@ -591,8 +630,8 @@ async fn remove(
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The body is no text, or empty; or a parameter is not understood."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 403, body = Problem, content_type = "application/problem+json", description = "Who asks may only read."),
-    (status = 404, body = Problem, content_type = "application/problem+json", description = "Objects are not of who asks: `errors` has them."),
-    (status = 409, body = Problem, content_type = "application/problem+json", description = "Others, whom a tenant does not know, are in its way."),
+    (status = 404, body = Problem, content_type = "application/problem+json", description = "Objects are not of who asks: `errors` has them. Or there is none such to be removed."),
+    (status = 409, body = Problem, content_type = "application/problem+json", description = "Others, whom a tenant does not know, are in its way. Or, if nothing is in the body, others need what is removed."),
     (status = 412, body = Problem, content_type = "application/problem+json", description = "An object is not of the revision that is said of it; `current` is what it is."),
     (status = 413, body = Problem, content_type = "application/problem+json", description = "The body is longer than 32 MiB, or has more than 20,000 objects."),
     (status = 422, body = Problem, content_type = "application/problem+json", description = "The objects cannot stand: `errors` has all that is wrong. Or the key was of another request."),
@@ -608,7 +647,7 @@ async fn apply(
     // Before anything is waited for, or read.
     who.may_apply()?;
     let applying: Applying = query(request.uri())?;
-    let prune = applying.prune()?;
+    let (prune, deleted) = (applying.prune()?, applying.deletes()?);
     let waiter = applying.waiting().begin(&app, &who)?;
     let mut once = asked::once(&request, &who)?;
     let share = place_of(&app, &who).await?;
@@ -626,7 +665,14 @@ async fn apply(
             let problem = format!("these are more than {APPLY_LIMIT} objects: apply them in parts");
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, problem));
         }
-        let all: Vec<_> = source.objects.iter().map(Object::identity).collect();
+        let mut all: Vec<_> = source.objects.iter().map(Object::identity).collect();
+        let declared: BTreeSet<_> = all.iter().collect();
+        if let Some((both, _)) = deleted.iter().find(|(it, _)| declared.contains(it)) {
+            let problem = format!("{both} is in the body and in `delete`: leave one out");
+            return Err(Refusal::bad(problem));
+        }
+        let deletes: Vec<_> = deleted.iter().map(|(it, _)| it.clone()).collect();
+        all.extend(deletes.iter().cloned());
         let unseen = || all.iter().filter(|it| !writer.sees(it));
         if unseen().next().is_some() {
             return Err(Refusal::others(unseen()));
@@ -636,11 +682,10 @@ async fn apply(
         }
         let revision =
             |it: &Object| it.metadata().revision.map(|at| (it.identity(), Guard::At(vec![at])));
-        let guards = source.objects.iter().filter_map(revision).collect();
+        let guards = source.objects.iter().filter_map(revision).chain(deleted).collect();
         let once = once.map(asked::Once::done);
         let is_dry = applying.dry_run.unwrap_or(false);
-        let (tenant, deletes) = (writer.confined_to(), Vec::new());
-        let cascade = false;
+        let (tenant, cascade) = (writer.confined_to(), false);
         let write = Write { source, deletes, cascade, guards, is_dry, prune, once, tenant };
         commit(&of, &writer, &record, share, write)
     })

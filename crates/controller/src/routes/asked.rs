@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use units::Span;
 
 use super::app::App;
-use super::waiting::{Waiter, Waiting};
+use super::waiting::{AtLeast, Waiter, Waiting};
 use crate::access::Principal;
 use crate::catalog::{self, Guard};
 use crate::fields;
@@ -33,7 +33,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const BODY_GRACE: Duration = Duration::from_secs(5);
 const BODY_BYTES_PER_SECOND: f64 = 256.0 * 1024.0;
 
-/// The most objects in a page.
+/// The most objects in a page, and that go with what is applied.
 const MOST: usize = 1_000;
 
 /// The objects, or the one, that a path is of.
@@ -89,6 +89,8 @@ pub struct Listing {
     pub watch: Option<bool>,
     pub status: Option<bool>,
     from: Option<u64>,
+    #[serde(rename = "atLeast")]
+    pub at_least: Option<AtLeast>,
     #[serde(rename = "labelSelector")]
     label_selector: Option<String>,
     #[serde(rename = "fieldSelector")]
@@ -165,6 +167,7 @@ pub struct Applying {
     #[serde(rename = "dryRun", alias = "dry_run")]
     pub dry_run: Option<bool>,
     prune: Option<String>,
+    delete: Option<String>,
     #[serde(rename = "waitFor")]
     wait_for: Option<String>,
     timeout: Option<Span>,
@@ -174,6 +177,27 @@ impl Applying {
     /// What is to be waited for. A dry run leads to nothing.
     pub fn waiting(&self) -> Waiting {
         Waiting::unless(self.dry_run, self.wait_for.as_ref(), self.timeout)
+    }
+
+    /// The objects that are to be gone, and what has to be so of each: it is there, and as its
+    /// revision wrote it if that is said.
+    pub fn deletes(&self) -> Result<Vec<(Identity, Guard)>, Refusal> {
+        let delete = |word: &str| {
+            let (object, guard) = match word.split_once('@') {
+                None => (word, Guard::Known),
+                Some((object, at)) => {
+                    (object, Guard::At(vec![at.strip_prefix('r')?.parse().ok()?]))
+                }
+            };
+            Some((object.parse().ok()?, guard))
+        };
+        let all = self.delete.iter().flat_map(|it| it.split(','));
+        let all: Option<Vec<_>> = all.map(delete).collect();
+        all.filter(|it| it.len() <= MOST).ok_or_else(|| {
+            let problem =
+                "`delete` is objects, at most 1,000: `LogicalPort/shop/web-1,Policy/shop/in@r812`";
+            Refusal::bad(problem)
+        })
     }
 
     /// The label by which is pruned, and its value.

@@ -5,11 +5,13 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use logical::objects::{Condition, Truth};
 use serde::Deserialize;
-use tokio::time::{Instant, sleep, timeout_at};
+use store::Revision;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use units::Span;
 
 use super::app::App;
 use crate::access::Principal;
+use crate::catalog::Refused;
 use crate::conditions::Written;
 use crate::outcome::Applied;
 use crate::problem::Refusal;
@@ -18,6 +20,9 @@ use crate::shares::Share;
 /// How long is waited if nothing is said, and at most.
 const USUAL: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(300);
+
+/// How long a revision is waited for that a read has to have.
+const LONGEST_BEHIND: Duration = Duration::from_secs(10);
 
 /// How often it is looked at again, at most.
 const PACE: Duration = Duration::from_millis(5);
@@ -32,6 +37,68 @@ pub struct Waiting {
     #[serde(rename = "waitFor")]
     pub wait_for: Option<String>,
     pub timeout: Option<Span>,
+}
+
+/// What a query of one object says.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reading {
+    #[serde(rename = "atLeast")]
+    pub at_least: Option<AtLeast>,
+    #[serde(rename = "waitFor")]
+    wait_for: Option<String>,
+    timeout: Option<Span>,
+}
+
+impl Reading {
+    /// What is to be waited for.
+    pub fn waiting(&self) -> Waiting {
+        Waiting { wait_for: self.wait_for.clone(), timeout: self.timeout }
+    }
+}
+
+/// The oldest revision that a read may be of: `r812`, as its ETag says it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct AtLeast(Revision);
+
+impl TryFrom<String> for AtLeast {
+    type Error = &'static str;
+
+    fn try_from(word: String) -> Result<Self, Self::Error> {
+        let revision = word.strip_prefix('r').and_then(|it| it.parse().ok());
+        revision.map(|it| Self(Revision(it))).ok_or("`atLeast` is a revision: `atLeast=r812`")
+    }
+}
+
+impl AtLeast {
+    /// Waits until the store has it, for some seconds.
+    pub async fn wait(self, app: &App, who: &Principal) -> Result<(), Refusal> {
+        if app.catalog.store().revision() >= self.0 {
+            return Ok(());
+        }
+        let _share = place(app, who)?;
+        let mut revisions = app.catalog.store().subscribe();
+        let is_there = timeout(LONGEST_BEHIND, revisions.wait_for(|it| *it >= self.0));
+        let is_there = tokio::select! {
+            done = is_there => matches!(done, Ok(Ok(_))),
+            () = app.door.until_gone(who) => return Err(Refused::Gone.into()),
+        };
+        is_there.then_some(()).ok_or_else(|| {
+            let newest = app.catalog.store().revision();
+            let problem = format!("there is no revision {} yet, the newest is {newest}", self.0);
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, problem)
+        })
+    }
+}
+
+/// A place among those who wait.
+fn place(app: &App, who: &Principal) -> Result<Share, Refusal> {
+    app.waiters.take(who.share()).ok_or_else(|| {
+        let problem =
+            "as many wait already as may: ask without `waitFor` and `atLeast`, or try again";
+        Refusal::new(StatusCode::TOO_MANY_REQUESTS, problem)
+    })
 }
 
 /// Somebody who waits: a place among those who do.
@@ -65,10 +132,7 @@ impl Waiting {
                 return Err(Refusal::bad("say what is waited for: `waitFor=Realized`"));
             }
         }
-        let share = app.waiters.take(who.share()).ok_or_else(|| {
-            let problem = "as many wait already as may: ask without `waitFor`, or try again";
-            Refusal::new(StatusCode::TOO_MANY_REQUESTS, problem)
-        })?;
+        let share = place(app, who)?;
         Ok(Some(Waiter { longest: longest.unwrap_or(USUAL), _share: share }))
     }
 }

@@ -138,10 +138,69 @@ fn pages_are_of_the_first_ones_revision() {
     let whole = served.get(path).is(200);
     assert_eq!((names(&whole).len(), whole.tag().as_str()), (4, "\"r2\""));
     served.catalog.store().compact(served.catalog.store().revision()).unwrap();
-    served.get(&format!("{path}?limit=2&continue={next}")).is(410);
+    let gone = served.get(&format!("{path}?limit=2&continue={next}")).is(410);
+    assert_eq!(gone.body["continue"], "2.d");
+    let rest = served.get(&format!("{path}?limit=2&continue=2.d")).is(200);
+    assert_eq!((names(&rest), &rest.body["revision"]), (vec!["e".into()], &2.into()));
     for query in ["limit=0", "limit=1001", "continue=x", "continue=9.a", "colour=1"] {
         served.get(&format!("{path}?{query}")).is(400);
     }
+}
+
+#[test]
+fn a_read_waits_for_a_revision_that_it_has_to_have() {
+    let served = Served::new();
+    served.apply("", &switches(&["a"])).is(200);
+    let (list, one) = ("/v1/tenants/t/logical-switches", "/v1/tenants/t/logical-switches/a");
+    served.get(&format!("{one}?atLeast=r1")).is(200);
+    std::thread::scope(|scope| {
+        let asked = [list, one, "/v1/tenants/t/port-groups"].map(|path| {
+            let served = &served;
+            scope.spawn(move || served.get(&format!("{path}?atLeast=r2")).is(200))
+        });
+        served.apply("", &switches(&["a", "b"])).is(200);
+        let [list, one, empty] = asked.map(|it| it.join().unwrap());
+        assert_eq!(
+            (list.tag(), one.tag(), empty.tag()),
+            ("\"r2\"".into(), "\"r1\"".into(), "\"r2\"".into())
+        );
+    });
+    for wrong in ["2", "r", "rx", "r-1"] {
+        served.get(&format!("{one}?atLeast={wrong}")).is(400);
+    }
+}
+
+#[test]
+fn objects_go_in_the_revision_in_which_others_come() {
+    let served = Served::new();
+    served.apply("", &switches(&["a", "b", "c"])).is(200);
+    let apply = |query: &str, body: &str| served.apply(&format!("?delete={query}"), body);
+    let [a, b] = ["LogicalSwitch/t/a", "LogicalSwitch/t/b"];
+    let port = "{kind: LogicalPort, metadata: {name: p, tenant: t}, spec: {switch: a, vif: {}}}";
+    served.apply("", port).is(200);
+    let moved = port.replace("switch: a", "switch: d");
+    let moved = format!("[{}, {moved}]", switches(&["d"]).trim_matches(['[', ']']));
+    let dry = apply(&format!("{a},{b}@r1&dryRun=true"), &moved).is(200);
+    let done = apply(&format!("{a},{b}@r1"), &moved).is(200);
+    assert_eq!(changes(&done), changes(&dry));
+    assert_eq!(done.body["revision"], 3);
+    for object in
+        ["LogicalSwitch/t/a deleted", "LogicalSwitch/t/b deleted", "LogicalSwitch/t/d created"]
+    {
+        assert!(changes(&done).contains(&object.to_owned()), "{done:?}");
+    }
+    // Who is needed stays, and so does all else that was asked for.
+    let needed = apply("LogicalSwitch/t/d", "[]").is(409);
+    assert_eq!(needed.errors(), ["LogicalPort/t/p /spec/switch"]);
+    apply("LogicalSwitch/t/d,LogicalPort/t/p", &switches(&["e"])).is(200);
+    apply("LogicalSwitch/t/c@r2", &switches(&["f"])).is(412);
+    apply(a, &switches(&["f"])).is(404);
+    served.get("/v1/tenants/t/logical-switches/f").is(404);
+    for wrong in ["", "a", "LogicalSwitch/t/c@1", "LogicalSwitch/t/c,", "LogicalSwitch/t/c@r"] {
+        apply(wrong, "[]").is(400);
+    }
+    apply("LogicalSwitch/t/c", &switches(&["c"])).is(400);
+    served.get("/v1/tenants/t/logical-switches/c").is(200);
 }
 
 #[test]
