@@ -133,6 +133,12 @@ impl Concerns {
         }
     }
 
+    /// Whether some domain has rows of an object.
+    pub fn has_rows(&self, id: &Identity) -> bool {
+        let from = (id.clone(), Name::from(""));
+        self.of_objects.range(from..).next().is_some_and(|(it, _)| it == id)
+    }
+
     fn with_rows_of(&self, id: &Identity) -> BTreeSet<Name> {
         let from = (id.clone(), Name::from(""));
         let own = self.of_objects.range(from..).take_while(|(it, _)| it == id);

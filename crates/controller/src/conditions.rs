@@ -24,6 +24,7 @@ use store::{Entry, Revision};
 use tokio::sync::watch;
 
 use crate::concerns::{Concern, Concerns, Domains, among, union};
+use crate::counts::{Counted, Counts, MEMBERS};
 use crate::outcome::{Applied, AppliedChange, AppliedObject};
 use crate::place;
 
@@ -35,6 +36,7 @@ const NAMED: usize = 10;
 pub struct Progress {
     publisher: Arc<Publisher>,
     concerns: RwLock<Concerns>,
+    counts: RwLock<Counts>,
 }
 
 /// An object, as far as conditions are of it.
@@ -114,7 +116,7 @@ type Far = (Generation, Vec<Executing>);
 impl Progress {
     /// Of what is published here.
     pub fn new(publisher: Arc<Publisher>) -> Self {
-        Self { publisher, concerns: RwLock::default() }
+        Self { publisher, concerns: RwLock::default(), counts: RwLock::default() }
     }
 
     /// What agents are told.
@@ -128,9 +130,17 @@ impl Progress {
     }
 
     /// A revision was computed, and is about to be published.
-    pub fn advance(&self, revision: Revision, concerns: Vec<Concern>, changed: Vec<replica::Name>) {
+    pub fn advance(
+        &self,
+        revision: Revision,
+        concerns: Vec<Concern>,
+        changed: Vec<replica::Name>,
+        counted: Counted,
+    ) {
         let mut known = self.concerns.write().unwrap_or_else(PoisonError::into_inner);
         known.advance(revision, concerns, changed);
+        drop(known);
+        self.counts.write().unwrap_or_else(PoisonError::into_inner).advance(counted);
     }
 
     /// The conditions of objects, for who may know the names of hosts or for others.
@@ -172,13 +182,14 @@ impl Conditions<'_> {
     pub fn of(&mut self, subject: &Subject) -> Status {
         let names_hosts = self.names_hosts;
         let accepted = (Truth::True, "Valid", "it is right beside all others".into());
+        let progress = self.progress;
         let far = self.far(subject);
-        let mut conditions = vec![
-            condition(ConditionType::Accepted, accepted),
-            compiled(subject.revision, far.0),
-            realized(subject.revision, far, names_hosts),
-        ];
-        conditions.extend(bound(&subject.identity, &self.progress.publisher, names_hosts));
+        let mut conditions = vec![condition(ConditionType::Accepted, accepted)];
+        conditions.extend(resolved(subject, far.0, progress));
+        conditions.push(compiled(subject.revision, far.0));
+        conditions.push(realized(subject.revision, far, names_hosts));
+        conditions.extend(degraded(far, names_hosts));
+        conditions.extend(bound(&subject.identity, &progress.publisher, names_hosts));
         for it in &mut conditions {
             it.observed_generation = subject.generation;
         }
@@ -209,6 +220,46 @@ fn condition(kind: ConditionType, (status, reason, message): Said) -> Condition 
     Condition { kind, status, reason: reason.into(), message, observed_generation: None }
 }
 
+/// Whether a group has ports, and a policy holds for some.
+fn resolved(subject: &Subject, told: Generation, progress: &Progress) -> Option<Condition> {
+    let Subject { identity, revision, .. } = subject;
+    let (has_ports, some, none) = match identity.kind {
+        Kind::PortGroup => {
+            let counts = progress.counts.read().unwrap_or_else(PoisonError::into_inner);
+            (counts.get(identity, MEMBERS) > 0, "ports are in it", "no port is in it")
+        }
+        // A policy has rows where ports are that it holds for.
+        Kind::Policy => {
+            let concerns = progress.concerns.read().unwrap_or_else(PoisonError::into_inner);
+            let none = "it holds for no port: what `appliesTo` names has none";
+            (concerns.has_rows(identity), "it holds for ports", none)
+        }
+        _ => return None,
+    };
+    let said = match has_ports {
+        _ if revision.0 > told.0 => {
+            (Truth::Unknown, "Computing", "which ports it has is being computed".into())
+        }
+        true => (Truth::True, "HasPorts", some.into()),
+        false => (Truth::False, "NoPorts", none.into()),
+    };
+    Some(condition(ConditionType::Resolved, said))
+}
+
+/// That hosts refuse what they are told of the domains of an object, also if that was after it.
+fn degraded((_, hosts): &Far, names_hosts: bool) -> Option<Condition> {
+    let refusing: Vec<_> = hosts.iter().filter(|it| it.refused.is_some()).collect();
+    if refusing.is_empty() {
+        return None;
+    }
+    let (many, some) = (hosts.len(), refusing.len());
+    let those = named(&refusing, names_hosts, refusal);
+    let message = format!(
+        "of {many} hosts that have to do with it, {some} refuse what they are told of its domains{those}"
+    );
+    Some(condition(ConditionType::Degraded, (Truth::True, "Refused", message)))
+}
+
 /// Whether what hosts are to execute of a revision is computed.
 pub fn compiled(revision: Revision, told: Generation) -> Condition {
     let said = match revision.0 <= told.0 {
@@ -233,26 +284,17 @@ fn realized(revision: Revision, (told, hosts): &Far, names_hosts: bool) -> Condi
     };
     let refusing = such(&|it| it.refused.is_some());
     let behind = such(&|it| it.is_connected);
-    let named = |these: &[&Executing], why: &dyn Fn(&Executing) -> String| {
-        let names: Vec<_> = these.iter().take(NAMED).map(|it| why(it)).collect();
-        let more = these.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(", and {more} others") } else { String::new() };
-        if names_hosts { format!(": {}{more}", names.join(", ")) } else { String::new() }
-    };
+    let node = |it: &Executing| it.node.to_string();
     let said = if revision.0 > told.0 {
         (Truth::False, "Computing", "what hosts are to execute is being computed".into())
     } else if !refusing.is_empty() {
-        let why = |it: &Executing| {
-            let why = it.refused.as_ref().map_or_else(String::new, ToString::to_string);
-            format!("{} ({why})", it.node)
-        };
-        let (some, those) = (refusing.len(), named(&refusing, &why));
+        let (some, those) = (refusing.len(), named(&refusing, names_hosts, refusal));
         (Truth::False, "Refused", format!("{executed}, and {some} refuse it{those}"))
     } else if !behind.is_empty() {
-        let (some, those) = (behind.len(), named(&behind, &|it| it.node.to_string()));
+        let (some, those) = (behind.len(), named(&behind, names_hosts, node));
         (Truth::False, "Pending", format!("{executed}, and {some} are about to{those}"))
     } else if !lags.is_empty() {
-        let (some, those) = (lags.len(), named(&lags, &|it| it.node.to_string()));
+        let (some, those) = (lags.len(), named(&lags, names_hosts, node));
         (Truth::Unknown, "Unreachable", format!("{executed}, and {some} are not connected{those}"))
     } else if many == 0 {
         (Truth::True, "NoHosts", "no host has to do with it".into())
@@ -260,6 +302,23 @@ fn realized(revision: Revision, (told, hosts): &Far, names_hosts: bool) -> Condi
         (Truth::True, "Executed", executed)
     };
     condition(ConditionType::Realized, said)
+}
+
+/// Some hosts, for who may know them.
+fn named(these: &[&Executing], names_hosts: bool, name: impl Fn(&Executing) -> String) -> String {
+    if !names_hosts {
+        return String::new();
+    }
+    let names: Vec<_> = these.iter().take(NAMED).map(|it| name(it)).collect();
+    let more = these.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(", and {more} others") } else { String::new() };
+    format!(": {}{more}", names.join(", "))
+}
+
+/// A host, and why it does not take something.
+fn refusal(host: &Executing) -> String {
+    let why = host.refused.as_ref().map_or_else(String::new, ToString::to_string);
+    format!("{} ({why})", host.node)
 }
 
 /// Whether a machine's port is at a host.

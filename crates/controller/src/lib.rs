@@ -23,6 +23,7 @@ mod catalog;
 mod certificate;
 mod concerns;
 mod conditions;
+mod counts;
 mod door;
 mod events;
 mod explain;

@@ -18,6 +18,7 @@ use southbound::Change;
 use store::Revision;
 
 use crate::concerns::{self, Concern};
+use crate::counts::{self, Counted, MEMBERS};
 use crate::metrics::Size;
 use crate::whereabouts::{Whereabouts, name};
 
@@ -36,6 +37,8 @@ pub struct Computed {
     pub change: Change,
     /// Which objects have rows in which domains, where that is otherwise than before.
     pub concerns: Vec<Concern>,
+    /// What objects have more of, or less.
+    pub counted: Counted,
 }
 
 impl Networks {
@@ -61,7 +64,7 @@ impl Networks {
     pub fn commit(&mut self, revision: Revision, edits: Vec<Edited>) -> Computed {
         let edits: BTreeMap<_, _> = edits.into_iter().collect();
         let mut all = Vec::with_capacity(edits.len());
-        let mut change = Change::default();
+        let (mut change, mut counted) = (Change::default(), Counted::new());
         for (identity, object) in edits {
             if identity.kind == Kind::TransportNode {
                 let node: replica::Name = identity.name.as_str().into();
@@ -70,9 +73,12 @@ impl Networks {
             }
             let before = self.hypervisor.object(&identity);
             self.whereabouts.edit(before.map(|it| &**it), object.as_deref());
+            counts::count(&mut counted, before.map(|it| &**it), object.as_deref());
             all.push(object.map_or_else(|| Edit::remove(identity), Edit::put));
         }
         let changes = self.hypervisor.commit(revision.0, all);
+        let resized = self.hypervisor.resized().iter();
+        counted.extend(resized.map(|(group, by)| ((group.clone(), MEMBERS), *by)));
         let moved = self.whereabouts.settle(&self.hypervisor, &changes);
         let (mut concerns, mut known) = (Vec::new(), HashSet::new());
         for (domain, rows) in changes {
@@ -86,7 +92,7 @@ impl Networks {
             put(delta, &mut known, &Told::Site(id, site));
         }
         (change.ports, change.homes) = (moved.ports, moved.homes);
-        Computed { change, concerns }
+        Computed { change, concerns, counted }
     }
 
     /// How much there is.

@@ -128,10 +128,11 @@ impl Telling {
             return;
         }
         let (begun, many) = (Instant::now(), edits.len());
-        let Computed { change, concerns } = self.networks.commit(revision, edits);
+        let Computed { change, concerns, counted } = self.networks.commit(revision, edits);
         let domains = change.domains.len();
         // Whoever sees the revision published is to see what it has to do with.
-        self.progress.advance(revision, concerns, change.domains.keys().cloned().collect());
+        let changed = change.domains.keys().cloned().collect();
+        self.progress.advance(revision, concerns, changed, counted);
         self.publisher.publish(Generation(revision.0), change);
         let took = begun.elapsed();
         self.metrics.computed(self.networks.size(), took);

@@ -83,6 +83,7 @@ pub struct Hypervisor {
     known: Known,
     image: BTreeMap<Identity, Domain>,
     rows: usize,
+    resized: BTreeMap<Identity, isize>,
 }
 
 impl Hypervisor {
@@ -104,6 +105,7 @@ impl Hypervisor {
             known: Known::default(),
             image: BTreeMap::new(),
             rows: 0,
+            resized: BTreeMap::new(),
         }
     }
 
@@ -135,6 +137,11 @@ impl Hypervisor {
     /// The domain that a switch or a router is in.
     pub fn domain_of(&self, node: &Identity) -> Option<&Identity> {
         self.domains.of(node)
+    }
+
+    /// How many more ports PortGroups have by the last commit; fewer are less than none.
+    pub fn resized(&self) -> &BTreeMap<Identity, isize> {
+        &self.resized
     }
 
     /// What each rule has done, with its place.
@@ -247,6 +254,7 @@ impl Hypervisor {
                 image.remove(domain);
             }
         }
+        self.resized = maker.resized();
         self.rows = all.rows;
         core::mem::take(&mut all.changes)
     }

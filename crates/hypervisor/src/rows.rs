@@ -115,6 +115,21 @@ impl<'a> Maker<'a> {
         self.rows(table, |it| it.id(1), |it, id| row(it, self.object(id)))
     }
 
+    /// How many more ports PortGroups have; fewer are less than none.
+    pub fn resized(&self) -> BTreeMap<Identity, isize> {
+        let table = self.tables.get("in_group");
+        let group = |tuple| Made { values: self.values, tuple }.text(1);
+        let mut by = BTreeMap::<&str, isize>::new();
+        self.change.vanished(table).for_each(|it| *by.entry(group(it)).or_default() -= 1);
+        self.change.appeared(table).for_each(|it| *by.entry(group(it)).or_default() += 1);
+        let named = by.into_iter().filter(|(_, by)| *by != 0);
+        let named = named.filter_map(|(group, by)| match text::read_group(group) {
+            image::Group::Named(id) => Some((id, by)),
+            image::Group::Port(_) | image::Group::Selected { .. } => None,
+        });
+        named.collect()
+    }
+
     fn object(&self, id: &Identity) -> &'a Object {
         let (object, _) = self.objects.get(id).expect("rules speak of objects that there are");
         object

@@ -75,11 +75,16 @@ fn an_object_is_realized_once_all_hosts_that_have_to_do_with_it_execute_it() {
         "Refused",
         "1 execute it, and 1 refuse it: h2 (no room)",
     );
-    // What was before it is realized still.
-    is(&condition(&served.get(WEB_1).body, "Realized"), "True", "Executed", "2 execute it");
+    // What was before it is realized still, and what is told of its domains is refused, too.
+    let port = served.get(WEB_1).body;
+    is(&condition(&port, "Realized"), "True", "Executed", "2 execute it");
+    let why = "of 2 hosts that have to do with it, 1 refuse what they are told of its domains: h2 (no room)";
+    is(&condition(&port, "Degraded"), "True", "Refused", why);
     hosts[1].0.lock().unwrap().is_full = false;
     let taken = write("?waitFor=Realized&timeout=60s", &refused.tag(), 5434);
     is(&condition(&taken.body, "Realized"), "True", "Executed", "2 execute it");
+    let conditions = taken.body["status"]["conditions"].as_array().unwrap();
+    assert!(conditions.iter().all(|it| it["type"] != "Degraded"), "{conditions:?}");
 
     // What a write leads to is waited for as a whole, and so is one that changes nothing.
     let text = SHOP.replace("5432", "5435");
@@ -165,6 +170,47 @@ fn what_was_written_is_told_though_its_revision_is_forgotten_meanwhile() {
         (&told["metadata"]["revision"], &told["spec"]["enabled"]),
         (&2.into(), &false.into())
     );
+}
+
+#[test]
+fn a_group_or_a_policy_without_ports_is_told_of() {
+    let served = Served::new();
+    let port = "{kind: LogicalPort, metadata: {name: p, tenant: t, labels: {app: web}}, spec: {switch: s, vif: {}}}";
+    let policy = |name: &str, to: &str| {
+        format!(
+            "- {{kind: Policy, metadata: {{name: {name}, tenant: t}}, spec: {{appliesTo: {{{to}}}, rules: [{{name: r, direction: toPort, action: drop}}]}}}}\n"
+        )
+    };
+    let objects = "
+- {kind: Tenant, metadata: {name: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: s, tenant: t}, spec: {}}
+- {kind: PortGroup, metadata: {name: g, tenant: t}, spec: {selector: {matchLabels: {app: web}}}}
+- {kind: PortGroup, metadata: {name: h, tenant: t}, spec: {include: [g]}}
+"
+    .to_owned()
+        + &policy("grouped", "groups: [h]")
+        + &policy("selected", "selector: {matchLabels: {app: web}}")
+        + &policy("switched", "switches: [s]");
+    served.apply("", &objects).is(200);
+    let all = [
+        "port-groups/g",
+        "port-groups/h",
+        "policies/grouped",
+        "policies/selected",
+        "policies/switched",
+    ];
+    let has_ports = |told: (&str, &str)| {
+        served.settle();
+        for path in all {
+            let object = served.get(&format!("/v1/tenants/t/{path}")).is(200).body;
+            is(&condition(&object, "Resolved"), told.0, told.1, "");
+        }
+    };
+    has_ports(("False", "NoPorts"));
+    served.apply("", port).is(200);
+    has_ports(("True", "HasPorts"));
+    served.ask("DELETE", "/v1/tenants/t/logical-ports/p", &[], "").is(200);
+    has_ports(("False", "NoPorts"));
 }
 
 #[test]

@@ -42,10 +42,14 @@ pub struct Condition {
 pub enum ConditionType {
     /// It is right, beside all others.
     Accepted,
+    /// Of a group or a policy: it has ports.
+    Resolved,
     /// What hosts are to execute of it is computed.
     Compiled,
     /// All hosts that have to do with it execute it.
     Realized,
+    /// Hosts refuse what they are told of its domains. Absent: none does.
+    Degraded,
     /// Of a machine's port: it is at a host.
     Bound,
 }
