@@ -122,27 +122,22 @@ impl Concerns {
 
     /// The domains that an object has to do with.
     pub fn of(&self, id: &Identity) -> Domains {
-        let own = self.with_rows_of(id);
+        let own: BTreeSet<_> = self.with_rows_of(id).cloned().collect();
         if !own.is_empty() {
             return Some(own);
         }
         match (&id.tenant, id.kind) {
-            (Some(name), _) => Some(self.with_rows_of(&tenant(name))),
+            (Some(name), _) => Some(self.with_rows_of(&tenant(name)).cloned().collect()),
             (None, Kind::Tenant | Kind::Policy | Kind::QosProfile | Kind::Meter) => Some(own),
             (None, _) => None,
         }
     }
 
-    /// Whether some domain has rows of an object.
-    pub fn has_rows(&self, id: &Identity) -> bool {
+    /// The domains that have rows of an object.
+    pub fn with_rows_of<'a>(&'a self, id: &'a Identity) -> impl Iterator<Item = &'a Name> {
         let from = (id.clone(), Name::from(""));
-        self.of_objects.range(from..).next().is_some_and(|(it, _)| it == id)
-    }
-
-    fn with_rows_of(&self, id: &Identity) -> BTreeSet<Name> {
-        let from = (id.clone(), Name::from(""));
-        let own = self.of_objects.range(from..).take_while(|(it, _)| it == id);
-        own.map(|(_, domain)| domain.clone()).collect()
+        let own = self.of_objects.range(from..).take_while(move |(it, _)| it == id);
+        own.map(|(_, domain)| domain)
     }
 }
 

@@ -25,6 +25,7 @@ use tokio::sync::watch;
 
 use crate::concerns::{Concern, Concerns, Domains, among, union};
 use crate::counts::{Counted, Counts, MEMBERS};
+use crate::facts;
 use crate::outcome::{Applied, AppliedChange, AppliedObject};
 use crate::place;
 
@@ -143,6 +144,18 @@ impl Progress {
         self.counts.write().unwrap_or_else(PoisonError::into_inner).advance(counted);
     }
 
+    /// How many of something an object has.
+    pub fn count(&self, id: &Identity, what: &'static str) -> u64 {
+        let counts = self.counts.read().unwrap_or_else(PoisonError::into_inner);
+        counts.get(id, what) as u64
+    }
+
+    /// The first domain that has rows of an object: of a switch or a router, the one that it is in.
+    pub fn domain(&self, id: &Identity) -> Option<replica::Name> {
+        let concerns = self.concerns.read().unwrap_or_else(PoisonError::into_inner);
+        concerns.with_rows_of(id).next().cloned()
+    }
+
     /// The conditions of objects, for who may know the names of hosts or for others.
     pub fn conditions(&self, names_hosts: bool) -> Conditions<'_> {
         Conditions { progress: self, names_hosts, known: HashMap::new() }
@@ -184,6 +197,7 @@ impl Conditions<'_> {
         let accepted = (Truth::True, "Valid", "it is right beside all others".into());
         let progress = self.progress;
         let far = self.far(subject);
+        let is_computed = subject.revision.0 <= far.0.0;
         let mut conditions = vec![condition(ConditionType::Accepted, accepted)];
         conditions.extend(resolved(subject, far.0, progress));
         conditions.push(compiled(subject.revision, far.0));
@@ -193,7 +207,12 @@ impl Conditions<'_> {
         for it in &mut conditions {
             it.observed_generation = subject.generation;
         }
-        Status { conditions }
+        let mut status = Status { conditions, ..Status::default() };
+        // Before, the numbers are of what was there until then.
+        if is_computed {
+            facts::add(&mut status, &subject.identity, progress, names_hosts);
+        }
+        status
     }
 
     /// Whether hosts execute an object.
@@ -225,14 +244,12 @@ fn resolved(subject: &Subject, told: Generation, progress: &Progress) -> Option<
     let Subject { identity, revision, .. } = subject;
     let (has_ports, some, none) = match identity.kind {
         Kind::PortGroup => {
-            let counts = progress.counts.read().unwrap_or_else(PoisonError::into_inner);
-            (counts.get(identity, MEMBERS) > 0, "ports are in it", "no port is in it")
+            (progress.count(identity, MEMBERS) > 0, "ports are in it", "no port is in it")
         }
         // A policy has rows where ports are that it holds for.
         Kind::Policy => {
-            let concerns = progress.concerns.read().unwrap_or_else(PoisonError::into_inner);
             let none = "it holds for no port: what `appliesTo` names has none";
-            (concerns.has_rows(identity), "it holds for ports", none)
+            (progress.domain(identity).is_some(), "it holds for ports", none)
         }
         _ => return None,
     };

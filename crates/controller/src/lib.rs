@@ -27,6 +27,7 @@ mod counts;
 mod door;
 mod events;
 mod explain;
+mod facts;
 mod fields;
 mod housekeeping;
 mod identity;

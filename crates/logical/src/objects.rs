@@ -44,7 +44,7 @@ pub use services::{
     HealthCheck, LoadBalancer, RawOption,
 };
 use status::Unread;
-pub use status::{Condition, ConditionType, Status, Truth};
+pub use status::{Condition, ConditionType, Status, Truth, Used};
 pub use words::{Ethertype, MacChoice, Name, PortRange, Protocol, Reference};
 
 /// What an absent switch of an object is where it is on.

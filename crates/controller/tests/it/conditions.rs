@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::agents::{Controller, Host, PLACES, SHOP, agent, copies};
 use crate::client::{Answer, Served};
@@ -49,6 +49,13 @@ fn an_object_is_realized_once_all_hosts_that_have_to_do_with_it_execute_it() {
         "0 execute it, and 2 are not connected: h1, h2",
     );
     is(&condition(&early, "Bound"), "False", "Nowhere", "zovn attach … --logical shop/web-1");
+    let status = |path: &str| {
+        let mut status = served.get(path).is(200).body["status"].take();
+        status.as_object_mut().unwrap().remove("conditions").unwrap();
+        status
+    };
+    let h2 = "/v1/transport-nodes/h2";
+    assert_eq!(status(h2), json!({"connected": false}));
     let hosts = hosts(&controller);
     let port = served.get(&waiting.replace("TIMEOUT", "60s")).is(200).body;
     is(&condition(&port, "Realized"), "True", "Executed", "of 2 hosts");
@@ -59,6 +66,9 @@ fn an_object_is_realized_once_all_hosts_that_have_to_do_with_it_execute_it() {
     let listed =
         list["items"].as_array().unwrap().iter().find(|it| it["metadata"]["name"] == "web-1");
     assert_eq!(listed.unwrap()["status"], served.get(WEB_1).body["status"]);
+
+    assert_eq!(status(WEB_1), json!({"nodes": ["h1"]}));
+    assert_eq!(status(h2), json!({"connected": true, "lag": 0}));
 
     // One does not take what is written, and is told; then it does.
     hosts[1].0.lock().unwrap().is_full = true;
@@ -75,6 +85,8 @@ fn an_object_is_realized_once_all_hosts_that_have_to_do_with_it_execute_it() {
         "Refused",
         "1 execute it, and 1 refuse it: h2 (no room)",
     );
+    let at = refused.body["metadata"]["revision"].as_u64().unwrap();
+    assert_eq!(status(h2), json!({"connected": true, "lag": 1, "executes": at - 1}));
     // What was before it is realized still, and what is told of its domains is refused, too.
     let port = served.get(WEB_1).body;
     is(&condition(&port, "Realized"), "True", "Executed", "2 execute it");
@@ -209,8 +221,11 @@ fn a_group_or_a_policy_without_ports_is_told_of() {
     has_ports(("False", "NoPorts"));
     served.apply("", port).is(200);
     has_ports(("True", "HasPorts"));
+    let members = |path: &str| served.get(path).is(200).body["status"]["members"].clone();
+    assert_eq!(members("/v1/tenants/t/port-groups/h"), 1);
     served.ask("DELETE", "/v1/tenants/t/logical-ports/p", &[], "").is(200);
     has_ports(("False", "NoPorts"));
+    assert_eq!(members("/v1/tenants/t/port-groups/h"), 0);
 }
 
 #[test]

@@ -131,10 +131,19 @@ fn a_tenant_has_its_own_objects_and_no_others() {
     let a = guarded.tenant("a");
     a.get(OWN).is(200);
     a.get("/v1/tenants/a").is(200);
+    guarded.served.settle();
+    let root = guarded.token("root", Role::Admin);
+    let status = |who: &As<'_>, path: &str| who.get(path).is(200).body["status"].clone();
+    for (who, domain) in [(&a, Value::Null), (&root, "LogicalSwitch/a/s".into())] {
+        let switch = status(who, "/v1/tenants/a/logical-switches/s");
+        assert_eq!((&switch["ports"], &switch["domain"]), (&1.into(), &domain));
+        let used = &status(who, "/v1/tenants/a")["used"];
+        assert_eq!([&used["ports"], &used["switches"], &used["rules"]], [1, 1, 0]);
+    }
     // By which it cannot see it finds nothing either.
     let at_h1 = "/v1/tenants/a/logical-ports?fieldSelector=spec.switch=s,spec.node=h1";
     let found = |who: &As<'_>| who.get(at_h1).is(200).body["items"].as_array().unwrap().len();
-    assert_eq!((found(&a), found(&guarded.token("root", Role::Admin))), (0, 1));
+    assert_eq!((found(&a), found(&root)), (0, 1));
     for path in [
         OTHERS,
         "/v1/tenants/c/logical-switches",

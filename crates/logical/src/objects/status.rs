@@ -15,6 +15,52 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct Status {
     /// What is so, each of its own type.
     pub conditions: Vec<Condition>,
+    /// Of a TransportNode: whether its agent is connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected: Option<bool>,
+    /// Of a TransportNode: how many revisions it is behind. Absent: its agent has never connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag: Option<u64>,
+    /// Of a TransportNode that is behind: the revision up to which it executes everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executes: Option<u64>,
+    /// Of a LogicalPort: the connected nodes that have it. Tenants are not told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Of a LogicalSwitch and a LogicalRouter: the domain that it is in. Tenants are not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// Of a LogicalSwitch: how many LogicalPorts it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<u64>,
+    /// Of a PortGroup: how many LogicalPorts are in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<u64>,
+    /// Of an AddressSet: how many addresses, prefixes and ranges it lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Of a Tenant: how much it has of what its quota counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<Used>,
+}
+
+/// How much a tenant has of what its quota counts.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Used {
+    /// LogicalPorts.
+    pub ports: u64,
+    /// LogicalSwitches.
+    pub switches: u64,
+    /// LogicalRouters.
+    pub routers: u64,
+    /// Rules of all policies.
+    pub rules: u64,
+    /// Addresses of all sets.
+    pub set_members: u64,
+    /// Nats.
+    pub nat_entries: u64,
 }
 
 /// Something that is so of an object, or is not.

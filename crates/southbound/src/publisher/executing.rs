@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::Generation;
-use replica::{History, Name, Reason};
+use replica::{Feed, History, Name, Reason};
 use tokio::sync::watch;
 
 use super::{Inner, Publisher, Session};
@@ -45,7 +45,39 @@ impl Publisher {
     }
 }
 
+impl Publisher {
+    /// How far a node is with all domains that it follows, and the revision that agents are told
+    /// of. `None`: its agent has never been connected, or long ago.
+    pub fn node(&self, node: &str) -> Option<(Generation, Executing)> {
+        let inner = self.lock();
+        let (node, Session { is_connected, feed, follows, has_said, .. }) =
+            inner.sessions.get_key_value(node)?;
+        let mut host = Executing {
+            node: node.clone(),
+            until: if *has_said { inner.revision } else { Generation(0) },
+            is_connected: *is_connected,
+            refused: None,
+        };
+        for domain in follows {
+            let Some(history) = inner.domains.get(domain) else { continue };
+            host.until = host.until.min(inner.until(feed, domain, history));
+            host.refused = host.refused.or_else(|| Some(feed.refused(domain)?.1.clone()));
+        }
+        Some((inner.revision, host))
+    }
+}
+
 impl Inner {
+    /// The revision up to which an agent executes everything of a domain.
+    fn until(&self, feed: &Feed, domain: &Name, history: &History) -> Generation {
+        let has = feed.known(domain).map_or(Generation(0), |it| it.generation);
+        match history.after(has) {
+            _ if has == history.generation() => self.revision,
+            Some(next) => Generation(next.0 - 1),
+            None => has,
+        }
+    }
+
     /// Adds how far the hosts of a domain are: with several, as far as they are with each.
     fn add(&self, domain: &Name, history: &History, hosts: &mut BTreeMap<Name, Executing>) {
         let mut add = |host: Executing| {
@@ -55,12 +87,7 @@ impl Inner {
         };
         for node in self.followers.of(domain) {
             let Session { is_connected, feed, .. } = &self.sessions[node];
-            let has = feed.known(domain).map_or(Generation(0), |it| it.generation);
-            let until = match history.after(has) {
-                _ if has == history.generation() => self.revision,
-                Some(next) => Generation(next.0 - 1),
-                None => has,
-            };
+            let until = self.until(feed, domain, history);
             let refused = feed.refused(domain).map(|(_, reason)| reason.clone());
             add(Executing { node: node.clone(), until, is_connected: *is_connected, refused });
         }

@@ -66,6 +66,11 @@ fn described(object: &Value, status: &Status) -> String {
     for (what, field) in [("revision", "revision"), ("created", "createdAt"), ("uid", "uid")] {
         let _ = write!(told, "\n{what:9} {}", word(field));
     }
+    let facts = object["status"].as_object().into_iter().flatten();
+    for (what, value) in facts.filter(|(what, _)| *what != "conditions") {
+        let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+        let _ = write!(told, "\n{:9} {}", plain(what), plain(&value));
+    }
     let _ = write!(told, "\n\n{}", conditions(&status.conditions));
     let declared = yaml::declared(object.clone());
     let _ = write!(told, "\n\n{}", yaml::text(&declared).trim_end());
@@ -98,12 +103,17 @@ mod tests {
             "spec": {"switch": "web"},
             "status": {"conditions": [
                 {"type": "Realized", "status": "False", "reason": "Pending", "message": "a\u{1b}b"},
-            ]},
+            ], "nodes": ["h1"]},
         });
         let status: Status = serde_json::from_value(object["status"].clone()).unwrap();
         let told = described(&object, &status);
-        for part in ["LogicalPort/shop/web-1\n", "revision  7\n", "created   –\n", "switch: web"]
-        {
+        for part in [
+            "LogicalPort/shop/web-1\n",
+            "revision  7\n",
+            "created   –\n",
+            "switch: web",
+            "\nnodes     [\"h1\"]\n",
+        ] {
             assert!(told.contains(part), "{part}: {told}");
         }
         let line = told.lines().find(|it| it.contains("Realized")).unwrap();
