@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! event: put            data: the object
-//! event: delete         data: its kind, tenant and name, and the revision; it is gone, or not meant
+//! event: delete         data: its kind, tenant and name, and the revision; gone, or not meant now
 //! event: status         data: its kind, tenant, name and revision, and what is so of it now
 //! event: bookmark       id: the revision up to which everything was told
 //! event: reset          that history is gone: list, and watch from there
