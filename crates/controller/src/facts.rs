@@ -41,8 +41,8 @@ fn used(tenant: &Identity, progress: &Progress) -> Used {
 /// The nodes that have a machine's port.
 fn nodes(port: &Identity, progress: &Progress) -> Vec<String> {
     let tenant = port.tenant.as_ref().map_or("", |it| it.as_str());
-    let nodes = progress.publisher().holders(&format!("{tenant}/{}", port.name));
-    nodes.into_iter().flatten().map(|it| it.to_string()).collect()
+    let holding = progress.publisher().holding(&format!("{tenant}/{}", port.name));
+    holding.into_iter().flat_map(|it| it.holders).map(|it| it.to_string()).collect()
 }
 
 /// How far a node is.
