@@ -79,6 +79,17 @@ pub enum QueryError {
     /// The expression has no series then.
     #[error("the query has no series in that time: look at it in Prometheus first")]
     Nothing,
+    /// No series has a label by which they are to be added up, so all would be one.
+    #[error(
+        "no series of the query has the label `{label}` (labels: {}): correct `--by`",
+        known.join(", ")
+    )]
+    Label {
+        /// The label.
+        label: String,
+        /// Those that some series have.
+        known: Vec<String>,
+    },
     /// It is too much at once.
     #[error(
         "{points} points are too many, of {most}: take a longer step, a shorter time or fewer series"
@@ -163,6 +174,13 @@ pub fn traces(query: &Query) -> Result<Traces, QueryError> {
 /// Makes a trace of each series, or group of them, that is one. What came or went may have too few
 /// points.
 fn trace_each(query: &Query, sampled: Sampled, doubts: &[String]) -> Result<Traces, QueryError> {
+    let is_known = |label: &&String| sampled.keys().any(|labels| labels.contains_key(*label));
+    let unknown = query.by.iter().find(|label| !is_known(label));
+    if let Some(label) = unknown {
+        let known: BTreeSet<String> = sampled.into_keys().flat_map(BTreeMap::into_keys).collect();
+        let known = known.into_iter().collect();
+        return Err(QueryError::Label { label: label.clone(), known });
+    }
     let groups = groups(sampled, &query.by);
     let names = names(groups.keys());
     let mut all = Traces::default();
@@ -561,8 +579,13 @@ mod tests {
         assert_eq!(a.series.faults(), faults);
         assert_eq!(b.series.rates().collect::<Vec<_>>(), [8; 4]);
         let rates = Query { values: Values::Rate, ..query };
-        let told = trace_each(&rates, sampled, &[]).unwrap();
+        let told = trace_each(&rates, sampled.clone(), &[]).unwrap();
         assert_eq!(told.traces[0].series.rates().collect::<Vec<_>>(), [1000, 1030, 2000]);
+        // Without a label that is mistyped, all would be one trace.
+        let mistyped = Query { by: vec!["vm".into(), "wya".into()], ..rates };
+        let error = trace_each(&mistyped, sampled, &[]).unwrap_err().to_string();
+        let told = "no series of the query has the label `wya` (labels: vm, way): correct `--by`";
+        assert_eq!(error, told);
     }
 
     #[test]
