@@ -103,6 +103,7 @@ impl History {
     }
 
     /// The moves by places in the plan's lists. What the plan does not have any more is left out.
+    /// Of machines that went on or are gone one move stays, so that none goes back.
     pub(crate) fn moves(&self, plan: &Plan) -> placement::History {
         let hosts: BTreeMap<&str, usize> =
             plan.hosts().enumerate().map(|(place, name)| (name, place)).collect();
@@ -111,7 +112,8 @@ impl History {
         for Moved { at, vm, from, to, count } in &self.moves {
             let places = (class(vm), hosts.get(from.as_str()), hosts.get(to.as_str()));
             if let (Some(class), Some(&from), Some(&to)) = places {
-                for _ in 0..*count {
+                let there = plan.placement.hosts[to].count(class);
+                for _ in 0..(*count).min(there.max(1)) {
                     moves.note(instant(*at), Move { class, from, to });
                 }
             }
@@ -216,6 +218,13 @@ placement: {placement}
         assert_eq!(history.moves(&new), moves);
 
         assert_eq!(History::read(&history.text()).unwrap(), history);
+        // Whatever number a file has, there are no more machines than there are.
+        history.moves[0].count = u32::MAX;
+        let mut most = placement::History::default();
+        for to in [1, 1, 2] {
+            most.note(at(700), Move { class: 0, from: 0, to });
+        }
+        assert_eq!(history.moves(&new), most);
         history.note(&new, at(700 + 3600), KEEP);
         assert_eq!(told(&history), [""; 0], "it is long ago");
     }
