@@ -75,7 +75,10 @@ pub struct Busy {
 #[derive(Debug, thiserror::Error)]
 pub enum BusyError {
     /// Times are not since 1970.
-    #[error("{name} has no hours of a week: its times are not seconds since 1970")]
+    #[error(
+        "{name} has no hours of a week, as its times are not since 1970: take a trace with such \
+         times, or leave out `--busy`"
+    )]
     Relative {
         /// The trace.
         name: String,

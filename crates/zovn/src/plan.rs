@@ -30,6 +30,7 @@ Examples:
   zovn plan why examples/plan/plan.yaml backup b-1 --with examples/plan/today.yaml
   zovn plan why examples/plan/plan.yaml backup --with examples/plan/today.yaml
   zovn plan move examples/plan/plan.yaml --with examples/plan/today.yaml
+  zovn plan move plan.yaml --with today.yaml --history moves.json        again and again, by cron
   zovn plan buy examples/plan/plan.yaml --html offers.html
   zovn plan prove examples/plan/plan.yaml --by monte-carlo --with placement.yaml
   zovn plan prove examples/plan/plan.yaml --by sim --with placement.yaml   each host, frame by frame
