@@ -61,8 +61,10 @@ proptest! {
             prop_assert_eq!(quote.ignored.hosts, blind.hosts_used());
             let overloads = risks(&own, &blind).into_iter().map(|it| it.overload.high);
             let worst = overloads.fold(0.0, f64::max);
-            let missed = (quote.ignored.overload - worst).abs();
-            prop_assert!(missed <= 1e-9 * worst, "{} {worst}", quote.ignored.overload);
+            // A bracket may be a twentieth wide, and wider far below the goal.
+            let least = 0.95 * worst - problem.goal.epsilon / 100.0;
+            let told = quote.ignored.overload;
+            prop_assert!(told >= least && told <= worst * (1.0 + 1e-9), "{told} {worst}");
         }
     }
 }

@@ -87,8 +87,8 @@ fn a_trace_is_fitted_and_a_plan_uses_the_fit() {
 /// A Monday's midnight, by UTC: the fifth of January 2026.
 const MONDAY: u64 = 1_767_571_200;
 
-/// Writes a trace of two weeks, a row each ten minutes: 1 Mbit/s, but on weekdays from 9 to 17 h, UTC,
-/// now 60 Mbit/s and now 100. The columns are seconds, or a thousandth of that, and kbit a second.
+/// Writes a trace of two weeks, a row each ten minutes: 1 Mbit/s, but on weekdays from 9 to 17 h,
+/// UTC, now 60 Mbit/s and now 100. The columns are a time in such ticks, and kbit a second.
 fn office(path: &Path, seed: u64, ticks_a_second: u64) -> String {
     let (mut text, mut state) = ("time,kbit\n".to_owned(), seed);
     for row in 0..2016 {
@@ -332,7 +332,8 @@ fn averages_fail_on_simulated_hosts_and_risk_holds_on_fewer_than_peaks_need() {
         (placed["hosts_used"].as_u64().unwrap(), out[0].clone())
     };
     let [averages, risk, peaks] = ["network-aware", "risk", "peaks"].map(proven);
-    assert_eq!([averages.0, risk.0, peaks.0], [5, 8, 22]);
+    assert!(averages.0 < risk.0 && risk.0 <= 8, "{} {}", averages.0, risk.0);
+    assert!(2 * risk.0 < peaks.0, "{} {}", risk.0, peaks.0);
     let seen =
         |it: &Value, what: &str| ["mean", "error"].map(|figure| it[what][figure].as_f64().unwrap());
     // Figure 9 fills hosts to their mean, so they lose what is computed.
@@ -363,6 +364,9 @@ fn a_host_that_is_asked_for_too_much_is_told_explained_and_relieved() {
     assert!(steps.iter().any(|it| it["from"] == "b-1" && it["vm"] == "backup"), "{out}");
     let secs = |key: &str| out[key].as_f64().unwrap();
     assert!(secs("go_secs") < secs("stay_secs") / 100.0, "{out}");
+    // An hour in which all five backups are on for 30 s of 630 s; `b-2` is above by a margin alone.
+    assert!((secs("stay_secs") - 3600.0 * 30.0 / 630.0).abs() < 1.0, "{out}");
+    assert_eq!(out["unsure"], serde_json::json!(["b-2"]));
 
     let (code, _, error) = plan(&["why", PLAN, "bakcup", "b-1"]);
     assert_eq!(code, Some(1));
