@@ -28,8 +28,8 @@ const WEEKEND: usize = 5 * DAY;
 
 impl Hours {
     /// Divides the week into at most `most` classes by what all traces together send, by hour of
-    /// the day, on weekdays and at weekends. [`Instant::ZERO`] is so long after a Monday's midnight,
-    /// in the time by which people live.
+    /// the day, on weekdays and at weekends. [`Instant::ZERO`] is `zero` after a Monday's midnight, in
+    /// the time by which people live.
     ///
     /// Hours that no trace has count as busy.
     pub fn find<'a>(traces: impl IntoIterator<Item = &'a Series>, most: usize, zero: Span) -> Self {
@@ -89,8 +89,8 @@ impl Hours {
         usize::from(self.class_of[hour_of_week(self.zero, at)])
     }
 
-    /// The hours of the day that are of a class, on weekdays and at weekends: ranges from their first
-    /// hour to the one after their last.
+    /// The hours of the day that are of a class, on weekdays and at weekends: ranges from their
+    /// first hour to the one after their last.
     pub fn of_class(&self, class: usize) -> [Vec<[usize; 2]>; 2] {
         [0, WEEKEND].map(|first| {
             let mut ranges: Vec<[usize; 2]> = Vec::new();

@@ -58,8 +58,8 @@ pub(crate) fn packed(tables: &Tables<'_>, start: &Placement) -> Placement {
     best.expect("there are three").1
 }
 
-/// What hosts for all machines cost at least: as many of the cheapest as it takes of the largest, by
-/// cores or by memory.
+/// What hosts for all machines cost at least: as many of the cheapest as it takes of the largest,
+/// by cores or by memory.
 fn least_cost(problem: &Problem) -> u64 {
     let hosts = |needs: fn(&Class) -> u64, has: fn(&HostType) -> u64| -> u64 {
         let needed = problem.classes.iter().filter(|it| it.count > 0);

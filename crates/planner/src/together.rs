@@ -1,5 +1,5 @@
-//! What traces of the same times say of machines together: whether they are as independent as a plan
-//! takes them for.
+//! What traces of the same times say of machines together: whether they are as independent as a
+//! plan takes them for.
 
 use demand::{Aligned, Dependence, Series};
 use figures::{Unit, percent, si};

@@ -27,8 +27,8 @@ use crate::table::{headed, text};
 /// series that has too few points for a model, since it came or went, is left out and named on
 /// stderr; if that is all of them, the exit code is 1. Gaps, counters that go back and repeated
 /// rows are left out of a trace, and told below the table. Of several traces with the same times it
-/// tells whether machines are as independent as a plan takes them for. Exit code 0 with doubts, too:
-/// they are for you to judge.
+/// tells whether machines are as independent as a plan takes them for. Exit code 0 with doubts,
+/// too: they are for you to judge.
 #[derive(clap::Args)]
 pub struct Args {
     /// The traces.
@@ -57,8 +57,8 @@ pub struct Args {
     /// A column with a rate, in place of counters.
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["sent", "received"])]
     rate: Option<String>,
-    /// What columns count, or the rate a second: b, kb, kib, mb or mib of bytes, or bit, kbit or mbit
-    /// [default: b of counters, bit of a rate].
+    /// What columns count, or the rate a second: b, kb, kib, mb or mib of bytes, or bit, kbit or
+    /// mbit [default: b of counters, bit of a rate].
     #[arg(long, value_name = "UNIT", conflicts_with = "prometheus")]
     unit: Option<Counted>,
     /// Fit the busy hours of the week alone. Hours of weekdays and of weekends are divided into so
