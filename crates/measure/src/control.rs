@@ -12,6 +12,7 @@
 //! the connections, and the agents' ends of these, on one machine.
 
 mod agents;
+pub(crate) mod beside;
 mod pings;
 mod plan;
 mod process;
@@ -57,6 +58,10 @@ pub struct Phase {
     /// How long it took until all agents concerned had executed it; of `declare` until it was
     /// stored, of `compute` until the controller served. Of changes, the median.
     pub seconds: f64,
+    /// How long that should be at most, for 3,000 hosts or fewer.
+    pub goal_s: Option<f64>,
+    /// Which of `seconds`, `rss_bytes` and `tuples` (for each row) are above their goals.
+    pub missed: Vec<String>,
     /// Of changes: how long the controller computed, on average.
     pub computed_s: Option<f64>,
     /// The time that processors worked for the controller, in seconds; of changes, for each.
@@ -94,7 +99,8 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let mut made = Experiment { bench, folder: &folder.0, plan, rng, phases: Vec::new() };
     // Whatever fails when the user wants no more, that is why it ends.
     made.all(config.rounds).or_else(|error| bench.go_on().and(Err(error)))?;
-    Ok(Measurement::new("control", environment, config, made.phases))
+    let phases = made.phases.into_iter().map(|it| it.judged(config.hosts)).collect();
+    Ok(Measurement::new("control", environment, config, phases))
 }
 
 /// An experiment under way.

@@ -84,7 +84,7 @@ enum Experiment {
     ///
     /// For instance: zovn measure control --quick --json. A controller runs in a folder of its own,
     /// and agents' sessions in this process. It needs no root. It fails if a ping goes otherwise
-    /// than the objects say.
+    /// than the objects say. Goals that are missed are named, and are no failure.
     Control(control::ControlArgs),
     /// See what this host's switches carry before they cannot follow, and what it was that could do
     /// no more: the file that `zovn plan` reads.

@@ -22,6 +22,7 @@ fn a_controller_has_every_agent_execute_what_is_declared() {
     ];
     assert_eq!(phases, all);
     for result in results {
+        has(result, &["goal_s", "missed"]);
         has(result, &["seconds", "cpu_s", "rss_bytes", "tuples", "flows", "wakes", "pings_wrong"]);
         assert_eq!(result["pings_wrong"], 0, "{result:#}");
         let (phase, asked) = (result["phase"].as_str().unwrap(), result["pings"].as_u64().unwrap());
