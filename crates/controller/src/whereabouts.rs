@@ -22,6 +22,8 @@ use crate::objects::meant;
 pub struct Whereabouts {
     /// The Binding of each port, and the node that it says.
     bound: BTreeMap<Identity, (Name, Name)>,
+    /// The other host of each port that moves from one to another.
+    others: BTreeMap<Identity, Name>,
     /// The ports that are where another is.
     children: BTreeMap<Identity, BTreeSet<Identity>>,
     domains: BTreeMap<Identity, Located>,
@@ -37,7 +39,7 @@ struct Located {
     sites: BTreeMap<Identity, Site>,
     /// Who may follow it, by each port's name as agents have it.
     ports: BTreeMap<replica::Name, Place>,
-    /// The nodes that its routers keep their flows at.
+    /// The nodes that its routers keep their flows at, and the other hosts of ports that move.
     homes: BTreeSet<replica::Name>,
     /// The nodes of all of these.
     nodes: BTreeSet<Name>,
@@ -70,6 +72,7 @@ impl Whereabouts {
                     let is_by_it = |(by, _): &(Name, Name)| *by == it.metadata.name;
                     if self.bound.get(&port).is_some_and(is_by_it) {
                         self.bound.remove(&port);
+                        self.others.remove(&port);
                     }
                     self.moved.insert(port);
                 }
@@ -77,6 +80,12 @@ impl Whereabouts {
                     let port = meant(Kind::LogicalPort, None, &it.spec.port);
                     let said = (it.metadata.name.clone(), it.spec.node.clone());
                     self.bound.insert(port.clone(), said);
+                    match &it.spec.migration {
+                        Some(migration) => {
+                            self.others.insert(port.clone(), migration.to.clone());
+                        }
+                        None => drop(self.others.remove(&port)),
+                    }
                     self.moved.insert(port);
                 }
             }
@@ -183,6 +192,10 @@ impl Whereabouts {
         for (router, (home, ports)) in self.homes(rows) {
             homes.insert(home.as_str().into());
             ports.into_iter().chain([router]).for_each(|id| put(id, home));
+        }
+        for (port, row) in &rows.ports {
+            let other = self.others.get(row.parent.as_ref().map_or(port, |(parent, _)| parent));
+            homes.extend(other.map(|node| replica::Name::from(node.as_str())));
         }
         found.homes = homes;
         found

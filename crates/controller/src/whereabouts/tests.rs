@@ -221,3 +221,30 @@ fn a_move_is_one_site() {
     let change = networks.commit(Revision(followed.revision + 1), edits).change;
     assert_eq!((change.domains.len(), change.ports.len()), (1, 1), "{change:?}");
 }
+
+/// A host that is told nothing of a port's networks can neither have the port, nor give back what
+/// comes for it.
+#[test]
+fn both_hosts_of_a_move_follow_the_domains_of_the_port_and_of_those_behind_its_tags() {
+    let text = "
+- {kind: Tenant, metadata: {name: t}, spec: {}}
+- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}
+- {kind: TransportNode, metadata: {name: h2}, spec: {vteps: [192.0.2.2]}}
+- {kind: LogicalSwitch, metadata: {name: a, tenant: t}, spec: {subnets: [10.0.0.0/24]}}
+- {kind: LogicalSwitch, metadata: {name: b, tenant: t}, spec: {subnets: [10.1.0.0/24]}}
+- {kind: LogicalPort, metadata: {name: p, tenant: t}, spec: {switch: a, vif: {}}}
+- {kind: LogicalPort, metadata: {name: c, tenant: t}, spec: {switch: b, child: {parent: p, vlan: 3}}}
+- {kind: Binding, metadata: {name: p}, spec: {port: t/p, node: h1}}
+";
+    let mut networks = Networks::new(1);
+    let mut homes = |revision, said: &str| {
+        let edits = networks.edits_to(objects(&text.replace("node: h1", said)));
+        let homes = networks.commit(Revision(revision), edits).change.homes.into_iter();
+        homes.map(|(domain, nodes)| format!("{domain} {nodes:?}")).collect::<Vec<_>>()
+    };
+    let both = |nodes| ["a", "b"].map(|it| format!("LogicalSwitch/t/{it} {nodes}"));
+    assert_eq!(homes(1, "node: h1"), [""; 0]);
+    assert_eq!(homes(2, "node: h1, migration: {to: h2}"), both("{\"h2\"}"));
+    assert_eq!(homes(3, "node: h2, migration: {to: h1}"), both("{\"h1\"}"));
+    assert_eq!(homes(4, "node: h2"), both("{}"));
+}

@@ -18,7 +18,7 @@ use super::logical::{CONTAINERS, DB, OTHER, Shop, WEB};
 use super::world::{Machine, Plan};
 use crate::common::until;
 
-/// The host that the controller is on: it has no agent.
+/// The host that the controller is on.
 const AT: usize = 2;
 
 /// Machines of another kind of network, by which the hosts are there.
@@ -33,15 +33,26 @@ const LISTEN: &str = "127.0.0.1:6640";
 const NAME: &str = "controller.example";
 
 /// A shop whose hosts follow a controller. All that they say is encrypted; the first host is known
-/// by a token, the second by a certificate.
-struct Followed {
-    shop: Shop,
+/// by a token, the others by a certificate.
+pub struct Followed {
+    pub shop: Shop,
     authority: Authority,
     controller: Mutex<Option<Child>>,
 }
 
 impl Followed {
+    /// On two hosts; that of the controller has no agent.
     fn new() -> Self {
+        Self::but_for(vec![AT])
+    }
+
+    /// On three hosts.
+    pub fn by_three() -> Self {
+        Self::but_for(Vec::new())
+    }
+
+    /// These hosts have no agent.
+    fn but_for(foreign: Vec<usize>) -> Self {
         let authority = Authority::new();
         let data = authority.path("data");
         let token = |name: &str, role: &[&str]| {
@@ -56,7 +67,7 @@ impl Followed {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
         command.args(["controller", "certificate", "add", "eye", "--role", "auditor", "--data"]);
         assert!(command.arg(&data).status().unwrap().success());
-        for name in [NAME, "h1", "eye"] {
+        for name in [NAME, "h1", "h2", "eye"] {
             authority.sign(name);
         }
         let proof = |flags: &[(&str, &str)]| {
@@ -66,9 +77,11 @@ impl Followed {
             trust.into_iter().chain([file("ca")]).chain(flags).collect()
         };
         let by_token = proof(&[("--token-file", "token")]);
-        let by_certificate = proof(&[("--certificate", "h1"), ("--key", "h1.key")]);
-        let controller = Some((AGENTS.parse().unwrap(), vec![by_token, by_certificate]));
-        let plan = Plan { controller, foreign: vec![AT], ..Plan::new(&PLAIN) };
+        let by_certificate =
+            |certificate, key| proof(&[("--certificate", certificate), ("--key", key)]);
+        let proofs = vec![by_token, by_certificate("h1", "h1.key"), by_certificate("h2", "h2.key")];
+        let controller = Some((AGENTS.parse().unwrap(), proofs));
+        let plan = Plan { controller, foreign, ..Plan::new(&PLAIN) };
         let shop = Shop::on(plan);
         let new = Self { shop, authority, controller: Mutex::new(None) };
         new.start();
@@ -120,14 +133,14 @@ impl Followed {
     }
 
     /// What it says.
-    fn zovn(&self, args: &[&str]) -> String {
+    pub fn zovn(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
     /// Declares this, as its operator.
-    fn apply(&self, text: &str) {
+    pub fn apply(&self, text: &str) {
         let file = self.authority.path("objects.yaml");
         std::fs::write(&file, text).unwrap();
         self.zovn(&["apply", "-f", file.to_str().unwrap()]);

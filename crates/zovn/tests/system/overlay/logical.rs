@@ -99,11 +99,14 @@ impl Shop {
     }
 
     pub fn attach(&self) {
-        for (number, container) in CONTAINERS.iter().enumerate() {
-            let via = Some(container.router.into());
-            let routes = vec![RouteSpec { to: "0.0.0.0/0".parse().unwrap(), via }];
-            self.attach_at(container.host, number, "eth0", routes);
-        }
+        (0..CONTAINERS.len()).for_each(|number| self.attach_one(number));
+    }
+
+    /// Attaches a container's port to its host.
+    pub fn attach_one(&self, number: usize) {
+        let Container { host, router, .. } = CONTAINERS[number];
+        let routes = vec![RouteSpec { to: "0.0.0.0/0".parse().unwrap(), via: Some(router.into()) }];
+        self.attach_at(host, number, "eth0", routes);
     }
 
     /// Attaches a container's port to a host, by an interface of this name.

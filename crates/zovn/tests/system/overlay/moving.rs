@@ -9,13 +9,15 @@
 //! each of the two hosts.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
 use model::PortName;
 
-use super::logical::{DB, Shop, WEB};
+use super::controller::Followed;
+use super::logical::{CONTAINERS, DB, Shop, WEB};
+use super::numbered::{Tally, exchange, send};
 use super::world::{LONG, Machine, Plan};
 use crate::common::until;
 
@@ -50,14 +52,31 @@ fn read(mut stream: &TcpStream, count: &AtomicU64) {
     }
 }
 
+/// The objects of a shop, and a third host.
+fn with_third(shop: &Shop) -> String {
+    let vtep = shop.world.vtep(2);
+    let node =
+        format!("- {{kind: TransportNode, metadata: {{name: h2}}, spec: {{vteps: [{vtep}]}}}}\n");
+    shop.text() + &node
+}
+
+/// The second host hands the database's connections over to the third.
+fn hand_over(shop: &Shop) {
+    let port = PortName("db-1".into());
+    let handed = shop.world.client(1).hand_over(&port, true).unwrap();
+    shop.world.client(2).take_over(&port, handed).unwrap();
+}
+
+/// The database sends by its interface at the third host.
+fn go(shop: &Shop) {
+    shop.run(DB, &["ip", "route", "replace", "default", "via", "10.0.2.254", "dev", "eth1"]);
+    shop.run(DB, &["ip", "route", "del", "10.0.2.0/24", "dev", "eth0"]);
+}
+
 #[test]
 fn a_stream_goes_on_while_its_port_moves_to_another_host() {
     let shop = Shop::on(Plan::new(&HOSTS));
-    let node = format!(
-        "- {{kind: TransportNode, metadata: {{name: h2}}, spec: {{vteps: [{}]}}}}\n",
-        shop.world.vtep(2)
-    );
-    let text = shop.text() + &node;
+    let text = with_third(&shop);
     let moved = text.replace("port: shop/db-1, node: h1", "port: shop/db-1, node: h2");
     (0..3).for_each(|host| shop.apply_at(host, &text));
     shop.attach();
@@ -81,12 +100,9 @@ fn a_stream_goes_on_while_its_port_moves_to_another_host() {
             scope.spawn(|| read(to, count));
         }
         more_than([0; 2]);
-        let port = PortName("db-1".into());
-        let handed = shop.world.client(1).hand_over(&port, true).unwrap();
-        shop.world.client(2).take_over(&port, handed).unwrap();
+        hand_over(&shop);
         shop.apply_at(1, &moved);
-        shop.run(DB, &["ip", "route", "replace", "default", "via", "10.0.2.254", "dev", "eth1"]);
-        shop.run(DB, &["ip", "route", "del", "10.0.2.0/24", "dev", "eth0"]);
+        go(&shop);
         shop.apply_at(2, &moved);
         shop.apply_at(0, &moved);
         more_than(read_so_far());
@@ -99,5 +115,81 @@ fn a_stream_goes_on_while_its_port_moves_to_another_host() {
     let returned = shop.world.status(0).logical.map_or(0, |logical| logical.returned_frames);
     assert!(returned > 0, "some were underway");
     assert!(shop.world.refused(1, "moved") > 0);
+    shop.world.assert_balanced();
+}
+
+/// The controller tells all hosts at once, in no order. Neither of the two that the port moves
+/// between has another port of its networks: they are told of these by the Binding alone. Datagrams
+/// come all the while; the connection is quiet, as that of a machine that is stopped.
+#[test]
+fn a_port_moves_by_a_controller_with_its_frames_and_its_connection() {
+    let followed = Followed::by_three();
+    let shop = &followed.shop;
+    let other = "- {kind: Binding, metadata: {name: web-2}, spec: {port: shop/web-2, node: h1}}\n";
+    let services = "services: [postgres, {protocol: udp, ports: [5000]}]";
+    let text = with_third(shop).replace(other, "").replace("services: [postgres]", services);
+    // Until all hosts that have to do with it execute that it is so.
+    let bind = |said: &str| {
+        followed.apply(&text.replace("shop/db-1, node: h1", &format!("shop/db-1, {said}")));
+        followed.zovn(&["wait", "Binding/db-1", "--timeout", "60s"]);
+    };
+    followed.apply(&text);
+    shop.attach_one(WEB);
+    shop.attach_one(DB);
+    bind("node: h1, migration: {to: h2}");
+    shop.attach_at(2, DB, "eth1", Vec::new());
+    let listener = shop.listen(DB, 5432);
+    let one = shop.connect(WEB, DB, 5432).unwrap();
+    let connection = [one, listener.accept().unwrap().0];
+    for stream in &connection {
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream.set_write_timeout(Some(LONG)).unwrap();
+    }
+    exchange(&connection, 1 << 16);
+
+    let [sender, receiver] = [(WEB, 0), (DB, 5000)].map(|(at, port)| shop.udp(at, port));
+    receiver.set_read_timeout(Some(LONG)).unwrap();
+    let to = SocketAddr::from((CONTAINERS[DB].address, 5000));
+    let (ends, came) = (AtomicBool::new(false), AtomicU32::new(0));
+    let more = || {
+        let before = came.load(Ordering::Relaxed);
+        until(|| came.load(Ordering::Relaxed) > before + 1000);
+    };
+    thread::scope(|scope| {
+        let over = needs::Over(&ends);
+        let sends = scope.spawn(|| {
+            let mut sent = 0;
+            while !ends.load(Ordering::Relaxed) {
+                send(&sender, to, 0, sent..sent + 1, 900);
+                sent += 1;
+            }
+            // Whoever takes this has all that came before it.
+            send(&sender, to, 1, 0..1, 900);
+            sent
+        });
+        let takes = scope.spawn(|| {
+            let mut tally = Tally::default();
+            while tally.next[1] == 0 {
+                tally.take(&receiver);
+                came.store(tally.next[0], Ordering::Relaxed);
+            }
+            tally
+        });
+        more();
+        hand_over(shop);
+        bind("node: h2, migration: {to: h1}");
+        go(shop);
+        more();
+        drop(over);
+        let (sent, tally) = (sends.join().unwrap(), takes.join().unwrap());
+        assert_eq!((tally.next[0], tally.again), (sent, 0));
+    });
+    exchange(&connection, 1 << 20);
+    shop.world.client(1).detach(&PortName("db-1".into())).unwrap();
+    bind("node: h2");
+    exchange(&connection, 1 << 20);
+    // The host that was left is told no more of the port's networks.
+    let domains = |host| shop.world.client(host).logical().unwrap().domains.len();
+    until(|| [0, 1, 2].map(domains) == [1, 0, 1]);
     shop.world.assert_balanced();
 }
