@@ -74,8 +74,7 @@ impl Place {
     /// Tells one host's agent something else than the others'.
     fn tell(&self, host: &str, text: &str) {
         let file = self.file("told.yaml", &(text.trim_end().to_owned() + PLACES));
-        let id = Home::system().find(&self.name).unwrap().id;
-        let socket = format!("/run/zovn/lab/{id}/{host}/agent.sock");
+        let socket = format!("{}/{host}/agent.sock", self.home());
         said(zovn(&["apply", "-f", &file, "--socket", &socket]));
     }
 
@@ -84,6 +83,37 @@ impl Place {
         let shop = self.path("shop.yaml");
         let words = ["lab", "ping-matrix", &self.name, &shop, "--json"];
         reported(zovn(&[&words[..], flags].concat()))
+    }
+
+    /// The example's lab with a controller, up, and told the example's networks by it; and a
+    /// context for the controller.
+    fn controlled() -> Self {
+        let place = Self::of(CONTROLLED, "controlled");
+        let [lab, shop] = ["lab.toml", "shop.yaml"].map(|it| place.path(it));
+        said(zovn(&["lab", "up", &lab]));
+        // Whoever declares it by the lab returns when all is executed.
+        said(zovn(&["lab", "declare", &place.name, &shop]));
+        place.client("context set lab --server http://127.0.0.1:6640");
+        place
+    }
+
+    /// How a shell runs the program with these words where the controller is.
+    fn beside_controller(&self, words: &str) -> String {
+        let (config, program) = (self.folder.path().display(), env!("CARGO_BIN_EXE_zovn"));
+        let name = &self.name;
+        format!(
+            "XDG_CONFIG_HOME={config} {program} lab exec {name} controller -- {program} {words}"
+        )
+    }
+
+    /// What a client beside the controller says.
+    fn client(&self, words: &str) -> String {
+        said(Command::new("sh").args(["-c", &self.beside_controller(words)]).output().unwrap())
+    }
+
+    /// The folder of the lab.
+    fn home(&self) -> String {
+        format!("/run/zovn/lab/{}", Home::system().find(&self.name).unwrap().id)
     }
 
     fn is_there(&self) -> bool {
@@ -203,25 +233,14 @@ fn what_is_wrong_for_a_while_is_told_with_its_time() {
 
 #[test]
 fn agents_of_a_lab_follow_its_controller_which_is_asked_where_it_is() {
-    let place = Place::of(CONTROLLED, "controlled");
-    let [lab, shop] = ["lab.toml", "shop.yaml"].map(|it| place.path(it));
-    said(zovn(&["lab", "up", &lab]));
-    // Whoever declares it by the lab returns when all is executed.
-    said(zovn(&["lab", "declare", &place.name, &shop]));
+    let place = Place::controlled();
     let (code, report) = place.matrix(&[]);
     assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
     assert_eq!(report["packets"], 18, "{report}");
 
     // A client beside the controller has it as any other controller, and finds the same objects.
-    let program = env!("CARGO_BIN_EXE_zovn");
-    let client = |words: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(["lab", "exec", &place.name, "controller", "--", program]).args(words);
-        said(command.env("XDG_CONFIG_HOME", place.folder.path()).output().unwrap())
-    };
-    client(&["context", "set", "lab", "--server", "http://127.0.0.1:6640"]);
-    let hosts = place.file("hosts.yaml", HOSTS);
-    let same = client(&["apply", "-f", &shop, &hosts, "--json"]);
+    let (shop, hosts) = (place.path("shop.yaml"), place.file("hosts.yaml", HOSTS));
+    let same = place.client(&format!("apply -f {shop} {hosts} --json"));
     let same: Value = serde_json::from_str(&same).unwrap();
     let changes: Vec<_> =
         same["objects"].as_array().unwrap().iter().map(|it| &it["change"]).collect();
@@ -229,17 +248,66 @@ fn agents_of_a_lab_follow_its_controller_which_is_asked_where_it_is() {
 
     // What it changes holds on all hosts; packets see nothing between.
     let new = place.file("new.yaml", &SHOP.replace("ports: [5432]", "ports: [1]"));
-    let config = place.folder.path().display();
-    let change = format!(
-        "XDG_CONFIG_HOME={config} {program} lab exec {} controller -- {program} apply -f {new} --wait",
-        place.name
-    );
+    let change = place.beside_controller(&format!("apply -f {new} --wait"));
     let (code, report) = place.matrix(&["--while", &change, "--after", &new]);
     assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
     assert!(report["command"]["settled_s"].is_number(), "{report}");
 
     said(zovn(&["lab", "down", &place.name]));
     assert!(!place.is_there());
+}
+
+/// A port in the same networks that no machine has, and that rules of the others' are for.
+const SPARE: &str = "
+- kind: LogicalPort
+  metadata: {name: spare, tenant: shop, labels: {app: web}}
+  spec: {switch: web, vif: {}, addresses: [10.0.1.9]}
+- {kind: Binding, metadata: {name: spare}, spec: {port: shop/spare, node: host1}}
+";
+
+#[test]
+fn packets_go_as_intended_while_ports_come_move_and_go() {
+    let place = Place::controlled();
+    let here = place.file("here.yaml", SPARE);
+    let there = place.file("there.yaml", &SPARE.replace("node: host1", "node: host2"));
+    let steps = [
+        &format!("apply -f {here} --wait"),
+        &format!("apply -f {there} --wait"),
+        "delete object Binding/spare",
+        "delete object LogicalPort/shop/spare",
+    ];
+    let steps = steps.map(|words| place.beside_controller(words));
+    let change = format!("set -e; for round in 1 2 3; do {}; done >&2", steps.join("; "));
+    let (code, report) = place.matrix(&["--while", &change]);
+    assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
+    assert_eq!(report["command"]["code"], 0, "{report}");
+    assert!(report["rounds"].as_u64().unwrap() > 2, "{report}");
+    let left = place.client("get objects logical-ports --tenant shop");
+    assert!(!left.contains("spare"), "{left}");
+}
+
+#[test]
+fn packets_go_as_intended_while_the_controller_is_killed_and_starts_again() {
+    let place = Place::controlled();
+    let home = place.home();
+    let mut processes = fs::read_dir(format!("{home}/processes")).unwrap();
+    let number = processes.find_map(|it| {
+        it.unwrap().file_name().to_str()?.strip_prefix("controller.").map(ToOwned::to_owned)
+    });
+    let number = number.unwrap();
+    let data = format!("{home}/controller/data");
+    let starts = format!("controller --open --agents 192.168.0.3:6641 --data {data}");
+    let starts = place.beside_controller(&starts);
+    let new = place.file("new.yaml", &SHOP.replace("ports: [5432]", "ports: [1]"));
+    let apply = place.beside_controller(&format!("apply -f {new} --wait"));
+    // The next has the folder as soon as the first is gone, and answers when it has computed all.
+    let change = format!(
+        "kill -9 {number}; (until {starts}; do :; done) 2>/dev/null & until {apply}; do :; done >/dev/null 2>&1"
+    );
+    let (code, report) = place.matrix(&["--while", &change, "--after", &new]);
+    assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
+    // What was declared after its end is in force, so agents follow the one that has come.
+    assert!(report["command"]["settled_s"].is_number(), "{report}");
 }
 
 #[test]
