@@ -12,6 +12,7 @@ use tempfile::TempDir;
 /// A controller on this host, and a context for it.
 pub struct Kept {
     folder: TempDir,
+    flags: Vec<String>,
     controller: Child,
     listen: String,
 }
@@ -32,18 +33,26 @@ impl Kept {
     /// One with these flags, and without a context.
     pub fn started(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-        command.args(["controller", "--listen", "127.0.0.1:0", "--agents", "127.0.0.1:0"]);
-        command.args(["--log-format", "json"]).args(flags).arg("--data");
-        command.arg(folder.path().join("data")).stderr(Stdio::piped());
-        let mut controller = command.spawn().unwrap();
-        let mut log = BufReader::new(controller.stderr.take().unwrap()).lines();
-        let listen = log.find_map(|line| {
-            let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
-            line["fields"]["listen"].as_str().map(ToOwned::to_owned)
-        });
-        thread::spawn(move || log.for_each(drop));
-        Self { folder, controller, listen: listen.unwrap() }
+        let flags: Vec<_> = flags.iter().map(ToString::to_string).collect();
+        let (controller, listen) = start(folder.path(), &flags);
+        Self { folder, flags, controller, listen }
+    }
+
+    /// Kills the controller.
+    pub fn kill(&mut self) {
+        self.controller.kill().unwrap();
+        self.controller.wait().unwrap();
+    }
+
+    /// Starts the controller that was killed again, elsewhere.
+    pub fn start(&mut self) {
+        (self.controller, self.listen) = start(self.folder.path(), &self.flags);
+        self.zovn(&["context", "set", "here", "--server", &format!("http://{}", self.listen)]);
+    }
+
+    /// The controller's process.
+    pub fn process(&self) -> &Child {
+        &self.controller
     }
 
     /// Has a context of this name be somebody with a token for this.
@@ -110,4 +119,20 @@ impl Drop for Kept {
         let _ = self.controller.kill();
         let _ = self.controller.wait();
     }
+}
+
+/// Starts a controller on a folder. It, and where it takes requests.
+fn start(folder: &Path, flags: &[String]) -> (Child, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+    command.args(["controller", "--listen", "127.0.0.1:0", "--agents", "127.0.0.1:0"]);
+    command.args(["--log-format", "json"]).args(flags).arg("--data");
+    command.arg(folder.join("data")).stderr(Stdio::piped());
+    let mut controller = command.spawn().unwrap();
+    let mut log = BufReader::new(controller.stderr.take().unwrap()).lines();
+    let listen = log.find_map(|line| {
+        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        line["fields"]["listen"].as_str().map(ToOwned::to_owned)
+    });
+    thread::spawn(move || log.for_each(drop));
+    (controller, listen.unwrap())
 }

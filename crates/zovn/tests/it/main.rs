@@ -7,6 +7,7 @@ mod documents;
 mod fields;
 mod floors;
 mod kept;
+mod killed;
 mod manual;
 mod net;
 mod nlog;
