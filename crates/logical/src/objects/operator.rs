@@ -291,7 +291,7 @@ pub enum Activation {
 #[cfg_attr(any(test, feature = "schema"), derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, expecting = "a move, as { to: h2 }")]
 pub struct Migration {
-    /// The TransportNode. Not executed yet.
+    /// The TransportNode, which is told the port's networks before the port is bound there.
     #[cfg_attr(any(test, feature = "schema"), schema(value_type = String))]
     pub to: Name,
     /// When the machine is taken to be there. Not executed yet.
@@ -319,7 +319,7 @@ pub struct Binding {
     /// Who says so. Not executed yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub source: BindingSource,
-    /// Where it is going. Not executed yet.
+    /// Where it is going.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration: Option<Migration>,
 }
