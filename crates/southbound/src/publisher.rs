@@ -119,8 +119,8 @@ struct Session {
     before: Left,
     /// Since when it could answer an update and has not.
     asked: Option<Instant>,
-    /// Ports that it is to be told are not its.
-    unknown: Vec<Name>,
+    /// Ports that it is to be told are not its: some of those that it says it has.
+    unknown: BTreeSet<Name>,
     /// Whether it has said which ports it has: before, nothing can be said to be complete.
     has_said: bool,
     wake: Arc<Notify>,
@@ -362,7 +362,7 @@ impl Publisher {
             follows: BTreeSet::new(),
             before,
             asked: None,
-            unknown: Vec::new(),
+            unknown: BTreeSet::new(),
             has_said: false,
             wake,
         };
@@ -427,7 +427,8 @@ impl Publisher {
         let Inner { sessions, domains, .. } = inner;
         let session = sessions.get_mut(&handle.node).expect("it was there just now");
         if !session.unknown.is_empty() {
-            let ports = session.unknown.drain(..).map(|port| port.to_string()).collect();
+            let ports = std::mem::take(&mut session.unknown);
+            let ports = ports.iter().map(ToString::to_string).collect();
             return Ok(Some(message(from_controller::Message::Unknown(proto::Unknown { ports }))));
         }
         let marked = if session.has_said { revision } else { Generation(0) };
@@ -451,6 +452,7 @@ impl Publisher {
         if !calm.is_empty() {
             calm.iter().for_each(|port| inner.claims.remove(port, &handle.node));
             inner.settle(&handle.node);
+            self.moved.send_replace(());
         }
         Ok(due)
     }
@@ -579,10 +581,7 @@ impl Inner {
         attached.iter().for_each(|port| session.claims.attach(now, port));
         let gone: Vec<_> =
             detached.iter().filter(|port| session.claims.detach(now, port)).collect();
-        if session.claims.remembered() > MOST_REMEMBERED {
-            return Err(Ended::TooMany("ports that come and go", MOST_REMEMBERED));
-        }
-        session.unknown.retain(|port| !detached.contains(port));
+        let remembered = session.claims.remembered();
         session.has_said = true;
         let before = std::mem::take(&mut session.before);
         attached.iter().for_each(|port| self.claims.insert(port, node));
@@ -593,10 +592,17 @@ impl Inner {
             attached.into_iter().filter(|it| self.domain(it, node).is_none()).collect();
         let session = self.session(handle)?;
         session.unknown.extend(of_others);
+        for port in &detached {
+            session.unknown.remove(port);
+        }
         if said.complete {
             session.feed.follow_no_other();
         }
         before.follows.iter().for_each(|domain| self.returning.remove(domain, node));
+        // Asked last: also what a session leaves that ends has to be whole.
+        if remembered > MOST_REMEMBERED {
+            return Err(Ended::TooMany("ports that come and go", MOST_REMEMBERED));
+        }
         Ok(())
     }
 

@@ -90,7 +90,7 @@ impl Inner {
         if let Some(node) = &after {
             self.holders.insert(port.clone(), node.clone());
             if let Some(session) = self.sessions.get_mut(node) {
-                session.unknown.retain(|it| it != port);
+                session.unknown.remove(port);
             }
         }
         if before != after {

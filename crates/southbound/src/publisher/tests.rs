@@ -294,7 +294,9 @@ fn a_port_that_flaps_has_its_domain_sent_a_few_times_and_not_each_time() {
     // It is calm.
     let due = publisher.tick(at(4_000), &one).unwrap().unwrap();
     assert!(due <= at(4_000 + 120_000), "{due:?}");
+    let moved = publisher.subscribe();
     publisher.tick(due, &one).unwrap();
+    assert!(moved.has_changed().unwrap(), "it is not waited for any more");
     assert_eq!(count(sent(&publisher, due, &one)), (3, 3));
     assert_eq!((publisher.held_claims(), publisher.tick(due, &one).unwrap()), (0, None));
 }
@@ -323,6 +325,47 @@ fn what_lingers_at_a_node_is_dropped_as_soon_as_another_has_the_port() {
     let ports = BTreeMap::from([("t/any".into(), None)]);
     publisher.publish(Generation(2), Change { ports, ..Change::default() });
     assert!(publisher.lock().followers.of("a").next().is_none());
+}
+
+#[test]
+fn ports_that_are_not_its_are_told_once_however_often_an_agent_says_them() {
+    let publisher = publisher();
+    let (two, _) = publisher.open(&hello("two")).unwrap();
+    for _ in 0..3 {
+        publisher.receive(NOW, &two, has(&["t/none", "t/bound"])).unwrap();
+    }
+    publisher.receive(NOW, &two, lost(&["t/none"])).unwrap();
+    let unknown = proto::Unknown { ports: vec!["t/bound".into()] };
+    let told = sent(&publisher, NOW, &two);
+    assert_eq!(told[0], from_controller::Message::Unknown(unknown));
+}
+
+#[test]
+fn an_agent_with_too_many_ports_that_come_and_go_leaves_none() {
+    let publisher = publisher();
+    let (two, _) = publisher.open(&hello("two")).unwrap();
+    publisher.receive(NOW, &two, has(&["t/any"])).unwrap();
+    let mut ended = None;
+    for round in 0..3 {
+        let ports = (0..60_000).map(|it| format!("t/{round}-{it}"));
+        let attached: Vec<_> = ports.collect();
+        let mut detached = attached.clone();
+        if round == 2 {
+            detached.push("t/any".into());
+        }
+        let ports = proto::Ports { attached, detached, complete: false };
+        let said = proto::FromAgent { message: Some(from_agent::Message::Ports(ports)) };
+        ended = publisher.receive(NOW, &two, said).err();
+    }
+    assert!(matches!(ended, Some(Ended::TooMany(..))), "{ended:?}");
+    publisher.close(&two);
+    let gone = BTreeSet::from(["two".into()]);
+    publisher.publish(Generation(2), Change { gone, ..Change::default() });
+    assert_eq!(publisher.lock().claims.0, BTreeMap::new());
+    // The port is another's.
+    let (one, _) = publisher.open(&hello("one")).unwrap();
+    publisher.receive(NOW, &one, has(&["t/any"])).unwrap();
+    assert_eq!(holder(&publisher), (Some("one".to_owned()), [true, false]));
 }
 
 #[test]
