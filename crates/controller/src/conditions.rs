@@ -358,15 +358,24 @@ fn attached(
             (Truth::False, "Nowhere", message)
         }
         _ if !names_hosts => (Truth::True, "Attached", "a host has it".into()),
-        nodes => (Truth::True, "Attached", format!("{} has it", nodes.join(" and "))),
+        nodes => (Truth::True, "Attached", format!("{} has it", listed(nodes))),
     };
     if status == Truth::True && !is_reached {
         message += "; machines at other hosts do not reach it without a Binding";
     }
     if names_hosts && !others.is_empty() {
-        message += &format!("; {} says that it has it, and may not", others.join(" and "));
+        message += &format!("; {} says that it has it, and may not", listed(others));
     }
     (status, reason, message)
+}
+
+/// Some nodes, of which there may be as many as there are hosts.
+fn listed(nodes: &[replica::Name]) -> String {
+    let named = nodes[..nodes.len().min(NAMED)].join(" and ");
+    match nodes.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} others"),
+    }
 }
 
 #[cfg(test)]
@@ -457,5 +466,7 @@ mod tests {
         assert_eq!(told(&[], &[], false, true), is(false, nowhere));
         let refused = format!("{nowhere}; h2 says that it has it, and may not");
         assert_eq!(told(&[], &["h2"], false, true), is(false, &refused));
+        let every = told(&["h"; 3000], &[], true, true).1;
+        assert!(every.starts_with("h and h") && every.ends_with(" and 2990 others has it"));
     }
 }

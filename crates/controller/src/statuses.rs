@@ -34,7 +34,7 @@ const PACE: Duration = Duration::from_millis(200);
 const STEP: usize = 256;
 
 /// A watcher that has looked rests this many times as long, times the number of watchers: all of
-/// them together look a fifth of the time at most.
+/// them together look less than a quarter of the time.
 const REST: u32 = 4;
 
 /// What a watcher was told of objects.
