@@ -1,9 +1,9 @@
 //! Which node has a port.
 //!
-//! One has it: the one that it is bound to; without a Binding, the first of those that may have it to
-//! say that it has. Others that say so are told that it is not theirs, and are sent nothing of it.
-//! They wait: one of them has it once the first has it no more, or is away. Only a port that is
-//! everywhere is had by all that may have it.
+//! One has it: the one that it is bound to; without a Binding, the first of those that may have it
+//! to say that it has. Others that say so are told that it is not theirs, and so is one that loses
+//! it; they are sent nothing of it. They wait: one of them has it once the first has it no more, or
+//! is away. Only a port that is everywhere is had by all that may have it.
 
 use std::collections::BTreeSet;
 
@@ -92,6 +92,14 @@ impl Inner {
             if let Some(session) = self.sessions.get_mut(node) {
                 session.unknown.remove(port);
             }
+        }
+        let is_lost = |it: &&Name| Some(*it) != after.as_ref() && self.domain(port, it).is_none();
+        let loser = before.as_ref().filter(is_lost);
+        if let Some(session) = loser.and_then(|it| self.sessions.get_mut(it))
+            && session.says(port)
+        {
+            session.unknown.insert(port.clone());
+            session.wake.notify_one();
         }
         if before != after {
             changed.extend(before.into_iter().chain(after));
