@@ -45,6 +45,8 @@ pub struct Feed {
     dropped: BTreeSet<Name>,
     /// The update of which the last chunk is not sent yet.
     sending: Option<Part>,
+    /// An update that there is no room for yet: it is encoded once while it waits.
+    waiting: Option<Arc<Update>>,
     marked: Generation,
 }
 
@@ -90,7 +92,7 @@ impl Feed {
 
     /// The agent is gone: what is underway does not reach it. What it had answered for, it has.
     pub fn abandon(&mut self) {
-        (self.unanswered, self.sending) = (0, None);
+        (self.unanswered, self.sending, self.waiting) = (0, None, None);
         self.domains.values_mut().for_each(|it| it.underway = None);
     }
 
@@ -163,6 +165,8 @@ impl Feed {
 
     /// Begins with an update, if one is due and the agent has room for it.
     fn begin(&mut self, domains: &mut Histories) {
+        // Its history finds it for as long as somebody has it.
+        let _waiting = self.waiting.take();
         while let Some(domain) = self.behind.first().cloned() {
             let followed = self.domains.get_mut(&domain).expect("it is followed");
             let update = domains.get_mut(&domain).and_then(|it| it.since(followed.known));
@@ -173,6 +177,7 @@ impl Feed {
                 continue;
             };
             if self.unanswered > 0 && self.unanswered + update.body.len() > self.window {
+                self.waiting = Some(update);
                 return;
             }
             self.behind.remove(&domain);

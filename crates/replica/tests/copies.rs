@@ -379,6 +379,28 @@ fn hosts_of_one_domain_share_the_bytes_of_an_update() {
 }
 
 #[test]
+fn an_update_that_waits_for_room_is_encoded_once() {
+    let (mut domains, others) = (sent(10).0, sent(10).0);
+    domains.insert(name(1), others.into_values().next().unwrap());
+    let mut feed = Feed::new(1, BTreeMap::new());
+    (0..2).for_each(|it| feed.follow(name(it)));
+    while feed.next(&mut domains, Generation(5)).is_some() {}
+    // Somebody has what is not sent yet, and so it is found again.
+    let update = Arc::downgrade(&domains.get_mut("d1").unwrap().since(None).unwrap());
+    assert!(feed.next(&mut domains, Generation(5)).is_none());
+    assert!(update.upgrade().is_some());
+    feed.answered(&Reply::Ack(name(0), Generation(5))).unwrap();
+    let Some(ToAgent::Part(part)) = feed.next(&mut domains, Generation(5)) else {
+        panic!("there is room now")
+    };
+    assert!(Arc::ptr_eq(&part.update, &update.upgrade().unwrap()));
+    // Nor is it kept for who is gone.
+    drop(part);
+    feed.abandon();
+    assert!(update.upgrade().is_none());
+}
+
+#[test]
 fn who_has_the_rows_of_a_controller_that_began_anew_is_sent_their_number_alone() {
     let rows = Map::from_iter([(Arc::from(*b"key"), Arc::from(*b"row"))]);
     let known = Known { generation: Generation(5), digest: rows.digest() };
