@@ -96,9 +96,9 @@ pub enum Ended {
     /// It answers for what it was not sent.
     #[error(transparent)]
     Misled(#[from] replica::Misled),
-    /// It does not answer for what it was sent.
+    /// It does not answer for what it was sent, or does not say its ports.
     #[error(
-        "cannot go on with an agent that has not answered an update for {0}; it is to connect again"
+        "cannot go on with an agent that has not answered an update for {0}, or not said its ports; it is to connect again"
     )]
     Silent(Span),
 }
@@ -117,7 +117,7 @@ struct Session {
     follows: BTreeSet<Name>,
     /// What the session before it had and followed, until it has said its ports.
     before: Left,
-    /// Since when it could answer an update and has not.
+    /// Since when it could answer an update, or say its ports, and has not.
     asked: Option<Instant>,
     /// Ports that it is to be told are not its: some of those that it says it has.
     unknown: BTreeSet<Name>,
@@ -443,6 +443,9 @@ impl Publisher {
     pub(crate) fn tick(&self, now: Instant, handle: &Handle) -> Result<Option<Instant>, Ended> {
         let inner = &mut *self.lock();
         let session = inner.session(handle)?;
+        if !session.has_said {
+            session.asked.get_or_insert(now);
+        }
         let silent = session.asked.map(|it| it + self.patience);
         if silent.is_some_and(|at| at <= now) {
             return Err(Ended::Silent(self.patience));
@@ -582,7 +585,9 @@ impl Inner {
         let gone: Vec<_> =
             detached.iter().filter(|port| session.claims.detach(now, port)).collect();
         let remembered = session.claims.remembered();
-        session.has_said = true;
+        if !std::mem::replace(&mut session.has_said, true) {
+            session.asked = session.feed.is_asked().then_some(now);
+        }
         let before = std::mem::take(&mut session.before);
         attached.iter().for_each(|port| self.claims.insert(port, node));
         gone.into_iter().for_each(|port| self.claims.remove(port, node));

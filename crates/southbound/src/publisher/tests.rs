@@ -388,4 +388,13 @@ fn who_does_not_answer_is_not_served_for_ever() {
     assert_eq!(publisher.tick(at(1_019_999), &one), Ok(Some(at(1_020_000))));
     let ended = publisher.tick(at(1_020_000), &one).unwrap_err();
     assert!(ended.to_string().contains("has not answered an update for 2min"), "{ended}");
+    // What its ports are is waited for no longer: it may have some of before.
+    for has_said in [true, false] {
+        let (two, _) = publisher.open(&hello("two")).unwrap();
+        assert_eq!(publisher.tick(at(2_000_000), &two), Ok(Some(at(2_120_000))));
+        if has_said {
+            publisher.receive(at(2_100_000), &two, has(&[])).unwrap();
+        }
+        assert_eq!(publisher.tick(at(2_120_000), &two).is_ok(), has_said);
+    }
 }
