@@ -58,6 +58,11 @@ const PARTING: Duration = Duration::from_secs(1);
 /// How long an agent that was connected may take to come back before another may have its ports.
 const RETURNING: Duration = Duration::from_secs(10);
 
+/// What takes longer to hear is followed by a rest of so many times as long, in which others are
+/// heard.
+const LONG: Duration = Duration::from_millis(2);
+const RESTS: u32 = 4;
+
 /// How long to wait when a connection cannot be accepted.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -334,8 +339,14 @@ async fn tell(
             message = stream.message() => match message? {
                 None => return Ok(()),
                 Some(message) => {
+                    let begun = tokio::time::Instant::now();
                     publisher.receive(clock.now(), handle, message)?;
                     may_have_more = true;
+                    // All wait while one is heard.
+                    let took = begun.elapsed();
+                    if took > LONG {
+                        sleep(took * RESTS).await;
+                    }
                 }
             },
             () = handle.wake.notified() => may_have_more = true,
