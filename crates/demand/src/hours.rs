@@ -28,8 +28,8 @@ const WEEKEND: usize = 5 * DAY;
 
 impl Hours {
     /// Divides the week into at most `most` classes by what all traces together send, by hour of
-    /// the day, on weekdays and at weekends. [`Instant::ZERO`] is `zero` after a Monday's midnight, in
-    /// the time by which people live.
+    /// the day, on weekdays and at weekends. [`Instant::ZERO`] is `zero` after a Monday's midnight,
+    /// in the time by which people live.
     ///
     /// Hours that no trace has count as busy.
     pub fn find<'a>(traces: impl IntoIterator<Item = &'a Series>, most: usize, zero: Span) -> Self {

@@ -101,8 +101,8 @@ impl Series {
     /// `per_unit`: 8 if bytes were counted and bits are asked for.
     ///
     /// Each reading has the same counters. The step is the median time between readings. What
-    /// cannot be a rate is left out and told by [`Series::faults`]: a counter that goes back is seen
-    /// even if the others make up for it.
+    /// cannot be a rate is left out and told by [`Series::faults`]: a counter that goes back is
+    /// seen even if the others make up for it.
     ///
     /// # Errors
     ///

@@ -20,7 +20,8 @@ pub(crate) enum Refusal {
 /// A host of some type with machines, and how likely one more overloads it.
 ///
 /// Chernoff's bound is kept for each limit, which costs an addition for each machine. Loads are
-/// added up when that bound does not tell enough, and then only of the limits for which it does not.
+/// added up when that bound does not tell enough, and then only of the limits for which it does
+/// not.
 #[derive(Clone)]
 pub(crate) struct Room<'a> {
     tables: &'a Tables<'a>,

@@ -8,9 +8,7 @@ use figures::{Unit, si};
 use serde::Serialize;
 use units::{Rate, Span};
 
-use crate::busy::Busy;
 use crate::columns::Columns;
-use crate::together::Together;
 use crate::trace::{Trace, TraceError, read};
 
 /// A trace, to which a model can be fitted.
@@ -81,26 +79,6 @@ pub fn fit_trace(
     settings: &FitSettings,
 ) -> Result<Fitted, TraceError> {
     Ok(read_trace(path, columns)?.fit(settings))
-}
-
-/// What is told of fits.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ToldFits {
-    /// Each trace and its model.
-    pub traces: Vec<Told>,
-    /// The hours of the week that were fitted, if not all.
-    pub busy: Option<Busy>,
-    /// What the traces say of machines together, if they are of the same times.
-    pub together: Option<Together>,
-}
-
-impl ToldFits {
-    /// What is told of all of them: a sentence each.
-    pub fn remarks(&self) -> Vec<String> {
-        let busy = self.busy.as_ref().map(Busy::sentence);
-        let together = self.together.as_ref().map(|it| it.sentence(busy.is_some()));
-        busy.into_iter().chain(together).collect()
-    }
 }
 
 /// What is told of a fit. Rates are bits a second.

@@ -13,7 +13,8 @@
 //!                 └▶ serve      which hosts take a machine that a scheduler asks about, over HTTP
 //!
 //!   traces ─▶ busy ─┬▶ fitted    models, for files that are read with a plan
-//!    Prometheus     └▶ together  whether machines are independent
+//!    Prometheus     ├▶ together  whether machines are independent
+//!                   └▶ told      what is told of all of them
 //! ```
 //!
 //! What is computed is in crates `demand` and `placement`, which know places in lists. Here they
@@ -55,6 +56,7 @@ pub mod risks;
 pub mod serve;
 pub mod stage;
 pub mod together;
+pub mod told;
 
 pub use columns::{Columns, Counted, CountedError};
 pub use fault::{Fault, PlanError};

@@ -188,7 +188,7 @@ impl<'a> Resolver<'a> {
         let (vms, vm_places) = self.section("vms", "machine", |it| &it.vms);
         let (clusters, cluster_places) = self.section("clusters", "cluster", |it| &it.clusters);
 
-        self.racks(&hosts, &vms);
+        self.racks(&hosts, &vms, &cluster_places);
         let mut kinds = Vec::new();
         // Where each type's kinds begin.
         let mut first_kinds = Vec::new();
@@ -372,10 +372,17 @@ impl<'a> Resolver<'a> {
         hosts
     }
 
-    /// Hosts say their rack where something depends on it: all that do not would be in one.
-    fn racks(&mut self, hosts: &[Entry<'_, file::Hosts>], vms: &[Entry<'_, file::Machines>]) {
+    /// Hosts say their rack where something depends on it: all that do not would be in one. Nothing
+    /// depends on it by a cluster that is not declared, which is a fault by itself.
+    fn racks(
+        &mut self,
+        hosts: &[Entry<'_, file::Hosts>],
+        vms: &[Entry<'_, file::Machines>],
+        clusters: &Places<'_>,
+    ) {
         let apart = vms.iter().find(|vm| matches!(vm.it.apart, Some(Apart::Rack)));
-        let cluster = vms.iter().find_map(|vm| vm.it.cluster.as_ref());
+        let mut named = vms.iter().filter_map(|vm| vm.it.cluster.as_ref());
+        let cluster = named.find(|it| clusters.written.contains(it.as_str()));
         let why = match (apart, cluster) {
             (Some(vm), _) => format!("`{}` is to be apart by racks", vm.name),
             (None, Some(cluster)) => {

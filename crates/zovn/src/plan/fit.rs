@@ -8,9 +8,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use demand::{FitSettings, SeriesError};
 use figures::{Unit, percent, si};
 use planner::busy::{BusyTraces, UtcOffset, busy};
-use planner::fitted::{ToldFits, Traced, models_file, read_trace};
+use planner::fitted::{Traced, models_file, read_trace};
 use planner::prometheus::{Query, Traces, Values, traces};
 use planner::together::Sum;
+use planner::told::ToldFits;
 use planner::{Address, Columns, Counted, TraceError};
 use units::Span;
 

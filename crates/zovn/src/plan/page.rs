@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use figures::{Unit, si};
 use measure::page::{Axis, Bars, Chart, Lines, Page, Table};
 use planner::Share;
-use planner::fitted::ToldFits;
 use planner::placed::Placed;
 use planner::purchase::{Offer, unknown_watts};
 use planner::risks::GroupRisk;
+use planner::told::ToldFits;
 use planner::{Least, Plan};
 
 use super::words::{hosts, machines, watts};
