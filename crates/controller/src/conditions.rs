@@ -10,7 +10,6 @@
 //! which.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
 
 use logical::objects::{
     Binding, Condition, ConditionType, Identity, Kind, Metadata, Name, Status, Truth,
@@ -21,24 +20,15 @@ use serde::de::Error as _;
 use serde_json::value::RawValue;
 use southbound::{Executing, Holding, Publisher};
 use store::{Entry, Revision};
-use tokio::sync::watch;
 
-use crate::concerns::{Concern, Concerns, Domains, among, union};
-use crate::counts::{Counted, Counts, MEMBERS};
+use crate::concerns::Domains;
+use crate::counts::MEMBERS;
 use crate::facts;
-use crate::outcome::{Applied, AppliedChange, AppliedObject};
 use crate::place;
+use crate::progress::{Far, Progress, Written};
 
 /// How many hosts a sentence names.
 const NAMED: usize = 10;
-
-/// How far hosts are with what is declared.
-#[derive(Debug)]
-pub struct Progress {
-    publisher: Arc<Publisher>,
-    concerns: RwLock<Concerns>,
-    counts: RwLock<Counts>,
-}
 
 /// An object, as far as conditions are of it.
 #[derive(Clone, Debug)]
@@ -88,74 +78,7 @@ impl Subject {
     }
 }
 
-/// What somebody waits for: that hosts execute a write.
-#[derive(Clone, Debug)]
-pub struct Written {
-    /// Its revision.
-    pub revision: Revision,
-    /// Whether it has changed anything: then all that this has led to is waited for.
-    pub has_changed: bool,
-    /// What it has found as it was to be: that is waited for, too.
-    pub unchanged: Vec<Identity>,
-}
-
-impl From<&Applied> for Written {
-    fn from(applied: &Applied) -> Self {
-        let is_changed = |it: &&AppliedObject| it.change != AppliedChange::Unchanged;
-        let unchanged = applied.objects.iter().filter(|it| !is_changed(it));
-        Self {
-            revision: Revision(applied.revision),
-            has_changed: applied.objects.iter().any(|it| is_changed(&it)),
-            unchanged: unchanged.filter_map(|it| it.object.parse().ok()).collect(),
-        }
-    }
-}
-
-/// How far the hosts of some domains are, and the revision that agents are told of.
-type Far = (Generation, Vec<Executing>);
-
 impl Progress {
-    /// Of what is published here.
-    pub fn new(publisher: Arc<Publisher>) -> Self {
-        Self { publisher, concerns: RwLock::default(), counts: RwLock::default() }
-    }
-
-    /// What agents are told.
-    pub fn publisher(&self) -> &Arc<Publisher> {
-        &self.publisher
-    }
-
-    /// Says when hosts may be further than they were.
-    pub fn subscribe(&self) -> watch::Receiver<()> {
-        self.publisher.subscribe()
-    }
-
-    /// A revision was computed, and is about to be published.
-    pub fn advance(
-        &self,
-        revision: Revision,
-        concerns: Vec<Concern>,
-        changed: Vec<replica::Name>,
-        counted: Counted,
-    ) {
-        let mut known = self.concerns.write().unwrap_or_else(PoisonError::into_inner);
-        known.advance(revision, concerns, changed);
-        drop(known);
-        self.counts.write().unwrap_or_else(PoisonError::into_inner).advance(counted);
-    }
-
-    /// How many of something an object has.
-    pub fn count(&self, id: &Identity, what: &'static str) -> u64 {
-        let counts = self.counts.read().unwrap_or_else(PoisonError::into_inner);
-        counts.get(id, what) as u64
-    }
-
-    /// The first domain that has rows of an object: of a switch or a router, the one that it is in.
-    pub fn domain(&self, id: &Identity) -> Option<replica::Name> {
-        let concerns = self.concerns.read().unwrap_or_else(PoisonError::into_inner);
-        concerns.with_rows_of(id).next().cloned()
-    }
-
     /// The conditions of objects, for who may know the names of hosts or for others.
     pub fn conditions(&self, names_hosts: bool) -> Conditions<'_> {
         Conditions { progress: self, names_hosts, known: HashMap::new() }
@@ -163,22 +86,8 @@ impl Progress {
 
     /// Whether what was written is realized, and the hosts that have to do with it.
     pub fn realized(&self, written: &Written, tenant: Option<&Name>) -> (Condition, Far) {
-        let far = self.publisher.executing(self.domains(written, tenant).as_ref());
+        let far = self.far(written, tenant);
         (realized(written.revision, &far, tenant.is_none()), far)
-    }
-
-    fn domains(&self, written: &Written, tenant: Option<&Name>) -> Domains {
-        let Written { revision, has_changed, unchanged } = written;
-        let concerns = self.concerns.read().unwrap_or_else(PoisonError::into_inner);
-        let changed = has_changed.then(|| concerns.changed(*revision));
-        let all = union(unchanged.iter().map(|it| concerns.of(it)).chain(changed));
-        match tenant {
-            Some(name) => {
-                let own = Identity { kind: Kind::Tenant, tenant: None, name: name.clone() };
-                among(all, concerns.of(&own))
-            }
-            None => all,
-        }
     }
 }
 
@@ -203,7 +112,7 @@ impl Conditions<'_> {
         conditions.push(compiled(subject.revision, far.0));
         conditions.push(realized(subject.revision, far, names_hosts));
         conditions.extend(degraded(far, names_hosts));
-        conditions.extend(bound(&subject.identity, &progress.publisher, names_hosts));
+        conditions.extend(bound(&subject.identity, progress.publisher(), names_hosts));
         for it in &mut conditions {
             it.observed_generation = subject.generation;
         }
@@ -224,11 +133,8 @@ impl Conditions<'_> {
     /// How far the hosts are that an object has to do with.
     fn far(&mut self, subject: &Subject) -> &Far {
         let Self { progress, known, .. } = self;
-        let domains = {
-            let concerns = progress.concerns.read().unwrap_or_else(PoisonError::into_inner);
-            concerns.of(subject.place())
-        };
-        let executing = |domains: &Domains| progress.publisher.executing(domains.as_ref());
+        let domains = progress.domains(subject.place());
+        let executing = |domains: &Domains| progress.publisher().executing(domains.as_ref());
         known.entry(domains).or_insert_with_key(executing)
     }
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use hyper::body::{Body, Frame};
 use serde_json::{Value, json};
-use store::{Change, Changes, Cursor, Entry, Key, Revision, Store, StoreError};
+use store::{Change, Changes, Cursor, Key, Revision, StoreError};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -32,9 +32,9 @@ use crate::access::Principal;
 use crate::catalog::{self, Catalog, OpenError, Tenancy};
 use crate::door::Door;
 use crate::place;
-use crate::selection::Selection;
 use crate::shares::Share;
 use crate::statuses::{Now, Statuses};
+use crate::watched::Watched;
 
 /// How often a watcher hears something, at least.
 const BOOKMARK: Duration = Duration::from_secs(10);
@@ -42,50 +42,8 @@ const BOOKMARK: Duration = Duration::from_secs(10);
 /// How long a watcher may take to take what waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How many changes are told in one text.
-const STEP: usize = 64;
-
 /// Events, as the body of an answer.
 pub struct Events(mpsc::Receiver<Bytes>);
-
-/// Which objects are watched.
-#[derive(Clone, Debug)]
-pub struct Watched {
-    /// What their keys begin with.
-    pub prefix: String,
-    /// Which of these.
-    pub selection: Selection,
-}
-
-impl Watched {
-    /// Some changes of them. One that is not meant any more is gone for who watches.
-    fn changes(&self, store: &Store, cursor: Cursor) -> Result<Changes, StoreError> {
-        let mut all = store.changes(cursor, &self.prefix, STEP)?;
-        if self.selection.is_all() {
-            return Ok(all);
-        }
-        let selects = |entry: &Entry| self.selection.selects(entry);
-        let mut kept = Vec::new();
-        for mut change in all.changes {
-            if !change.entry.as_ref().is_some_and(selects) {
-                let before = Revision(change.revision.0 - 1);
-                let was_meant = match store.get(&change.key, Some(before)) {
-                    Ok(entry) => entry.as_ref().is_some_and(selects),
-                    // Nobody knows any more: who watches may have seen it.
-                    Err(StoreError::Compacted { .. }) => true,
-                    Err(error) => return Err(error),
-                };
-                if !was_meant {
-                    continue;
-                }
-                change.entry = None;
-            }
-            kept.push(change);
-        }
-        all.changes = kept;
-        Ok(all)
-    }
-}
 
 impl Events {
     /// What changes of these objects after a revision, and what is so of them if that is asked

@@ -5,8 +5,8 @@
 
 use logical::objects::{Identity, Kind, Status, Used};
 
-use crate::conditions::Progress;
 use crate::counts::{MEMBERS, PORTS, SIZE};
+use crate::progress::Progress;
 
 /// Adds to what is so of an object what is known of it.
 pub fn add(status: &mut Status, id: &Identity, progress: &Progress, names_hosts: bool) {

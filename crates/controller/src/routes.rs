@@ -30,9 +30,9 @@ use serde_json::Value;
 use store::{Entry, Key, Revision, StoreError};
 use utoipa::ToSchema;
 
-use self::app::App;
+use self::app::{App, blocking};
 use self::asked::{
-    Applying, Conditions, Listing, On, Removing, prefers_minimal, query, text, waiter,
+    Applying, Conditions, Listing, On, PAGE, Removing, prefers_minimal, query, text, waiter,
 };
 pub use self::document::document;
 use self::shown::{declared, defect, shown, tag, told};
@@ -41,17 +41,19 @@ use crate::access::Principal;
 use crate::audit::{Audit, Peer, Record};
 use crate::catalog::{Catalog, Guard, Refused, Write};
 use crate::certificate::Shown;
-use crate::conditions::{Progress, Subject};
+use crate::conditions::Subject;
 use crate::door::Door;
-use crate::events::{Events, Watched};
+use crate::events::Events;
 use crate::explain::{Explained, explain};
 use crate::outcome::{Applied, AppliedChange};
 use crate::patch::Patch;
 use crate::place;
 use crate::problem::{Json, Problem, Refusal};
+use crate::progress::Progress;
 use crate::selection::Selection;
 use crate::shares::{Share, Shares};
 use crate::statuses::Statuses;
+use crate::watched::Watched;
 
 /// The longest body with one object: an address set may have 100,000 members.
 const OBJECT_LIMIT_BYTES: usize = 8 << 20;
@@ -103,9 +105,6 @@ const LOOKED_AT: usize = 10_000;
 
 /// How many of them the store is asked for at once, at least.
 const LOOKED_AT_ONCE: usize = 256;
-
-/// How many objects there are in a page if nobody says it.
-const PAGE: usize = 100;
 
 /// The API of these objects, for those that the door admits. What they write is recorded.
 pub fn router(
@@ -864,15 +863,4 @@ async fn put(
 async fn found(app: &App, identity: &Identity) -> Result<Option<Entry>, Refusal> {
     let (catalog, key) = (Arc::clone(&app.catalog), place::key(identity));
     Ok(blocking(move || catalog.store().get(&key, None)).await??)
-}
-
-/// Does what waits for a disk, or computes, on a thread where that is allowed.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Refusal> {
-    let failed = |error| {
-        tracing::error!(%error, "a request failed: this is a defect");
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed: look at the log")
-    };
-    tokio::task::spawn_blocking(work).await.map_err(failed)
 }

@@ -22,9 +22,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::access::Principal;
-use crate::conditions::{Progress, Subject};
-use crate::events::Watched;
+use crate::conditions::Subject;
+use crate::progress::Progress;
 use crate::shares::{Share, Shares};
+use crate::watched::Watched;
 
 /// The least time from the last page to the first of the next round: an object is told of at most
 /// 5 times a second.

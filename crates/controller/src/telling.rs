@@ -17,10 +17,10 @@ use southbound::Publisher;
 use store::{Cursor, Revision, StoreError};
 
 use crate::catalog::{Catalog, OpenError};
-use crate::conditions::Progress;
 use crate::metrics::Metrics;
 use crate::networks::{Computed, Edited, Networks};
 use crate::place;
+use crate::progress::Progress;
 
 /// How many changes are read at once.
 const STEP: usize = 10_000;

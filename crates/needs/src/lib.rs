@@ -98,8 +98,8 @@ pub fn optional(is_here: bool, how: impl Display) -> bool {
     is_here
 }
 
-/// Whether a test has what it fetches from the network, or may fetch it. It may where all tests have
-/// to run: elsewhere nobody expects that of a test.
+/// Whether a test has what it fetches from the network, or may fetch it. It may where all tests
+/// have to run: elsewhere nobody expects that of a test.
 pub fn fetched(is_here: bool, what: impl Display) -> bool {
     let has = is_here || have_all_to_run();
     if !has {

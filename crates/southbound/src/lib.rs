@@ -16,12 +16,13 @@
 //!
 //! # What messages do not have
 //!
-//! - **Several domains in one answer.** An Ack stands for its domain's generations up to that one. An
-//!   update of a domain is sent once the one before it was answered, so there is nothing to collect.
-//! - **Lists of capabilities.** A field that one end may not know is added as it is; what an end has to
-//!   know is a new version, and both ends say which they speak.
-//! - **When to connect again.** [`Backoff`] is an agent's own: a controller that cannot answer cannot
-//!   say so either.
+//! - **Several domains in one answer.** An Ack stands for its domain's generations up to that one.
+//!   An update of a domain is sent once the one before it was answered, so there is nothing to
+//!   collect.
+//! - **Lists of capabilities.** A field that one end may not know is added as it is; what an end
+//!   has to know is a new version, and both ends say which they speak.
+//! - **When to connect again.** [`Backoff`] is an agent's own: a controller that cannot answer
+//!   cannot say so either.
 //! - **Comparisons at intervals.** A copy is compared with the controller's, by digest, when its
 //!   agent connects and with each update. In between nothing but the agent changes it.
 

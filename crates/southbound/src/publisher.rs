@@ -6,6 +6,7 @@
 mod claims;
 mod executing;
 mod holders;
+mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,8 @@ use units::{Instant, Span};
 
 use self::claims::Claims;
 pub use self::executing::Executing;
-pub use self::holders::{Holding, Nodes};
+pub use self::holders::Holding;
+pub use self::place::{Nodes, Place};
 use crate::convert::{self, Malformed};
 use crate::proto::{self, from_agent, from_controller};
 use crate::{VERSIONS, proto::FromController};
@@ -42,18 +44,6 @@ const MOST_ABSENT: usize = 1 << 14;
 
 /// How long an agent may take to answer an update, counted from its last bytes.
 const PATIENCE: Span = Span::from_secs(120);
-
-/// Where a logical port is.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Place {
-    /// The domain that it is in.
-    pub domain: Name,
-    /// The nodes that may have it.
-    pub nodes: Nodes,
-    /// Whether all of these may have it at a time, as what is the same on every host. Of any other
-    /// port, one of them has it.
-    pub is_everywhere: bool,
-}
 
 /// What one revision of the store changes.
 #[derive(Clone, Debug, Default)]
@@ -307,8 +297,8 @@ impl Publisher {
         (inner.sessions.len() - inner.absent.len(), inner.wakes)
     }
 
-    /// How many ports have come and gone so often that their agents, which have them no more, are not
-    /// told to drop their domains yet.
+    /// How many ports have come and gone so often that their agents, which have them no more, are
+    /// not told to drop their domains yet.
     pub fn held_claims(&self) -> usize {
         self.lock().sessions.values().map(|it| it.claims.held()).sum()
     }

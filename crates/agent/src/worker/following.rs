@@ -60,8 +60,8 @@ impl Handle {
         self.shared.heard.send_replace(Some(heard));
     }
 
-    /// For how long the controller that is followed has said nothing. `None`: it was never heard, or
-    /// none is followed.
+    /// For how long the controller that is followed has said nothing. `None`: it was never heard,
+    /// or none is followed.
     pub(crate) fn silence(&self) -> Option<Duration> {
         Some(match (*self.shared.heard.borrow())? {
             Heard::Now => Duration::ZERO,

@@ -4,14 +4,16 @@ use std::array;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use axum::http::StatusCode;
 use logical::objects::Identity;
 use tokio::sync::Mutex;
 
 use crate::audit::Audit;
 use crate::catalog::Catalog;
-use crate::conditions::Progress;
 use crate::door::Door;
 use crate::explain::Topologies;
+use crate::problem::Refusal;
+use crate::progress::Progress;
 use crate::shares::Shares;
 
 /// What handlers have.
@@ -53,6 +55,17 @@ impl Turns {
     pub fn of(&self, identity: &Identity) -> &Mutex<()> {
         &self.locks[self.hash.hash_one(identity) as usize % LOCKS]
     }
+}
+
+/// Does what waits for a disk, or computes, on a thread where that is allowed.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let failed = |error| {
+        tracing::error!(%error, "a request failed: this is a defect");
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed: look at the log")
+    };
+    tokio::task::spawn_blocking(work).await.map_err(failed)
 }
 
 #[cfg(test)]

@@ -33,6 +33,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const BODY_GRACE: Duration = Duration::from_secs(5);
 const BODY_BYTES_PER_SECOND: f64 = 256.0 * 1024.0;
 
+/// How many objects there are in a page if nobody says it.
+pub const PAGE: usize = 100;
+
 /// The most objects in a page, and that go with what is applied.
 const MOST: usize = 1_000;
 

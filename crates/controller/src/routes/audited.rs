@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::app::App;
-use super::asked::query;
-use super::{PAGE, blocking, document};
+use super::app::{App, blocking};
+use super::asked::{PAGE, query};
+use super::document;
 use crate::access::Principal;
 use crate::audit::Newest;
 use crate::problem::{Json, Problem, Refusal};

@@ -13,8 +13,9 @@ use super::app::App;
 use super::asked::waiter;
 use super::document;
 use crate::access::Principal;
-use crate::conditions::{Written, compiled};
+use crate::conditions::compiled;
 use crate::problem::{Json, Problem, Refusal};
+use crate::progress::Written;
 
 /// How many hosts are named.
 const NAMED: usize = 100;

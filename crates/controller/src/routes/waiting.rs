@@ -12,9 +12,9 @@ use units::Span;
 use super::app::App;
 use crate::access::Principal;
 use crate::catalog::Refused;
-use crate::conditions::Written;
 use crate::outcome::Applied;
 use crate::problem::Refusal;
+use crate::progress::Written;
 use crate::shares::Share;
 
 /// How long is waited if nothing is said, and at most.

@@ -562,9 +562,11 @@ fn request(who: &As<'_>, (how, whose, it): (u8, u8, (u8, u8, u8, bool))) -> Answ
         10 => who.get(&format!("/v1/tenants/{tenant}")),
         _ => who.apply("", &object.replace("switch: n", "switch: b/n")),
     };
-    // Whether what was just written is computed already is chance.
-    if let Some(conditions) = answer.body.pointer_mut("/status/conditions").filter(|_| how > 2) {
-        conditions.take();
+    // Whether what was just written is computed already is chance: conditions say it, and the facts
+    // beside them are there only then. A problem's `status` is a number.
+    let status = answer.body.get_mut("status");
+    if let Some(status) = status.filter(|it| how > 2 && it.is_object()) {
+        status.take();
     }
     answer
 }

@@ -11,35 +11,6 @@ use replica::Name;
 
 use super::{Inner, Place, Publisher, Session};
 
-/// Which nodes may have a port.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Nodes {
-    /// Any.
-    Any,
-    /// One of these.
-    Among(BTreeSet<Name>),
-    /// The one that it is bound to, which is waited for.
-    Bound(Name),
-}
-
-impl Nodes {
-    fn admit(&self, node: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Among(all) => all.contains(node),
-            Self::Bound(only) => **only == *node,
-        }
-    }
-
-    /// The node that the port is bound to.
-    pub(super) fn bound(&self) -> Option<&Name> {
-        match self {
-            Self::Bound(only) => Some(only),
-            Self::Any | Self::Among(_) => None,
-        }
-    }
-}
-
 /// Which connected nodes say that they have a port.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Holding {
@@ -72,8 +43,8 @@ impl Session {
 }
 
 impl Inner {
-    /// Looks anew at who has these ports. Then these nodes, and those that this concerns, follow the
-    /// domains that they are to.
+    /// Looks anew at who has these ports. Then these nodes, and those that this concerns, follow
+    /// the domains that they are to.
     pub(super) fn elect_all<'p>(
         &mut self,
         ports: impl IntoIterator<Item = &'p Name>,
@@ -107,7 +78,8 @@ impl Inner {
         }
     }
 
-    /// The node that is to have a port: the one that has it, unless it is away and another is there.
+    /// The node that is to have a port: the one that has it, unless it is away and another is
+    /// there.
     fn elected<'a>(&'a self, port: &Name, before: Option<&'a Name>) -> Option<&'a Name> {
         let Place { nodes, .. } = self.ports.get(port).filter(|it| !it.is_everywhere)?;
         let may_stay = |it: &Session| it.claims.has(port) || it.before.ports.contains(port);
