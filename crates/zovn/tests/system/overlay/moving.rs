@@ -52,9 +52,9 @@ fn read(mut stream: &TcpStream, count: &AtomicU64) {
     }
 }
 
-/// Whether a socket, as `ss` tells of it, has sent nothing again but what had arrived: a sender that
-/// hears nothing for two round trips asks by one segment (RFC 8985, section 7), and is told that it
-/// is there already (RFC 2883).
+/// Whether a socket, as `ss` tells of it, has sent nothing again but what had arrived: a sender
+/// that hears nothing for two round trips asks by one segment (RFC 8985, section 7), and is told
+/// that it is there already (RFC 2883).
 fn has_lost_nothing(told: &str) -> bool {
     let number = |name: &str| {
         let word = told.split_whitespace().find_map(|it| it.strip_prefix(name))?;
