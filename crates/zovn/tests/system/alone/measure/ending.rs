@@ -87,7 +87,9 @@ fn a_page_that_cannot_be_written_is_known_before_anything_is_measured() {
 
 /// `signals` are sent one right behind the other.
 fn an_interrupted_measurement_leaves_nothing(switch: &str, signals: &[&str]) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+    // Who runs tests by nohup has all that they start ignore that the terminal is gone.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_zovn")]);
     command.args(["measure", "loss", "--switch", switch, "--duration", "60s"]);
     let mut running = Running(command.stdout(Stdio::null()).spawn().unwrap());
     let pid = running.0.id();
