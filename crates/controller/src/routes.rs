@@ -265,7 +265,7 @@ pub struct ObjectList {
     ("status" = Option<bool>, Query, description = "In a watch: tell how conditions change, too."),
     ("labelSelector" = Option<String>, Query, description = "Only those with these labels: `app=shop,tier!=db,has`. A page may have fewer than `limit` then and yet go on."),
     ("fieldSelector" = Option<String>, Query, description = "Only those with these fields: `spec.switch=web,spec.mtu!=1400`; at most 8. A list has the value that one of its elements is. The same holds of pages."),
-    ("atLeast" = Option<String>, Query, pattern = "^r[0-9]{1,20}$", description = "What there is at this revision or a later one, as `r812`: one that is not there yet is waited for, 10 s at most."),
+    ("atLeast" = Option<String>, Query, pattern = "^r[0-9]{1,20}$", description = "What there is at this revision or a later one, as `r812`: one that is not there yet is waited for, 2 s at most."),
     ("from" = Option<u64>, Query, description = "What changes after this revision; the newest if it is not said."),
     ("Last-Event-ID" = Option<String>, Header, description = "The same, as browsers say it; it counts."),
 ), responses(
@@ -277,8 +277,9 @@ pub struct ObjectList {
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 404, body = Problem, content_type = "application/problem+json", description = "Nobody has such objects there."),
     (status = 410, body = Problem, content_type = "application/problem+json", description = "The first page's revision is forgotten: begin anew, or go on by the problem's `continue`."),
+    (status = 412, body = Problem, content_type = "application/problem+json", description = "There is no such revision yet."),
     (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many watch or wait, or too many of this tenant."),
-    (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails, or there is no such revision yet."),
+    (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails."),
 ))]
 async fn list(
     State(app): State<App>,
@@ -388,7 +389,7 @@ fn going_on(revision: Revision, last: Option<&Key>) -> Option<String> {
     ("tenant" = String, Path, description = "Whose it is."),
     ("kind" = String, Path, description = "What it is."),
     ("name" = String, Path, description = "Its name."),
-    ("atLeast" = Option<String>, Query, pattern = "^r[0-9]{1,20}$", description = "What there is at this revision or a later one, as `r812`: one that is not there yet is waited for, 10 s at most."),
+    ("atLeast" = Option<String>, Query, pattern = "^r[0-9]{1,20}$", description = "What there is at this revision or a later one, as `r812`: one that is not there yet is waited for, 2 s at most."),
     ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
     ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
 ), responses(
@@ -396,8 +397,9 @@ fn going_on(revision: Revision, last: Option<&Key>) -> Option<String> {
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The query is not understood."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such object."),
+    (status = 412, body = Problem, content_type = "application/problem+json", description = "There is no such revision yet."),
     (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many wait, or too many of this tenant."),
-    (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails, or there is no such revision yet."),
+    (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails."),
 ))]
 async fn read(
     State(app): State<App>,

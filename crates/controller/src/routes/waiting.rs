@@ -22,7 +22,7 @@ const USUAL: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// How long a revision is waited for that a read has to have.
-const LONGEST_BEHIND: Duration = Duration::from_secs(10);
+const LONGEST_BEHIND: Duration = Duration::from_secs(2);
 
 /// How often it is looked at again, at most.
 const PACE: Duration = Duration::from_millis(5);
@@ -72,7 +72,7 @@ impl TryFrom<String> for AtLeast {
 }
 
 impl AtLeast {
-    /// Waits until the store has it, for some seconds.
+    /// Waits until the store has it, but not for long.
     pub async fn wait(self, app: &App, who: &Principal) -> Result<(), Refusal> {
         if app.catalog.store().revision() >= self.0 {
             return Ok(());
@@ -87,7 +87,7 @@ impl AtLeast {
         is_there.then_some(()).ok_or_else(|| {
             let newest = app.catalog.store().revision();
             let problem = format!("there is no revision {} yet, the newest is {newest}", self.0);
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, problem)
+            Refusal::new(StatusCode::PRECONDITION_FAILED, problem)
         })
     }
 }

@@ -165,6 +165,7 @@ fn a_read_waits_for_a_revision_that_it_has_to_have() {
             ("\"r2\"".into(), "\"r1\"".into(), "\"r2\"".into())
         );
     });
+    served.get(&format!("{one}?atLeast=r99")).is(412);
     for wrong in ["2", "r", "rx", "r-1"] {
         served.get(&format!("{one}?atLeast={wrong}")).is(400);
     }
