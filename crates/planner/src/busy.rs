@@ -84,7 +84,7 @@ pub enum BusyError {
         name: String,
     },
     /// No trace has enough samples.
-    #[error("no trace has busy hours, as {name}: take longer traces")]
+    #[error("no trace has enough samples in the busy hours, as {name} shows: take longer traces")]
     Short {
         /// One of them.
         name: String,
@@ -135,9 +135,10 @@ pub fn busy(
             Err(source) => left_out.push((it.name, source)),
         }
     }
-    match left_out.pop() {
-        Some((name, source)) if kept.is_empty() => return Err(BusyError::Short { name, source }),
-        last => left_out.extend(last),
+    if kept.is_empty()
+        && let Some((name, source)) = left_out.pop()
+    {
+        return Err(BusyError::Short { name, source });
     }
     let [weekdays, weekends] = hours.of_class(class);
     let busy = Busy {
