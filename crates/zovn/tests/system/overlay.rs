@@ -15,6 +15,7 @@ mod mtu;
 mod neighbours;
 pub mod numbered;
 mod packets;
+mod parts;
 mod ports;
 mod promises;
 mod rate;

@@ -10,6 +10,7 @@ use model::{NetworkShareStatus, PortName, PortStatus, SharingStatus};
 use rustix::process::Signal;
 
 use super::logical::{CONTAINERS, OTHER, Shop, WEB};
+use super::parts;
 use super::world::{Machine, Plan};
 use crate::common::until;
 
@@ -46,33 +47,17 @@ fn text(shop: &Shop, ports: &[&str], profile: &str, tenant: &str) -> String {
 }
 
 fn sharing(shop: &Shop) -> SharingStatus {
-    shop.world.status(0).uplink.unwrap().sharing.expect("the uplink has a rate")
+    parts::sharing(&shop.world)
 }
 
 /// What a network has had of the first host's uplink.
 fn had(shop: &Shop, network: &str) -> NetworkShareStatus {
-    let networks = sharing(shop).networks;
-    networks.into_iter().find(|it| it.network.0 == network).expect("it has a port")
+    parts::had(&shop.world, network)
 }
 
-/// The part of the uplink that the tenant has while all send as much as they can: the median of
-/// five spans, as senders that wait for a processor leave others more in one of them.
+/// The part of the uplink that the tenant has while all send as much as they can.
 fn part(shop: &Shop) -> f64 {
-    let once = || {
-        let sent = || ["logical/shop", "blue"].map(|network| had(shop, network).sent_bytes);
-        let before = sent();
-        let mut after = before;
-        // A fifth of a second.
-        until(|| {
-            after = sent();
-            after.iter().sum::<u64>() > before.iter().sum::<u64>() + 2_500_000
-        });
-        let [own, others] = [0, 1].map(|at| (after[at] - before[at]) as f64);
-        own / (own + others)
-    };
-    let mut parts = [(); 5].map(|()| once());
-    parts.sort_unstable_by(f64::total_cmp);
-    parts[2]
+    parts::part(&shop.world, ["logical/shop", "blue"])
 }
 
 #[test]

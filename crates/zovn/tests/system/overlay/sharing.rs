@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use model::{NetworkShare, NetworkShareStatus, SharingStatus};
 
+use super::parts::{had, part, sharing};
 use super::world::{Machine, Plan, World};
 use crate::common::until;
 
@@ -32,16 +33,6 @@ fn set(world: &World, network: &str, share: NetworkShare) {
     }
 }
 
-fn sharing(world: &World) -> SharingStatus {
-    world.status(0).uplink.unwrap().sharing.expect("the uplink has a rate")
-}
-
-/// What a network has had of the first host's uplink.
-fn had(world: &World, network: &str) -> NetworkShareStatus {
-    let networks = sharing(world).networks;
-    networks.into_iter().find(|it| it.network.0 == network).expect("it is declared")
-}
-
 /// Takes whatever comes until the end.
 fn take(socket: &UdpSocket, is_over: &AtomicBool) {
     let mut datagram = [0; LEN];
@@ -50,33 +41,9 @@ fn take(socket: &UdpSocket, is_over: &AtomicBool) {
     }
 }
 
-/// The part that one network has of the uplink while all send as much as they can: the median of
-/// five spans.
+/// The part that the first network has while both send as much as they can.
 fn part_of_blue(world: &World) -> f64 {
-    // Not evidence: a span in which one network's senders found no processor and left it to others.
-    let spans = std::iter::repeat_with(|| part_of_blue_once(world)).take(60);
-    let mut parts: Vec<f64> = spans.flatten().take(5).collect();
-    assert_eq!(parts.len(), 5, "senders of both networks had a processor in so many spans of 60");
-    parts.sort_unstable_by(f64::total_cmp);
-    parts[2]
-}
-
-/// The same of a span of a fifth of a second, if both networks had frames to send nearly all the
-/// time.
-fn part_of_blue_once(world: &World) -> Option<f64> {
-    let both = || ["blue", "red"].map(|network| had(world, network));
-    let sent = |both: &[NetworkShareStatus; 2]| both.each_ref().map(|it| it.sent_bytes);
-    let before = both();
-    let mut after = before.clone();
-    until(|| {
-        after = both();
-        sent(&after).iter().sum::<u64>() > sent(&before).iter().sum::<u64>() + 2_500_000
-    });
-    let [blue, red] = [0, 1].map(|at| (sent(&after)[at] - sent(&before)[at]) as f64);
-    let backlogged =
-        [0, 1].map(|at| after[at].backlogged.as_nanos() - before[at].backlogged.as_nanos());
-    let [less, more] = [backlogged.iter().min()?, backlogged.iter().max()?];
-    (less * 20 > more * 19).then_some(blue / (blue + red))
+    part(world, ["blue", "red"])
 }
 
 #[test]
