@@ -34,7 +34,7 @@ use model::{
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Bytes, Mac, Rate, Span};
 
-use crate::common::until;
+use crate::common::{bound, until};
 
 /// Containers, a directory and at most one agent of a test's own, which go with it even if it
 /// fails.
@@ -157,18 +157,8 @@ impl World {
 
     fn udp(&self, place: usize) -> UdpSocket {
         let address = format!("10.9.0.{}:7", place + 1);
-        let mut socket = None;
-        until(|| {
-            socket = match self.containers[place].run(|| UdpSocket::bind(&address)).unwrap() {
-                // Between fork and exec, a program that another test starts has a copy of a socket
-                // that was closed.
-                Err(error) if error.kind() == ErrorKind::AddrInUse => None,
-                bound => Some(bound.unwrap()),
-            };
-            socket.is_some()
-        });
-        let socket = socket.unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let socket = bound(&self.containers[place], || UdpSocket::bind(&address));
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         socket
     }
 

@@ -1,8 +1,11 @@
 //! What tests of a running agent ask and wait for.
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use kernel::netns::Namespace;
 
 /// Asks again and again, and gives way to others in between.
 pub fn until(mut condition: impl FnMut() -> bool) {
@@ -11,6 +14,20 @@ pub fn until(mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "what should have happened has not");
         thread::yield_now();
     }
+}
+
+/// Opens a socket in a namespace once its address is free: between fork and exec, a program that
+/// another test starts has a copy of a socket that was closed.
+pub fn bound<T: Send>(netns: &Namespace, bind: impl Fn() -> io::Result<T> + Sync) -> T {
+    let mut bound = None;
+    until(|| {
+        bound = match netns.run(&bind).unwrap() {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => None,
+            bound => Some(bound.unwrap()),
+        };
+        bound.is_some()
+    });
+    bound.unwrap()
 }
 
 /// How long all threads of a process have run: the first figure of schedstat (Linux

@@ -101,10 +101,12 @@ fn a_planner_sees_by_an_agent_what_runs_and_that_it_understates() {
         let _over = needs::Over(&over);
         scope.spawn(|| press(&world, &over));
         // The plan's files place nothing: both machines are those of the agent's ports.
-        let both = r#"zovn_plan_overflow_probability{host="here"} > 0.009"#;
-        until(|| !query(prometheus, both).is_empty());
-        let value = &query(prometheus, both)[0]["value"][1];
-        let predicted: f64 = value.as_str().unwrap().parse().unwrap();
+        let mut both = Vec::new();
+        until(|| {
+            both = query(prometheus, r#"zovn_plan_overflow_probability{host="here"} > 0.009"#);
+            !both.is_empty()
+        });
+        let predicted: f64 = both[0]["value"][1].as_str().unwrap().parse().unwrap();
         assert!(predicted < 0.011, "{predicted}");
         let paused = r#"zovn_plan_observed_paused_ratio{host="here"} > 0.5"#;
         until(|| !query(prometheus, paused).is_empty());

@@ -58,7 +58,11 @@ fn a_port_that_others_keep_sending_to_leaves_once_it_has_what_it_was_meant_to_ha
     let gone = AtomicBool::new(false);
     thread::scope(|scope| {
         let over = needs::Over(&gone);
-        scope.spawn(|| while to.recv(&mut [0; 1000]).is_ok() {});
+        scope.spawn(|| {
+            while !gone.load(Ordering::Relaxed) {
+                let _ = to.recv(&mut [0; 1000]);
+            }
+        });
         scope.spawn(|| {
             while !gone.load(Ordering::Relaxed) {
                 let _ = from.send_to(&[0; 1000], target);
@@ -89,7 +93,7 @@ fn a_port_that_goes_keeps_nobody_waiting_for_the_kernel() {
     let (from, to) = (world.udp(0), world.udp(1));
     from.connect(to.local_addr().unwrap()).unwrap();
     let gone = AtomicBool::new(false);
-    let longest = thread::scope(|scope| {
+    let goes_on = thread::scope(|scope| {
         scope.spawn(|| {
             let mut buffer = [0; 1];
             while let Ok((_, back)) = to.recv_from(&mut buffer)
@@ -98,29 +102,28 @@ fn a_port_that_goes_keeps_nobody_waiting_for_the_kernel() {
                 to.send_to(&buffer, back).unwrap();
             }
         });
-        // The longest answer during each detachment. The kernel takes 30 ms for one.
-        let longest = (0..5).map(|_| {
+        let round_trip = || {
+            let began = Instant::now();
+            from.send(&[1]).unwrap();
+            from.recv(&mut [0; 1]).unwrap();
+            began.elapsed()
+        };
+        // The kernel takes 30 ms for each. Others may have the processor meanwhile, but not each
+        // time.
+        let goes_on = (0..100).any(|_| {
             client.attach(&world.port(2)).unwrap();
             gone.store(false, Ordering::Relaxed);
             let detached = scope.spawn(|| {
                 world.client().detach(&name(2)).unwrap();
                 gone.store(true, Ordering::Relaxed);
             });
-            let mut longest = Duration::ZERO;
-            while !gone.load(Ordering::Relaxed) {
-                let began = Instant::now();
-                from.send(&[1]).unwrap();
-                from.recv(&mut [0; 1]).unwrap();
-                longest = longest.max(began.elapsed());
-            }
+            let answers = std::iter::from_fn(|| (!gone.load(Ordering::Relaxed)).then(round_trip));
+            let longest = answers.max();
             detached.join().unwrap();
-            longest
+            longest.is_some_and(|it| it < Duration::from_millis(10))
         });
-        let longest = longest.collect::<Vec<_>>();
         from.send(&[0]).unwrap();
-        longest
+        goes_on
     });
-    // Others may have had the processor in between, but not each time.
-    let best = *longest.iter().min().unwrap();
-    assert!(best < Duration::from_millis(10), "{longest:?}");
+    assert!(goes_on, "each time, an answer takes 10 ms or more");
 }

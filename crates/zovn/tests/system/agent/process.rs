@@ -221,7 +221,7 @@ fn time_in_which_the_agent_was_stopped_is_nobodys_silence() {
     let command = world.command(2);
     let file = world.directory.path().join("host.toml");
     let mut declared = world.declaration(2);
-    declared.agent.stall_after = Span::from_secs(1);
+    declared.agent.stall_after = Span::from_secs(4);
     fs::write(&file, toml::to_string(&declared).unwrap()).unwrap();
     let client = world.start_as(command);
     world.greet(0, 1);
@@ -237,7 +237,7 @@ fn time_in_which_the_agent_was_stopped_is_nobodys_silence() {
     }
     until(|| client.status().unwrap().ledger.held >= 50);
     world.signal(Signal::STOP);
-    thread::sleep(Duration::from_millis(1500));
+    thread::sleep(Duration::from_secs(6));
     world.signal(Signal::CONT);
     assert!(client.status().unwrap().ledger.held >= 50, "by the first answer after that");
     set_up(true);

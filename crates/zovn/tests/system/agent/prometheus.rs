@@ -101,9 +101,7 @@ fn prometheus_scrapes_an_agent_and_knows_every_rule_and_panel() {
     let (_prometheus, prometheus) = start_prometheus(world.directory.path(), agent, "");
     until(|| {
         let targets = ask(prometheus, "/api/v1/targets");
-        let target = &targets["activeTargets"][0];
-        assert_ne!(target["health"], "down", "{target}");
-        target["health"] == "up"
+        targets["activeTargets"][0]["health"] == "up"
     });
     // A rate takes two scrapes.
     until(|| !query(prometheus, "rate(zovn_worker_busy_seconds_total[5s])").is_empty());
@@ -111,18 +109,20 @@ fn prometheus_scrapes_an_agent_and_knows_every_rule_and_panel() {
     let file: PathBuf = [PACKAGING, "zovn-dashboard.json"].iter().collect();
     let dashboard: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
-    let mut shown = 0;
-    for target in panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten() {
+    let shows_something = |target: &&Value| {
         let expression = target["expr"].as_str().unwrap();
         let asked = expression
             .replace("$__rate_interval", "5s")
             .replace("$instance", ".*")
             .replace("$port", ".*")
             .replace("$planned", ".*");
-        // Other hosts, refusals and plans are not to be seen here.
-        shown += usize::from(!query(prometheus, &asked).is_empty());
-    }
-    assert!(shown >= 12, "only {shown} panels show something");
+        !query(prometheus, &asked).is_empty()
+    };
+    // Other hosts, refusals and plans are not to be seen here.
+    until(|| {
+        let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+        targets.filter(shows_something).count() >= 12
+    });
 
     until(|| {
         let groups = ask(prometheus, "/api/v1/rules");
@@ -130,8 +130,8 @@ fn prometheus_scrapes_an_agent_and_knows_every_rule_and_panel() {
         assert!(rules.iter().all(|rule| rule["health"] != "err"), "{groups}");
         rules.len() > 15 && rules.iter().all(|rule| rule["health"] == "ok")
     });
-    let balanced = query(prometheus, "zovn_ledger_balanced");
-    assert_eq!(balanced[0]["value"][1], "1", "{balanced:?}");
+    let is_one = |sample: &Value| sample["value"][1] == "1";
+    until(|| query(prometheus, "zovn_ledger_balanced").first().is_some_and(is_one));
 }
 
 #[test]

@@ -86,29 +86,6 @@ fn what_captures_have_taken_is_the_hosts_again_when_they_end() {
 }
 
 #[test]
-fn many_idle_ports_take_little_memory_and_are_gone_soon() {
-    let mut world = World::new(1);
-    let client = world.start(0);
-    for number in 0..64 {
-        let mut port = world.port(0);
-        let Attachment::Container { interface, addresses, .. } = &mut port.attach else {
-            unreachable!("it is a container's");
-        };
-        (*interface, *addresses) = (format!("e{number}"), Vec::new());
-        port.name = name(number);
-        client.attach(&port).unwrap();
-    }
-    let kib = resident_kib(&world);
-    // The agent without ports has 25 MiB, the UDP gate's tables among them.
-    assert!(kib < 96 << 10, "{kib} KiB");
-    let began = Instant::now();
-    let (code, log) = world.end(Signal::INT);
-    assert_eq!(code, Some(0), "{log}");
-    // One after the other, they take more than 2 s.
-    assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
-}
-
-#[test]
 fn an_idle_agent_with_32_ports_costs_less_than_a_tenth_of_a_core() {
     let mut world = World::new(32);
     let client = world.start(32);
@@ -123,13 +100,14 @@ fn an_idle_agent_with_32_ports_costs_less_than_a_tenth_of_a_core() {
         thread::sleep(Duration::from_secs(2));
         let share = (cpu_ns(pid) - used) as f64 / began.elapsed().as_nanos() as f64;
         let after = client.status().unwrap();
-        taken = Some((share, after.turns - before.turns));
+        let seconds = (after.uptime_ns - before.uptime_ns) as f64 / 1e9;
+        taken = Some((share, (after.turns - before.turns) as f64 / seconds));
         before.ledger.accepted == after.ledger.accepted
     });
     let (share, turns) = taken.unwrap();
     // It is less than a hundredth where system calls are fast, and ever the same number of turns.
     assert!(share < 0.1, "an idle agent uses {:.2} % of a core", share * 100.0);
-    assert!(turns < 70, "an idle agent took {turns} turns in 2 s");
+    assert!(turns < 35.0, "an idle agent took {turns} turns a second");
 }
 
 /// Starts an agent without ports, of whose polling its file says one thing and its flag another.
@@ -159,4 +137,32 @@ fn a_flag_has_it_sleep_whatever_the_file_says() {
         status.starts_with("Name:\tzovn-switch\n") && status.contains("\nState:\tS")
     };
     until(|| fs::read_dir(format!("/proc/{pid}/task")).unwrap().any(|task| sleeps(task.unwrap())));
+}
+
+/// What is measured beside nothing else.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn many_idle_ports_take_little_memory_and_are_gone_soon() {
+        let mut world = World::new(1);
+        let client = world.start(0);
+        for number in 0..64 {
+            let mut port = world.port(0);
+            let Attachment::Container { interface, addresses, .. } = &mut port.attach else {
+                unreachable!("it is a container's");
+            };
+            (*interface, *addresses) = (format!("e{number}"), Vec::new());
+            port.name = name(number);
+            client.attach(&port).unwrap();
+        }
+        let kib = resident_kib(&world);
+        // The agent without ports has 25 MiB, the UDP gate's tables among them.
+        assert!(kib < 96 << 10, "{kib} KiB");
+        let began = Instant::now();
+        let (code, log) = world.end(Signal::INT);
+        assert_eq!(code, Some(0), "{log}");
+        // One after the other, they take more than 2 s.
+        assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
+    }
 }
