@@ -30,7 +30,7 @@ const COUNT: u32 = 2000;
 
 #[test]
 fn a_tagged_frame_meets_its_class_in_the_fabric_and_is_paused_there_as_that() {
-    let mut plan = Plan::new(&[SENDER, READER]);
+    let mut plan = Plan::new(&[SENDER, READER]).patient();
     let dscp = std::array::from_fn(|class| Dscp::new(8 * class as u8).unwrap());
     (plan.uplink.dscp, plan.fabric.dscp) = (Some(dscp), Some(dscp));
     plan.share = may_use(&[CLASS]);
@@ -112,7 +112,7 @@ fn no_guest_chooses_a_class_between_hosts_that_its_network_may_not_use() {
 #[test]
 fn of_a_fabric_that_drops_one_class_is_repaired_and_another_is_not() {
     const FORGOTTEN: Class = Class::from_low_bits(1);
-    let mut plan = Plan::new(&[SENDER, READER]);
+    let mut plan = Plan::new(&[SENDER, READER]).patient();
     plan.share = may_use(&[CLASS, FORGOTTEN]);
     plan.fabric.loss = 0.02;
     plan.uplink.retransmit = [Class::default(), CLASS].into_iter().collect();

@@ -3,7 +3,7 @@
 use std::thread;
 
 use model::{PortChange, RateChange};
-use units::{Bytes, Span};
+use units::Bytes;
 
 use super::numbered::{Tally, send, send_joined};
 use super::world::{Machine, Plan, World};
@@ -18,12 +18,12 @@ const COUNT: u32 = 4000;
 
 #[test]
 fn senders_on_other_hosts_wait_for_a_slow_reader_and_lose_nothing() {
-    senders_wait(&mut World::new(patient(&[&[READER], &SENDERS[..]].concat())));
+    senders_wait(&mut World::new(Plan::new(&[&[READER], &SENDERS[..]].concat()).patient()));
 }
 
 #[test]
 fn what_a_fabric_drops_comes_once_and_in_order_all_the_same() {
-    let mut plan = patient(&[&[READER], &SENDERS[..]].concat());
+    let mut plan = Plan::new(&[&[READER], &SENDERS[..]].concat()).patient();
     plan.fabric.loss = 0.01;
     plan.fabric.ports.iter_mut().for_each(|port| port.buffer.frames = 32);
     let mut world = World::new(plan);
@@ -32,13 +32,6 @@ fn what_a_fabric_drops_comes_once_and_in_order_all_the_same() {
     let dropped =
         |host: &str| report.port(host).dropped.values().map(|tally| tally.frames).sum::<u64>();
     assert!(["h1", "h2"].map(dropped).iter().all(|frames| *frames > 0), "{report:?}");
-}
-
-/// Hosts that wait for sockets as long as a test lasts.
-fn patient(machines: &[Machine]) -> Plan {
-    let mut plan = Plan::new(machines);
-    plan.agent.socket_stall_after = Span::from_secs(600);
-    plan
 }
 
 fn senders_wait(world: &mut World) {
@@ -50,10 +43,7 @@ fn senders_wait(world: &mut World) {
             let socket = world.udp(machine, 0);
             scope.spawn(move || send(&socket, READER.at(7), number, 0..COUNT, 1000));
         }
-        for machine in SENDERS {
-            // At its port or, once that holds half of what it may, inside its container.
-            until(|| world.status_of(machine).ingress.total.held > 400);
-        }
+        SENDERS.iter().for_each(|machine| world.until_held_back(*machine));
         tally.take_all(&reader, SENDERS.len(), COUNT);
     });
     assert_eq!(tally.again, 0);
@@ -70,7 +60,7 @@ fn senders_wait(world: &mut World) {
 /// Two senders of large segments, which share a stream with less credit than two of them take.
 #[test]
 fn a_large_segment_of_which_some_is_sent_is_followed_by_the_rest_of_it_alone() {
-    let mut plan = Plan::new(&[&[READER], &SENDERS[..2]].concat());
+    let mut plan = Plan::new(&[&[READER], &SENDERS[..2]].concat()).patient();
     (plan.uplink.window, plan.uplink.unsolicited) = (Bytes(64 << 10), Bytes(0));
     let world = World::new(plan);
     let reader = world.udp(READER, 7);
@@ -94,7 +84,7 @@ fn a_receiver_that_takes_nothing_stops_neither_its_host_nor_its_senders() {
     const STOPPED: Machine = Machine::new(0, "blue", 1);
     const CRAWLING: Machine = Machine::new(0, "blue", 5);
     const OTHER: Machine = Machine::new(0, "blue", 6);
-    let mut plan = patient(&[STOPPED, CRAWLING, OTHER, SENDERS[0], SENDERS[1]]);
+    let mut plan = Plan::new(&[STOPPED, CRAWLING, OTHER, SENDERS[0], SENDERS[1]]).patient();
     plan.uplink.unsolicited = Bytes(16 << 10);
     let world = World::new(plan);
     let (_stopped, other) = (world.udp(STOPPED, 7), world.udp(OTHER, 7));

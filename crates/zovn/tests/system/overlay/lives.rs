@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use model::{Member, NetworkName, NetworkSpec};
 use rustix::process::Signal;
@@ -20,7 +19,7 @@ const READER: Machine = Machine::new(1, "blue", 2);
 /// again.
 fn datagrams_go_on_through(signal: Signal) {
     const COUNT: u32 = 6000;
-    let mut world = World::new(Plan::new(&[SENDER, READER]));
+    let mut world = World::new(Plan::new(&[SENDER, READER]).patient());
     world.ping(SENDER, READER.v4());
     let connection = world.connect(SENDER, READER, 7);
     // It outlives its interface.
@@ -34,14 +33,7 @@ fn datagrams_go_on_through(signal: Signal) {
         if signal == Signal::TERM {
             // What the reader had no room for is left to the next agent.
             assert!(log.contains("balanced=true") && log.contains("refused=0"), "{log}");
-            // Nobody takes what was sent: the sender is held back, however little of its frames
-            // the switch had let in when its lane opened.
-            let mut before = None;
-            until(|| {
-                thread::sleep(Duration::from_millis(20));
-                let total = world.status_of(SENDER).ingress.total;
-                total.held > 0 && before.replace(total.accepted) == Some(total.accepted)
-            });
+            world.until_held_back(SENDER);
         }
         world.start(1);
         tally.take_all(&reader, 1, COUNT);
@@ -114,7 +106,7 @@ fn a_host_that_is_declared_again_is_reached_again() {
 #[test]
 fn what_changes_in_networks_costs_those_who_stay_no_frame() {
     const COUNT: u32 = 20_000;
-    let world = World::new(Plan::new(&[SENDER, READER]));
+    let world = World::new(Plan::new(&[SENDER, READER]).patient());
     world.ping(SENDER, READER.v4());
     let client = world.client(0);
     let all = client.networks().unwrap().networks;

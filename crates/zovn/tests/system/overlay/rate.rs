@@ -23,7 +23,7 @@ const COUNT: u32 = 1500;
 
 /// Two hosts at a gigabit fabric, of which the first keeps to a tenth.
 fn plan() -> Plan {
-    let mut plan = Plan::new(&[NEAR, FAR]);
+    let mut plan = Plan::new(&[NEAR, FAR]).patient();
     plan.uplink.rate = RATE.parse().ok();
     plan
 }

@@ -15,8 +15,8 @@ const THERE: Machine = Machine::new(2, "blue", 3);
 
 #[test]
 fn what_is_for_a_host_that_is_gone_is_held_then_refused_and_all_goes_on_when_it_is_back() {
-    let mut plan = Plan::new(&[SENDER, GONE, THERE]);
-    plan.agent.stall_after = Span::from_millis(500);
+    let mut plan = Plan::new(&[SENDER, GONE, THERE]).patient();
+    plan.agent.stall_after = Span::from_secs(2);
     let world = World::new(plan);
     world.ping(SENDER, GONE.v4());
     world.ping(SENDER, THERE.v4());

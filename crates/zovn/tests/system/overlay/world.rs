@@ -6,7 +6,7 @@
 //! ```
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind, Lines, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use model::{
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Mac, Prefix, Rate, Span};
 
-use crate::common::until;
+use crate::common::{bound, until};
 
 /// No test waits so long, unless something never comes.
 pub const LONG: Duration = Duration::from_secs(30);
@@ -141,6 +141,13 @@ impl Plan {
                 vec![Prefix { address: [192, 168, 1, host as u8 + 1].into(), length: 24 }];
         }
         self.second = Some(second);
+        self
+    }
+
+    /// The same, whose hosts wait for sockets as long as a test lasts: a reader may find no
+    /// processor.
+    pub fn patient(mut self) -> Self {
+        self.agent.socket_stall_after = Span::from_secs(600);
         self
     }
 
@@ -417,6 +424,17 @@ impl World {
         self.client(machine.host).port(&machine.port()).unwrap()
     }
 
+    /// Waits until a machine is held back, however little of its frames the switch has let in:
+    /// nobody takes what it sends.
+    pub fn until_held_back(&self, machine: Machine) {
+        let mut before = None;
+        until(|| {
+            thread::sleep(Duration::from_millis(20));
+            let total = self.status_of(machine).ingress.total;
+            total.held > 0 && before.replace(total.accepted) == Some(total.accepted)
+        });
+    }
+
     /// What a host has refused, by reason, of all that came in there.
     pub fn refused(&self, host: usize, reason: &str) -> u64 {
         self.status(host).ledger.refused.get(reason).copied().unwrap_or(0)
@@ -490,17 +508,7 @@ impl Drop for World {
 
 /// A socket in a namespace, which waits as long as a test does.
 pub fn udp(netns: &Namespace, at: SocketAddr) -> UdpSocket {
-    let mut socket = None;
-    until(|| {
-        socket = match netns.run(|| UdpSocket::bind(at)).unwrap() {
-            // Between fork and exec, a program that another test starts has a copy of a socket that
-            // was closed.
-            Err(error) if error.kind() == ErrorKind::AddrInUse => None,
-            bound => Some(bound.unwrap()),
-        };
-        socket.is_some()
-    });
-    let socket = socket.unwrap();
+    let socket = bound(netns, || UdpSocket::bind(at));
     socket.set_read_timeout(Some(LONG)).unwrap();
     socket
 }
@@ -512,7 +520,7 @@ pub fn run(netns: &Namespace, words: &[&str]) -> Output {
 
 /// A connection between two namespaces.
 pub fn connect([from, to]: [&Namespace; 2], at: SocketAddr) -> [TcpStream; 2] {
-    let listener = to.run(|| TcpListener::bind(at)).unwrap().unwrap();
+    let listener = bound(to, || TcpListener::bind(at));
     let one = from.run(|| TcpStream::connect(at)).unwrap().unwrap();
     let (other, _) = listener.accept().unwrap();
     for stream in [&one, &other] {
