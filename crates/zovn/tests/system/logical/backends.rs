@@ -17,7 +17,7 @@ metadata: {name: web, tenant: shop}
 spec:
   {vip: 10.9.9.9, port: 80, protocol: tcp, backends: [{logicalPort: web-1}, {logicalPort: web-2}],
    attach: [{switch: db}], reject: true,
-   healthCheck: {interval: 200ms, timeout: 200ms, failures: 2, successes: 2}}
+   healthCheck: {interval: 200ms, timeout: 200ms, failures: 8, successes: 2}}
 ---
 kind: Policy
 metadata: {name: db-out, tenant: shop}

@@ -47,7 +47,7 @@ fn port(world: &World, name: &str) -> PortStatus {
 /// So many bytes from one machine to an address at another, and back. Returns who the client is to
 /// the server.
 fn talk(from: &Namespace, at: &Namespace, listens: &str, to: &str, bytes: usize) -> SocketAddr {
-    let listener = at.run(|| TcpListener::bind(listens)).unwrap().unwrap();
+    let listener = bound(at, || TcpListener::bind(listens));
     let sent: Vec<u8> = (0..bytes).map(|at| (at / 7) as u8).collect();
     thread::scope(|scope| {
         let server = scope.spawn(|| {
