@@ -2,5 +2,6 @@
 //! else.
 
 mod guests;
+mod lab_and_sim;
 mod measure;
 mod plan;

@@ -6,7 +6,6 @@ mod cases;
 mod common;
 mod fabric;
 mod guest;
-mod lab_and_sim;
 mod logical;
 mod machines;
 mod networks;
