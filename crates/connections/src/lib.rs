@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     const BOUNDS: Bounds =
-        Bounds { connections: 2, reserved: 0, head: Duration::from_millis(50), life: None };
+        Bounds { connections: 2, reserved: 0, head: Duration::from_secs(1), life: None };
 
     const REQUEST: &str = "GET / HTTP/1.1\r\nhost: a\r\n\r\n";
 

@@ -64,8 +64,10 @@ fn tagged(kind: [u8; 2]) -> Vec<u8> {
 
 /// The experiment's frames that come to a port: as many as are wanted, or those of half a second.
 fn receive(port: &mut NicPort, wanted: usize) -> Vec<Vec<u8>> {
-    let (mut frames, mut last) = (Vec::new(), Instant::now());
-    while frames.len() < wanted && last.elapsed() < Duration::from_millis(500) {
+    let (mut frames, mut last, mut is_over) = (Vec::new(), Instant::now(), false);
+    while frames.len() < wanted && !is_over {
+        // Taken before the look: a frame may come while this thread finds no processor.
+        let (before, quiet) = (frames.len(), last.elapsed());
         let mut slots = Vec::new();
         let received = port.receive(128, |slot, frame| {
             slots.push(slot);
@@ -75,6 +77,7 @@ fn receive(port: &mut NicPort, wanted: usize) -> Vec<Vec<u8>> {
             }
         });
         slots.into_iter().for_each(|slot| port.release(slot));
+        is_over = frames.len() == before && quiet > Duration::from_millis(500);
         if received.unwrap() == Left::Nothing {
             thread::sleep(Duration::from_millis(1));
         }

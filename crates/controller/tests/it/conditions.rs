@@ -40,6 +40,7 @@ fn an_object_is_realized_once_all_hosts_that_have_to_do_with_it_execute_it() {
     let controller = Controller::on(folder.path());
     let served = &controller.served;
     served.apply("", &(SHOP.trim_end().to_owned() + PLACES)).is(200);
+    served.settle();
     let waiting = format!("{WEB_1}?waitFor=Realized&timeout=TIMEOUT");
     let early = served.get(&waiting.replace("TIMEOUT", "100ms")).is(200).body;
     is(
@@ -78,7 +79,7 @@ fn an_object_is_realized_once_all_hosts_that_have_to_do_with_it_execute_it() {
         let text = text.replace("5432", &port.to_string());
         served.put(&format!("{SERVICE}{query}"), &[("if-match", tag)], &text).is(200)
     };
-    let refused = write("?waitFor=Realized&timeout=2s", &tag, 5433);
+    let refused = write("?waitFor=Realized&timeout=6s", &tag, 5433);
     is(
         &condition(&refused.body, "Realized"),
         "False",

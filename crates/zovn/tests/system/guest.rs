@@ -20,6 +20,8 @@ use udp_gate::{Heard, Teller};
 use units::Mac;
 use wire::room;
 
+use crate::common::bound;
+
 /// Two containers on an agent without a gate of its own. All of it goes with the test.
 struct World {
     prefix: String,
@@ -47,6 +49,12 @@ struct Guest {
 
 /// No test takes so long, unless something never comes.
 const LONG: Duration = Duration::from_secs(30);
+
+/// How long nothing more comes where not all is expected.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// What a slow reader does for each datagram.
+const WORK: Duration = Duration::from_micros(20);
 
 fn config_in(place: &Path) -> PathBuf {
     place.join("host.toml")
@@ -115,7 +123,7 @@ impl World {
 
     fn udp(&self, container: usize, port: u16) -> UdpSocket {
         let address = format!("10.9.0.{}:{port}", container + 1);
-        let socket = self.containers[container].run(|| UdpSocket::bind(address)).unwrap().unwrap();
+        let socket = bound(&self.containers[container], || UdpSocket::bind(&address));
         socket.set_read_timeout(Some(LONG)).unwrap();
         socket
     }
@@ -140,12 +148,12 @@ impl World {
         self.status().ports[1].notes.clone()
     }
 
-    /// Sends so many datagrams, as fast as it goes, to somebody who does some work for each. How
-    /// many came, of those that were sent.
-    fn flood(&self, reader: &UdpSocket, count: u64, size: usize, work: Duration) -> u64 {
+    /// Sends so many datagrams, as fast as it goes, to somebody who does some work for each, and
+    /// waits so long for the next. How many came, of those that were sent.
+    fn flood(&self, reader: &UdpSocket, count: u64, size: usize, quiet: Duration) -> u64 {
         let sender = self.udp(0, 7000);
         let to = reader.local_addr().unwrap();
-        reader.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        reader.set_read_timeout(Some(quiet)).unwrap();
         thread::scope(|scope| {
             scope.spawn(move || {
                 let payload = vec![7; size];
@@ -155,7 +163,7 @@ impl World {
             let mut read = 0;
             while read < count && reader.recv(&mut buffer).is_ok() {
                 read += 1;
-                let until = Instant::now() + work;
+                let until = Instant::now() + WORK;
                 while Instant::now() < until {
                     std::hint::spin_loop();
                 }
@@ -201,9 +209,8 @@ fn a_slow_reader_loses_nothing(name: &str, flags: &[&str]) {
     const COUNT: u64 = 20_000;
     let world = World::new(name);
     let reader = world.udp(1, 5000);
-    let work = Duration::from_micros(20);
     assert!(
-        world.flood(&reader, COUNT, 1000, work) < COUNT,
+        world.flood(&reader, COUNT, 1000, QUIET) < COUNT,
         "without `zovn guest` it would prove nothing"
     );
     let before = world.counter("RcvbufErrors");
@@ -211,14 +218,14 @@ fn a_slow_reader_loses_nothing(name: &str, flags: &[&str]) {
 
     let _guest = world.guest(flags);
     for size in [1000, 10, 1472] {
-        assert_eq!(world.flood(&reader, COUNT, size, work), COUNT);
+        assert_eq!(world.flood(&reader, COUNT, size, LONG), COUNT);
     }
     // One that has room for two at most.
     let small = world.udp(1, 5001);
     sockopt::set_socket_recv_buffer_size(&small, 1).unwrap();
-    assert_eq!(world.flood(&small, 2000, 1000, work), 2000);
+    assert_eq!(world.flood(&small, 2000, 1000, LONG), 2000);
     // Nor with larger datagrams, in fragments.
-    assert_eq!(world.flood(&reader, 500, 9000, work), 500);
+    assert_eq!(world.flood(&reader, 500, 9000, LONG), 500);
     assert_eq!((world.counter("RcvbufErrors"), world.counter("InErrors")), (before, before));
     assert_eq!(world.notes(), [""; 0]);
     assert!(world.status().balanced);
@@ -232,8 +239,7 @@ fn who_takes_leave_is_not_waited_for() {
     kill_process(Pid::from_child(&guest.process.0), Signal::TERM).unwrap();
     guest.until("ended");
     assert!(guest.process.0.wait().unwrap().success());
-    let work = Duration::from_micros(20);
-    assert!(world.flood(&reader, 20_000, 1000, work) < 20_000, "nothing is held any more");
+    assert!(world.flood(&reader, 20_000, 1000, QUIET) < 20_000, "nothing is held any more");
     assert_eq!(world.notes(), [""; 0]);
 }
 
@@ -287,9 +293,8 @@ fn a_switch_that_returns_hears_the_program_again() {
     let mut world = World::new("again");
     let reader = world.udp(1, 5000);
     let mut guest = world.guest(&[]);
-    let work = Duration::from_micros(20);
-    assert_eq!(world.flood(&reader, 20_000, 1000, work), 20_000);
+    assert_eq!(world.flood(&reader, 20_000, 1000, LONG), 20_000);
     world.restart();
     guest.until("heard");
-    assert_eq!(world.flood(&reader, 20_000, 1000, work), 20_000);
+    assert_eq!(world.flood(&reader, 20_000, 1000, LONG), 20_000);
 }

@@ -27,6 +27,10 @@ const PLACES: &str = "
 - {kind: Binding, metadata: {name: db-1}, spec: {port: shop/db-1, node: host2}}
 ";
 
+/// Flags where all is right: an answer that is late is right, too. Rounds in which something is
+/// wrong last as long.
+const PATIENT: [&str; 2] = ["--wait", "10s"];
+
 /// The example's lab, under a name of its own.
 struct Place {
     name: String,
@@ -83,6 +87,11 @@ impl Place {
         let shop = self.path("shop.yaml");
         let words = ["lab", "ping-matrix", &self.name, &shop, "--json"];
         reported(zovn(&[&words[..], flags].concat()))
+    }
+
+    /// The same while a command runs and after it, if all is right.
+    fn matrix_while(&self, command: &str, flags: &[&str]) -> (Option<i32>, Value) {
+        self.matrix(&[&["--while", command][..], flags, &PATIENT].concat())
     }
 
     /// The example's lab with a controller, up, and told the example's networks by it; and a
@@ -162,7 +171,8 @@ fn wrong(report: &Value) -> Vec<String> {
 fn a_lab_that_is_brought_up_for_it_is_as_intended_and_goes() {
     let place = Place::new();
     let [lab, shop] = ["lab.toml", "shop.yaml"].map(|it| place.path(it));
-    let (code, report) = reported(zovn(&["lab", "ping-matrix", &lab, &shop, "--json"]));
+    let words = ["lab", "ping-matrix", &lab, &shop, "--json"];
+    let (code, report) = reported(zovn(&[&words[..], &PATIENT].concat()));
     assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
     assert_eq!(report["services"], serde_json::json!(["echo", "tcp 1", "tcp 5432"]));
     let figures = ["machines", "pairs", "rounds", "packets", "late", "strange", "pings_wrong"];
@@ -174,7 +184,7 @@ fn a_lab_that_is_brought_up_for_it_is_as_intended_and_goes() {
 #[test]
 fn a_host_that_was_told_something_else_is_named() {
     let place = Place::up();
-    assert_eq!(place.matrix(&[]).0, Some(0));
+    assert_eq!(place.matrix(&PATIENT).0, Some(0));
     // The receiver's host refuses what it must let pass, and lets pass what it must refuse.
     place.tell("host2", &SHOP.replace("ports: [5432]", "ports: [1]"));
     let (code, report) = place.matrix(&[]);
@@ -207,7 +217,7 @@ fn what_is_wrong_for_a_while_is_told_with_its_time() {
     let new = place.file("new.yaml", &SHOP.replace("ports: [5432]", "ports: [1]"));
     let declare = |file: &str| format!("{program} lab declare {} {file}", place.name);
     // Nobody has declared that it changes: both of what the new one allows and forbids are wrong.
-    let change = format!("sleep 0.1; {}; sleep 0.2; {}", declare(&new), declare(&shop));
+    let change = format!("sleep 0.1; {}; sleep 2; {}", declare(&new), declare(&shop));
     let (code, report) = place.matrix(&["--while", &change]);
     let lines = wrong(&report);
     let both = |what: &str| ["web-1", "web-2"].map(|from| format!("{from} to db-1 by {what}"));
@@ -222,7 +232,7 @@ fn what_is_wrong_for_a_while_is_told_with_its_time() {
         assert!(time(entry, "last_s") < time(command, "settled_s") + 0.1, "{entry} {command}");
     }
     // One that is declared is right at any moment.
-    let (code, report) = place.matrix(&["--while", &declare(&new), "--after", &new]);
+    let (code, report) = place.matrix_while(&declare(&new), &["--after", &new]);
     assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
     assert!(report["rounds"].as_u64().unwrap() > 2 && report["command"]["code"] == 0, "{report}");
     // A change that does not come is found.
@@ -234,7 +244,7 @@ fn what_is_wrong_for_a_while_is_told_with_its_time() {
 #[test]
 fn agents_of_a_lab_follow_its_controller_which_is_asked_where_it_is() {
     let place = Place::controlled();
-    let (code, report) = place.matrix(&[]);
+    let (code, report) = place.matrix(&PATIENT);
     assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
     assert_eq!(report["packets"], 18, "{report}");
 
@@ -249,7 +259,7 @@ fn agents_of_a_lab_follow_its_controller_which_is_asked_where_it_is() {
     // What it changes holds on all hosts; packets see nothing between.
     let new = place.file("new.yaml", &SHOP.replace("ports: [5432]", "ports: [1]"));
     let change = place.beside_controller(&format!("apply -f {new} --wait"));
-    let (code, report) = place.matrix(&["--while", &change, "--after", &new]);
+    let (code, report) = place.matrix_while(&change, &["--after", &new]);
     assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
     assert!(report["command"]["settled_s"].is_number(), "{report}");
 
@@ -278,7 +288,7 @@ fn packets_go_as_intended_while_ports_come_move_and_go() {
     ];
     let steps = steps.map(|words| place.beside_controller(words));
     let change = format!("set -e; for round in 1 2 3; do {}; done >&2", steps.join("; "));
-    let (code, report) = place.matrix(&["--while", &change]);
+    let (code, report) = place.matrix_while(&change, &[]);
     assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
     assert_eq!(report["command"]["code"], 0, "{report}");
     assert!(report["rounds"].as_u64().unwrap() > 2, "{report}");
@@ -304,7 +314,7 @@ fn packets_go_as_intended_while_the_controller_is_killed_and_starts_again() {
     let change = format!(
         "kill -9 {number}; (until {starts}; do :; done) 2>/dev/null & until {apply}; do :; done >/dev/null 2>&1"
     );
-    let (code, report) = place.matrix(&["--while", &change, "--after", &new]);
+    let (code, report) = place.matrix_while(&change, &["--after", &new]);
     assert_eq!((code, wrong(&report)), (Some(0), Vec::new()), "{report}");
     // What was declared after its end is in force, so agents follow the one that has come.
     assert!(report["command"]["settled_s"].is_number(), "{report}");

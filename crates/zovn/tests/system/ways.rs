@@ -225,7 +225,7 @@ fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
     });
     send(&near, 0..20);
     expect(&far, 0..20);
-    assert_eq!(world.peer(0).state, PeerState::Up);
+    until(|| world.peer(0).state == PeerState::Up);
 
     world.plug(false);
     until(|| world.peer(0).state == PeerState::Down);
@@ -238,9 +238,9 @@ fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
 
     world.plug(true);
     expect(&far, 20..40);
-    until(|| world.peer(0).egress.held == 0);
+    until(|| world.peer(0).egress.held == 0 && world.peer(0).state == PeerState::Up);
     let peer = world.peer(0);
-    assert_eq!((peer.state, peer.egress.refused_total()), (PeerState::Up, 0), "{peer:?}");
+    assert_eq!(peer.egress.refused_total(), 0, "{peer:?}");
     if peer.session.is_none() {
         assert_eq!(world.uplink(0).send_errors, unsent, "nothing was sent into the void");
     }
@@ -347,15 +347,20 @@ fn a_capture_has_each_large_segment() {
     until(|| fs::metadata(&file).is_ok_and(|file| file.len() > 0));
     let went = carry(&world, 3_000_000) as usize;
     assert!(went > 0);
+    let large = || {
+        let mut blocks = PcapNgReader::new(fs::File::open(&file).unwrap()).unwrap();
+        let mut large = 0;
+        // The last block may be underway.
+        while let Some(Ok(block)) = blocks.next_block() {
+            let packet = block.0.into_enhanced_packet();
+            large += usize::from(packet.is_some_and(|packet| packet.original_len > 1_514));
+        }
+        large
+    };
+    until(|| large() >= went);
     kill_process(Pid::from_child(&capture), Signal::INT).unwrap();
     assert!(capture.wait().unwrap().success());
-    let mut blocks = PcapNgReader::new(fs::File::open(&file).unwrap()).unwrap();
-    let mut large = 0;
-    while let Some(block) = blocks.next_block() {
-        let block = block.unwrap().0.into_enhanced_packet();
-        large += usize::from(block.is_some_and(|packet| packet.original_len > 1_514));
-    }
-    assert_eq!(large, went);
+    assert_eq!(large(), went);
     assert!(carry(&world, 3_000_000) > 0);
 }
 

@@ -183,8 +183,7 @@ fn frames_survive_an_agent_that_is_killed() {
 fn a_stalled_guest_holds_nobody_but_its_own_senders_and_comes_back() {
     let mut host = Host::new();
     let (mut vms, ports) = machines(&host, 4);
-    let settings =
-        AgentSettings { stall_after: Span::from_millis(200), ..AgentSettings::default() };
+    let settings = AgentSettings { stall_after: Span::from_secs(4), ..AgentSettings::default() };
     let client = host.start(settings, ports);
     vms.iter_mut().for_each(Machine::plug);
     let [a, b, c, d] = &mut vms[..] else { unreachable!() };
