@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use model::{NetworkShare, PortChange, PortShare, PortShareStatus};
+use model::{NetworkShare, PortChange, PortShare, PortShareStatus, PortStatus};
 
+use super::parts::{self, Part, median};
 use super::world::{Machine, Plan, World};
 use crate::common::until;
 
@@ -30,40 +31,47 @@ fn set(world: &World, machine: Machine, share: PortShare) -> Result<(), String> 
 
 /// What the network's ports have had, if one of them has a share.
 fn ports(world: &World) -> Vec<PortShareStatus> {
-    let sharing = world.status(0).uplink.unwrap().sharing.expect("the uplink has a rate");
-    let blue = sharing.networks.into_iter().find(|it| it.network.0 == "blue");
-    blue.expect("it is declared").ports
+    parts::had(world, "blue").ports
 }
 
-fn had(world: &World, machine: Machine) -> PortShareStatus {
-    let port = ports(world).into_iter().find(|it| it.port == machine.port());
+fn of_port(ports: &[PortShareStatus], machine: Machine) -> &PortShareStatus {
+    let port = ports.iter().find(|it| it.port == machine.port());
     port.expect("one of its network's has a share")
 }
 
-/// The part that the quiet one's port has of the uplink while all send as much as they can: the
-/// median of five spans.
-fn part_of_quiet(world: &World) -> f64 {
-    // Not evidence: a span in which a sender found no processor and left its part to others.
-    let spans = std::iter::repeat_with(|| part_of_quiet_once(world)).take(60);
-    let mut parts: Vec<f64> = spans.flatten().take(5).collect();
-    assert_eq!(parts.len(), 5, "all senders had a processor in so many spans of 60");
-    parts.sort_unstable_by(f64::total_cmp);
-    parts[2]
+fn had(world: &World, machine: Machine) -> PortShareStatus {
+    of_port(&ports(world), machine).clone()
+}
+
+/// What the quiet one's port has of the uplink while all send as much as they can.
+fn part_of_quiet(world: &World) -> Part {
+    median(|| part_of_quiet_once(world))
 }
 
 /// The same of a span of a fifth of a second, if all had frames to send whenever it was looked at.
-fn part_of_quiet_once(world: &World) -> Option<f64> {
+fn part_of_quiet_once(world: &World) -> Option<Part> {
     let all = [QUIET, LOUD[0], LOUD[1]];
-    let sent = || all.map(|machine| had(world, machine).sent_bytes);
-    let before = sent();
-    let (mut after, mut queued) = (before, true);
+    let look = || {
+        let status = world.status(0);
+        let at = status.uptime_ns;
+        let held = |port: &PortStatus| port.ingress.total.held > 0;
+        let all_wait = all.iter().all(|it| {
+            let port = status.ports.iter().find(|port| port.name == it.port());
+            port.is_some_and(held)
+        });
+        let ports = parts::of_network(parts::shared(status), "blue").ports;
+        let sent = all.map(|it| of_port(&ports, it).sent_bytes);
+        (at, sent, all_wait)
+    };
+    let (began, before, mut waited) = look();
+    let (mut ended, mut after) = (began, before);
     until(|| {
-        after = sent();
-        queued &= all.iter().all(|it| world.status_of(*it).ingress.total.held > 0);
+        let all_wait;
+        (ended, after, all_wait) = look();
+        waited &= all_wait;
         after.iter().sum::<u64>() > before.iter().sum::<u64>() + 2_500_000
     });
-    let all: u64 = after.iter().sum::<u64>() - before.iter().sum::<u64>();
-    queued.then_some((after[0] - before[0]) as f64 / all as f64)
+    waited.then(|| Part::of_first([&before, &after], [began, ended]))
 }
 
 #[test]
@@ -114,16 +122,16 @@ fn a_port_has_its_minimum_beside_others_of_its_network_that_flood() {
         let all_send = || ports(&world).iter().all(|port| port.sent_bytes > 200_000);
         until(|| ports(&world).len() == 3 && all_send());
 
-        let part = part_of_quiet(&world);
-        // Of 99, 50 and a third of the rest: 66.
-        assert!((0.6..0.75).contains(&part), "with 50 of 99 and a third of the rest, {part}");
+        let part = part_of_quiet(&world).of_all;
+        // Of 99, 50 and a third of the rest: 66. It is a larger part where the uplink has less.
+        assert!((0.6..0.85).contains(&part), "with 50 of 99 and a third of the rest, {part}");
         assert!(had(&world, QUIET).guaranteed_bytes > 1_000_000);
         set(&world, QUIET, share("", "20mbit")).unwrap();
-        let part = part_of_quiet(&world);
-        assert!((0.17..0.23).contains(&part), "with 20 of 99 at most, {part}");
+        let limited = part_of_quiet(&world);
+        assert!(limited.is_20_of_99_at_most(), "{limited:?}");
         let heavy = PortShare { weight: Some(8), ..PortShare::default() };
         set(&world, QUIET, heavy).unwrap();
-        let part = part_of_quiet(&world);
+        let part = part_of_quiet(&world).of_all;
         assert!((0.7..0.9).contains(&part), "by weight, {part}");
         // Terms go while frames flow, and nobody is held up.
         set(&world, QUIET, PortShare::default()).unwrap();

@@ -10,7 +10,7 @@ use model::{NetworkShareStatus, PortName, PortStatus, SharingStatus};
 use rustix::process::Signal;
 
 use super::logical::{CONTAINERS, OTHER, Shop, WEB};
-use super::parts;
+use super::parts::{self, Part};
 use super::world::{Machine, Plan};
 use crate::common::until;
 
@@ -56,8 +56,8 @@ fn had(shop: &Shop, network: &str) -> NetworkShareStatus {
 }
 
 /// The part of the uplink that the tenant has while all send as much as they can.
-fn part(shop: &Shop) -> f64 {
-    parts::part(&shop.world, ["logical/shop", "blue"])
+fn part(shop: &Shop) -> Part {
+    parts::of_networks(&shop.world, ["logical/shop", "blue"])
 }
 
 #[test]
@@ -92,22 +92,22 @@ fn a_tenants_own_terms_hold_beside_a_flood() {
         until(|| ["logical/shop", "blue"].into_iter().all(all_send));
 
         let limited = part(&shop);
-        assert!((0.17..0.23).contains(&limited), "a port with 20 of 99 at most: {limited}");
+        assert!(limited.is_20_of_99_at_most(), "a port with that: {limited:?}");
         shop.apply(&text(&shop, &["web-1"], "guarantee: 60mbit", ""));
         assert_eq!(sharing(&shop).promised_bits, 60_000_000);
-        let guaranteed = part(&shop);
+        let guaranteed = part(&shop).of_all;
         assert!((0.7..0.95).contains(&guaranteed), "60 of 99 and half of the rest: {guaranteed}");
         shop.apply(&text(&shop, &[], "", "limit: 20mbit"));
         let limited = part(&shop);
-        assert!((0.17..0.23).contains(&limited), "a tenant with 20 of 99 at most: {limited}");
+        assert!(limited.is_20_of_99_at_most(), "a tenant with that: {limited:?}");
         shop.apply(&text(&shop, &[], "", "guarantee: 60mbit"));
         assert_eq!(had(&shop, "logical/shop").min, "60mbit".parse().ok());
         assert_eq!(sharing(&shop).promised_bits, 60_000_000);
-        let guaranteed = part(&shop);
+        let guaranteed = part(&shop).of_all;
         assert!(guaranteed > 0.7, "60 of 99 and most of the rest, by weight: {guaranteed}");
         shop.apply(&shop.text());
         assert_eq!(sharing(&shop).promised_bits, 0);
-        let half = part(&shop);
+        let half = part(&shop).of_all;
         assert!((0.4..0.6).contains(&half), "nobody has terms: {half}");
         drop(over);
     });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use model::{NetworkShare, NetworkShareStatus, SharingStatus};
 
-use super::parts::{had, part, sharing};
+use super::parts::{Part, had, of_networks, sharing};
 use super::world::{Machine, Plan, World};
 use crate::common::until;
 
@@ -42,8 +42,8 @@ fn take(socket: &UdpSocket, is_over: &AtomicBool) {
 }
 
 /// The part that the first network has while both send as much as they can.
-fn part_of_blue(world: &World) -> f64 {
-    part(world, ["blue", "red"])
+fn part_of_blue(world: &World) -> Part {
+    of_networks(world, ["blue", "red"])
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn networks_share_an_uplink_as_their_terms_say_from_when_they_are_changed() {
         until(|| ["blue", "red"].iter().all(|network| had(&world, network).sent_bytes > 1_000_000));
 
         let waited = had(&world, "blue").waited;
-        let part = part_of_blue(&world);
+        let part = part_of_blue(&world).of_all;
         assert!((0.45..0.55).contains(&part), "with a half each, {part}");
         // While the uplink sent 2.5 MB and more, which takes 0.2 s, it waited for half of them.
         let NetworkShareStatus { waited: now, backlogged, .. } = had(&world, "blue");
@@ -83,11 +83,11 @@ fn networks_share_an_uplink_as_their_terms_say_from_when_they_are_changed() {
         let share =
             NetworkShare { min: "60mbit".parse().ok(), weight: Some(1), ..NetworkShare::default() };
         set(&world, "blue", share);
-        let part = part_of_blue(&world);
+        let part = part_of_blue(&world).of_all;
         assert!((0.75..0.95).contains(&part), "with 60 of 99 and half of the rest, {part}");
         set(&world, "blue", NetworkShare { max: "20mbit".parse().ok(), ..NetworkShare::default() });
-        let part = part_of_blue(&world);
-        assert!((0.17..0.23).contains(&part), "with 20 of 99 at most, {part}");
+        let limited = part_of_blue(&world);
+        assert!(limited.is_20_of_99_at_most(), "{limited:?}");
         drop(over);
         // Who waits for a datagram gets one more.
         until(|| (0..2).all(|host| world.status(host).ledger.held == 0));
