@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use kernel::netns::Namespace;
 
-/// Asks again and again, and gives way to others in between.
+/// Asks again and again, a millisecond later each time.
 pub fn until(mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < deadline, "what should have happened has not");
-        thread::yield_now();
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
