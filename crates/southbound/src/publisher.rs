@@ -114,6 +114,8 @@ struct Session {
     /// Whether it has said which ports it has: before, nothing can be said to be complete.
     has_said: bool,
     wake: Arc<Notify>,
+    /// Whether it has been woken and has not asked yet what for.
+    is_woken: bool,
 }
 
 /// What a session that is forgotten has left.
@@ -355,6 +357,7 @@ impl Publisher {
             unknown: BTreeSet::new(),
             has_said: false,
             wake,
+            is_woken: false,
         };
         inner.sessions.insert(node, session);
         self.moved.send_replace(());
@@ -416,6 +419,7 @@ impl Publisher {
         inner.session(handle)?;
         let Inner { sessions, domains, .. } = inner;
         let session = sessions.get_mut(&handle.node).expect("it was there just now");
+        session.is_woken = false;
         if !session.unknown.is_empty() {
             let ports = std::mem::take(&mut session.unknown);
             let ports = ports.iter().map(ToString::to_string).collect();
@@ -489,6 +493,12 @@ fn message(message: from_controller::Message) -> FromController {
 }
 
 impl Session {
+    /// Has it ask what there is to send. Whether that wakes an agent that nothing has woken yet.
+    fn rouse(&mut self) -> bool {
+        self.wake.notify_one();
+        self.is_connected && !std::mem::replace(&mut self.is_woken, true)
+    }
+
     fn answered(&mut self, now: Instant, reply: &Reply) -> Result<(), Ended> {
         self.feed.answered(reply)?;
         self.asked = self.feed.is_asked().then_some(now);
@@ -531,8 +541,7 @@ impl Inner {
         for node in self.followers.of(domain) {
             let session = self.sessions.get_mut(node).expect("a node that follows has a session");
             session.feed.changed(domain);
-            session.wake.notify_one();
-            self.wakes += u64::from(session.is_connected);
+            self.wakes += u64::from(session.rouse());
         }
     }
 
@@ -631,8 +640,7 @@ impl Inner {
         }
         if wanted != session.follows {
             session.follows = wanted;
-            session.wake.notify_one();
-            self.wakes += u64::from(session.is_connected);
+            self.wakes += u64::from(session.rouse());
         }
     }
 }

@@ -211,6 +211,34 @@ fn of_two_nodes_that_say_they_have_a_port_the_first_has_it() {
 }
 
 #[test]
+fn an_agent_that_a_revision_concerns_in_two_ways_is_woken_once() {
+    let publisher = publisher();
+    let [one, two] = ["one", "two"].map(|node| publisher.open(&hello(node)).unwrap().0);
+    for agent in [&one, &two] {
+        publisher.receive(NOW, agent, has(&["t/bound"])).unwrap();
+        sent(&publisher, NOW, agent);
+    }
+    let (_, before) = publisher.woken();
+    // The port moves: the one has a newer domain, which it is to drop, and the other has it now.
+    let moves = |revision, node: &str| {
+        let delta = [(Arc::from([revision as u8]), Some(Arc::from([1])))];
+        let domains = BTreeMap::from([("a".into(), delta.into_iter().collect())]);
+        let to = place("a", Nodes::Bound(node.into()));
+        let ports = BTreeMap::from([("t/bound".into(), Some(to))]);
+        publisher.publish(Generation(revision), Change { domains, ports, ..Change::default() });
+    };
+    moves(2, "two");
+    assert_eq!(publisher.woken().1 - before, 2);
+    for agent in [&one, &two] {
+        sent(&publisher, NOW, agent);
+    }
+    moves(3, "one");
+    assert_eq!(publisher.woken().1 - before, 4);
+    moves(4, "two");
+    assert_eq!(publisher.woken().1 - before, 4, "they have not asked yet");
+}
+
+#[test]
 fn a_port_that_lists_its_nodes_is_no_others() {
     let publisher = publisher();
     let [one, two] = ["one", "two"].map(|node| publisher.open(&hello(node)).unwrap().0);
