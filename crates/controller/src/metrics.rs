@@ -38,12 +38,18 @@ pub struct Metrics {
     domains: AtomicU64,
     rows: AtomicU64,
     tuples: AtomicU64,
+    tuple_bytes_at_start: AtomicU64,
     recomputed: AtomicU64,
     computed: AtomicU64,
     nanoseconds: AtomicU64,
 }
 
 impl Metrics {
+    /// All was computed at once, to tuples that have so many bytes.
+    pub fn began(&self, tuple_bytes: usize) {
+        self.tuple_bytes_at_start.store(tuple_bytes as u64, Ordering::Relaxed);
+    }
+
     /// A revision, or several together, was computed in so long. There is so much now.
     pub fn computed(&self, size: Size, took: Duration) {
         for (place, many) in [
@@ -71,20 +77,22 @@ pub struct Measured {
 impl Measured {
     fn page(&self) -> Result<String, Error> {
         let mut registry = Registry::with_prefix("zovn_controller");
-        let Metrics { objects, domains, rows, tuples, recomputed, computed, nanoseconds } =
-            &*self.metrics;
-        let [objects, domains, rows, tuples, recomputed, computed, nanoseconds] =
-            [objects, domains, rows, tuples, recomputed, computed, nanoseconds]
-                .map(|it| it.load(Ordering::Relaxed));
+        let metrics = &*self.metrics;
+        let of = |it: &AtomicU64| it.load(Ordering::Relaxed);
         let (agents, wakes) = self.publisher.woken();
         let (stored, told) = (self.catalog.store().revision().0, self.publisher.revision().0);
         let gauges = [
             ("revision", "The newest revision of the store", stored),
             ("told_revision", "The revision that agents are told of", told),
-            ("objects", "Objects that are declared", objects),
-            ("domains", "Domains: what is connected by switches and routers", domains),
-            ("rows", "Rows of all domains", rows),
-            ("tuples", "Tuples that the rules hold", tuples),
+            ("objects", "Objects that are declared", of(&metrics.objects)),
+            ("domains", "Domains: what is connected by switches and routers", of(&metrics.domains)),
+            ("rows", "Rows of all domains", of(&metrics.rows)),
+            ("tuples", "Tuples that the rules hold", of(&metrics.tuples)),
+            (
+                "tuple_bytes_at_start",
+                "Bytes that the tuples and their values took when all was computed at the start",
+                of(&metrics.tuple_bytes_at_start),
+            ),
             ("agents", "Agents that are connected", agents as u64),
             (
                 "lagging_agents",
@@ -101,18 +109,19 @@ impl Measured {
             registry.register(name, help, ConstGauge::new(value as i64));
         }
         let counters = [
-            ("computations", "How often rows were computed", computed),
+            ("computations", "How often rows were computed", of(&metrics.computed)),
             (
                 "recomputed_parts",
                 "Parts of recursive tables that were computed anew, as too much of them had to go",
-                recomputed,
+                of(&metrics.recomputed),
             ),
             ("wakes", "How often an agent was told that there is something new", wakes),
+            ("refusals", "Updates that agents have not taken", self.publisher.refusals()),
         ];
         for (name, help, value) in counters {
             registry.register(name, help, ConstCounter::new(value));
         }
-        let seconds = ConstCounter::new(nanoseconds as f64 / 1e9);
+        let seconds = ConstCounter::new(of(&metrics.nanoseconds) as f64 / 1e9);
         let help = "The time that rows were computed in";
         registry.register_with_unit("computing", help, Unit::Seconds, seconds);
         let mut page = String::new();

@@ -105,6 +105,11 @@ impl Networks {
             recomputed: self.hypervisor.counters().recomputed,
         }
     }
+
+    /// The bytes that tuples and their values take. Looks at every value.
+    pub fn tuple_bytes(&self) -> usize {
+        self.hypervisor.size().1
+    }
 }
 
 /// Puts a row into a delta. `known`: rows as they were put before, by which equal ones are kept

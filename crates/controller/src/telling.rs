@@ -71,6 +71,7 @@ impl Telling {
         let (revision, objects) = self.catalog.objects();
         let edits = self.networks.edits_to(objects);
         self.commit(revision, edits);
+        self.metrics.began(self.networks.tuple_bytes());
     }
 
     /// Publishes each revision that there will be. Returns when the store cannot be read.

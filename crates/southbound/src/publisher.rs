@@ -178,6 +178,8 @@ struct Inner {
     begun: u64,
     /// How often a session was woken.
     wakes: u64,
+    /// Updates that agents have not taken.
+    refusals: u64,
 }
 
 /// A controller's domains, where ports are, and its agents' sessions.
@@ -299,6 +301,11 @@ impl Publisher {
         (inner.sessions.len() - inner.absent.len(), inner.wakes)
     }
 
+    /// How many updates agents have not taken.
+    pub fn refusals(&self) -> u64 {
+        self.lock().refusals
+    }
+
     /// How many ports have come and gone so often that their agents, which have them no more, are
     /// not told to drop their domains yet.
     pub fn held_claims(&self) -> usize {
@@ -399,6 +406,7 @@ impl Publisher {
                     );
                 }
                 session.answered(now, &reply)?;
+                inner.refusals += 1;
             }
             Some(from_agent::Message::Hello(_)) => {
                 return Err(Malformed("hello is said once, first").into());

@@ -239,6 +239,22 @@ fn an_agent_that_a_revision_concerns_in_two_ways_is_woken_once() {
 }
 
 #[test]
+fn an_update_that_is_not_taken_is_counted() {
+    let publisher = publisher();
+    let (agent, _) = publisher.open(&hello("one")).unwrap();
+    publisher.receive(NOW, &agent, has(&["t/bound"])).unwrap();
+    let update = publisher.next(NOW, &agent).unwrap().unwrap().message;
+    let Some(from_controller::Message::Part(part)) = update else { panic!("{update:?}") };
+    let reason = proto::Reason::Digest.into();
+    let why = String::new();
+    let nack = proto::Nack { domain: part.domain, generation: part.to, reason, why };
+    let nack = proto::FromAgent { message: Some(from_agent::Message::Nack(nack)) };
+    assert_eq!(publisher.refusals(), 0);
+    publisher.receive(NOW, &agent, nack).unwrap();
+    assert_eq!(publisher.refusals(), 1);
+}
+
+#[test]
 fn a_port_that_lists_its_nodes_is_no_others() {
     let publisher = publisher();
     let [one, two] = ["one", "two"].map(|node| publisher.open(&hello(node)).unwrap().0);
