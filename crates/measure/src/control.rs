@@ -17,6 +17,7 @@ mod pings;
 mod plan;
 mod process;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -58,10 +59,8 @@ pub struct Phase {
     /// How long it took until all agents concerned had executed it; of `declare` until it was
     /// stored, of `compute` until the controller served. Of changes, the median.
     pub seconds: f64,
-    /// How long that should be at most, for 3,000 hosts or fewer.
-    pub goal_s: Option<f64>,
-    /// Which of `seconds`, `rss_bytes` and `tuples` (for each row) are above their goals.
-    pub missed: Vec<String>,
+    /// Where a controller and agents were started: how long it took until it served.
+    pub served_s: Option<f64>,
     /// Of changes: how long the controller computed, on average.
     pub computed_s: Option<f64>,
     /// The time that processors worked for the controller, in seconds; of changes, for each.
@@ -72,8 +71,17 @@ pub struct Phase {
     pub tuples: u64,
     /// Rows that they make, each of which all hosts of its domain are told.
     pub flows: u64,
+    /// Tuples for each row, if there are rows.
+    pub tuples_a_flow: Option<f64>,
+    /// Of `compute`: the bytes of tuples and their values, for each tuple.
+    pub bytes_a_tuple: Option<f64>,
     /// How often it woke an agent; of changes, for each.
     pub wakes: f64,
+    /// What figures should be at most, by their names here: `wakes` as many as a change concerns,
+    /// the others for 3,000 hosts or fewer.
+    pub goals: BTreeMap<String, f64>,
+    /// Which figures are above their goals.
+    pub missed: Vec<String>,
     /// Pings afterwards.
     pub pings: u32,
     /// Those of them whose answer is not as intended.
@@ -113,23 +121,34 @@ struct Experiment<'a> {
 }
 
 /// What rounds of a change took.
-#[derive(Default)]
-struct Rounds {
+struct Rounds<'a> {
+    bench: &'a Bench<'a>,
+    controller: &'a Controller,
+    agents: &'a Agents,
     seconds: Vec<f64>,
     used: Used,
+    /// Hosts that were concerned, each as often as it was.
+    concerned: usize,
 }
 
-impl Rounds {
-    /// Makes one round, whose end says when it was done.
+impl<'a> Rounds<'a> {
+    fn new(bench: &'a Bench<'a>, controller: &'a Controller, agents: &'a Agents) -> Self {
+        let (seconds, used) = (Vec::new(), Used::default());
+        Self { bench, controller, agents, seconds, used, concerned: 0 }
+    }
+
+    /// Makes a change, whose revision these hosts are to execute.
     fn round(
         &mut self,
-        controller: &Controller,
-        change: impl FnOnce() -> Result<Instant, MeasureError>,
+        hosts: &BTreeSet<u32>,
+        change: impl FnOnce() -> Result<u64, MeasureError>,
     ) -> Result<(), MeasureError> {
-        let (before, begun) = (controller.used()?, Instant::now());
-        let done = change()?;
-        let after = controller.used()?;
-        self.seconds.push((done - begun).as_secs_f64());
+        let (before, begun) = (self.controller.used()?, Instant::now());
+        let revision = change()?;
+        self.agents.wait(self.bench, revision, hosts.iter().copied())?;
+        self.seconds.push(begun.elapsed().as_secs_f64());
+        let after = self.controller.used()?;
+        self.concerned += hosts.len();
         self.used = Used {
             cpu_s: self.used.cpu_s + after.cpu_s - before.cpu_s,
             computed_s: self.used.computed_s + after.computed_s - before.computed_s,
@@ -141,17 +160,14 @@ impl Rounds {
 
     fn phase(&self, name: &str) -> Phase {
         let rounds = self.seconds.len().max(1) as f64;
-        let Used { cpu_s, rss_bytes, tuples, flows, wakes, computed_s } = self.used;
+        let seconds = median(self.seconds.iter().copied()).unwrap_or_default();
+        let all = phase(name, seconds, self.used);
         Phase {
-            phase: name.into(),
-            seconds: median(self.seconds.iter().copied()).unwrap_or_default(),
-            computed_s: Some(computed_s / rounds),
-            cpu_s: cpu_s / rounds,
-            rss_bytes,
-            tuples,
-            flows,
-            wakes: wakes as f64 / rounds,
-            ..Phase::default()
+            computed_s: Some(self.used.computed_s / rounds),
+            cpu_s: all.cpu_s / rounds,
+            wakes: all.wakes / rounds,
+            goals: BTreeMap::from([("wakes".into(), self.concerned as f64 / rounds)]),
+            ..all
         }
     }
 }
@@ -194,8 +210,9 @@ impl Experiment<'_> {
     fn compute(&mut self) -> Result<Controller, MeasureError> {
         self.bench.step("computing all")?;
         let controller = Controller::start(self.bench, self.folder, None)?;
-        let took = controller.began.as_secs_f64();
-        self.phases.push(phase("compute", took, controller.used()?));
+        let (took, used) = (controller.began.as_secs_f64(), controller.used()?);
+        let bytes_a_tuple = (used.tuples > 0).then(|| used.tuple_bytes as f64 / used.tuples as f64);
+        self.phases.push(Phase { bytes_a_tuple, ..phase("compute", took, used) });
         Ok(controller)
     }
 
@@ -207,7 +224,9 @@ impl Experiment<'_> {
         let begun = Instant::now();
         let agents = Agents::start(&self.plan, address)?;
         let controller = Controller::start(self.bench, self.folder, Some(address))?;
-        self.settled("cold", begun, &controller, &agents)?;
+        let served_s = Some(begun.elapsed().as_secs_f64());
+        let settled = self.settled("cold", begun, &controller, &agents)?;
+        self.pinged(&agents, Phase { served_s, ..settled })?;
         Ok((controller, agents))
     }
 
@@ -219,7 +238,9 @@ impl Experiment<'_> {
         drop(before);
         agents.forget_sessions();
         let controller = Controller::start(self.bench, self.folder, Some(address))?;
-        self.settled("restart", begun, &controller, agents)?;
+        let served_s = Some(begun.elapsed().as_secs_f64());
+        let settled = self.settled("restart", begun, &controller, agents)?;
+        self.pinged(agents, Phase { served_s, ..settled })?;
         Ok(controller)
     }
 
@@ -229,28 +250,24 @@ impl Experiment<'_> {
         controller.forget_most();
         let (begun, before) = (Instant::now(), controller.used()?);
         agents.reconnect();
-        self.settled("reconnect", begun, controller, agents)?;
-        if let Some(phase) = self.phases.last_mut() {
-            phase.cpu_s -= before.cpu_s;
-            phase.wakes -= before.wakes as f64;
-        }
-        Ok(())
+        let settled = self.settled("reconnect", begun, controller, agents)?;
+        let (cpu_s, wakes) = (settled.cpu_s - before.cpu_s, settled.wakes - before.wakes as f64);
+        self.pinged(agents, Phase { cpu_s, wakes, ..settled })
     }
 
     /// Waits until every agent executes all that there is.
     fn settled(
-        &mut self,
+        &self,
         name: &str,
         begun: Instant,
         controller: &Controller,
         agents: &Agents,
-    ) -> Result<(), MeasureError> {
+    ) -> Result<Phase, MeasureError> {
         // One revision for all of them: nothing is declared meanwhile.
         let revision = controller.revision()?;
         agents.wait(self.bench, revision, 0..self.plan.hosts)?;
         let seconds = begun.elapsed().as_secs_f64();
-        let phase = phase(name, seconds, controller.used()?);
-        self.pinged(agents, phase)
+        Ok(phase(name, seconds, controller.used()?))
     }
 
     /// Ports with rules come to a switch and go again.
@@ -262,7 +279,7 @@ impl Experiment<'_> {
     ) -> Result<(), MeasureError> {
         self.bench.step(&format!("{ADDED} ports come and go"))?;
         controller.forget_most();
-        let (mut came, mut went) = (Rounds::default(), Rounds::default());
+        let [mut came, mut went] = [(); 2].map(|()| Rounds::new(self.bench, controller, agents));
         for round in 0..rounds {
             let switch = self.rng.below(self.plan.switches.len() as u64) as u32;
             let (tenant, own) = {
@@ -283,24 +300,16 @@ impl Experiment<'_> {
             ports.iter().for_each(|it| agents.attach(it.host, tenant, &it.name));
             let mut text = String::new();
             ports.iter().for_each(|it| it.say(&mut text));
-            let mut all = self.plan.hosts_of(switch);
-            all.extend(ports.iter().map(|it| it.host));
-            let bench = self.bench;
-            came.round(controller, || {
-                let revision = controller.apply("", listed(&text))?;
-                agents.wait(bench, revision, all.clone())?;
-                Ok(Instant::now())
-            })?;
-            went.round(controller, || {
-                let revision =
-                    controller.apply(&format!("?prune=round%3Dr{round}"), "[]".into())?;
-                agents.wait(bench, revision, all)?;
-                Ok(Instant::now())
-            })?;
+            let mut hosts = self.plan.hosts_of(switch);
+            hosts.extend(ports.iter().map(|it| it.host));
+            came.round(&hosts, || controller.apply("", listed(&text)))?;
+            let prune = format!("?prune=round%3Dr{round}");
+            went.round(&hosts, || controller.apply(&prune, "[]".into()))?;
             ports.iter().for_each(|it| agents.detach(it.host, tenant, &it.name));
         }
-        self.pinged(agents, came.phase("add"))?;
-        self.pinged(agents, went.phase("delete"))
+        let [came, went] = [came.phase("add"), went.phase("delete")];
+        self.pinged(agents, came)?;
+        self.pinged(agents, went)
     }
 
     /// Machines move to other hosts.
@@ -312,7 +321,7 @@ impl Experiment<'_> {
     ) -> Result<(), MeasureError> {
         self.bench.step("machines move")?;
         controller.forget_most();
-        let mut all = Rounds::default();
+        let mut all = Rounds::new(self.bench, controller, agents);
         for _ in 0..rounds {
             let port = self.rng.below(self.plan.ports.len() as u64) as u32;
             let (switch, from) = self.plan.ports[port as usize];
@@ -324,13 +333,8 @@ impl Experiment<'_> {
             self.plan.ports[port as usize].1 = to;
             // The host that is left is told as well.
             let mut hosts = self.plan.hosts_of(switch);
-            hosts.push(from);
-            let bench = self.bench;
-            all.round(controller, || {
-                let revision = controller.apply("", plan::binding(tenant, &name, to))?;
-                agents.wait(bench, revision, hosts)?;
-                Ok(Instant::now())
-            })?;
+            hosts.insert(from);
+            all.round(&hosts, || controller.apply("", plan::binding(tenant, &name, to)))?;
             agents.detach(from, tenant, &name);
         }
         self.pinged(agents, all.phase("move"))
@@ -346,27 +350,18 @@ impl Experiment<'_> {
         let (members, rules) = (self.plan.members, plan::RULES);
         self.bench.step(&format!("a group of {members} ports in {rules} rules changes"))?;
         controller.forget_most();
-        let (mut patched, mut put) = (Rounds::default(), Rounds::default());
+        let [mut patched, mut put] = [(); 2].map(|()| Rounds::new(self.bench, controller, agents));
         let (switch, _) = self.plan.ports[0];
         let hosts = self.plan.hosts_of(switch);
         let mut is_whole = false;
         for round in 0..2 * rounds {
             is_whole = !is_whole;
-            let (bench, hosts) = (self.bench, hosts.clone());
             if round < rounds {
                 let (path, patch) = self.plan.member(is_whole);
-                patched.round(controller, || {
-                    let revision = controller.patch(path, patch)?;
-                    agents.wait(bench, revision, hosts)?;
-                    Ok(Instant::now())
-                })?;
+                patched.round(&hosts, || controller.patch(path, patch))?;
             } else {
                 let group = self.plan.group(is_whole, false);
-                put.round(controller, || {
-                    let revision = controller.apply("", group)?;
-                    agents.wait(bench, revision, hosts)?;
-                    Ok(Instant::now())
-                })?;
+                put.round(&hosts, || controller.apply("", group))?;
             }
         }
         self.pinged(agents, patched.phase("member"))?;
@@ -391,6 +386,7 @@ fn phase(name: &str, seconds: f64, used: Used) -> Phase {
         rss_bytes: used.rss_bytes,
         tuples: used.tuples,
         flows: used.flows,
+        tuples_a_flow: (used.flows > 0).then(|| used.tuples as f64 / used.flows as f64),
         wakes: used.wakes as f64,
         ..Phase::default()
     }

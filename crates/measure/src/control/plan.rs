@@ -4,6 +4,7 @@
 //! rules of their own on 49,188 ports, and rules for all ports of 1,553 switches. With fewer hosts
 //! everything is less in proportion. Which ports are where is chance, the same for each seed.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -90,12 +91,9 @@ impl Plan {
     }
 
     /// The hosts that have ports of a switch.
-    pub fn hosts_of(&self, switch: u32) -> Vec<u32> {
+    pub fn hosts_of(&self, switch: u32) -> BTreeSet<u32> {
         let ports = self.switches[switch as usize].ports.clone();
-        let mut hosts: Vec<_> = ports.map(|port| self.ports[port as usize].1).collect();
-        hosts.sort_unstable();
-        hosts.dedup();
-        hosts
+        ports.map(|port| self.ports[port as usize].1).collect()
     }
 
     /// The operator's objects, but for where ports are.

@@ -40,6 +40,8 @@ pub struct Used {
     pub cpu_s: f64,
     pub rss_bytes: u64,
     pub tuples: u64,
+    /// Bytes of the tuples that it had when it began to serve.
+    pub tuple_bytes: u64,
     pub flows: u64,
     pub wakes: u64,
     /// The time that it has computed in, in seconds.
@@ -151,6 +153,7 @@ impl Controller {
             cpu_s: ticks / 100.0,
             rss_bytes: most.unwrap_or_default() * 1024,
             tuples: value("tuples") as u64,
+            tuple_bytes: value("tuple_bytes_at_start") as u64,
             flows: value("rows") as u64,
             wakes: value("wakes_total") as u64,
             computed_s: value("computing_seconds_total"),

@@ -27,6 +27,7 @@ impl Readable for Report {
             "goal",
             "NVP",
             "OVN",
+            "served after",
             "computed in",
             "processors",
             "memory",
@@ -36,22 +37,25 @@ impl Readable for Report {
             "wrong pings",
         ]);
         let told = |it: Option<f64>| it.map_or("–".into(), |it| si(it, Unit::SECONDS));
+        let some = |it: Option<f64>| it.map_or("–".into(), seconds);
         for one in &self.results {
-            let Beside { nvp, ovn, .. } = beside::seconds(&one.phase);
-            let is_missed = one.missed.iter().any(|it| it == "seconds");
-            let goal = told(one.goal_s) + if is_missed { ", missed" } else { "" };
+            let Beside { nvp, ovn } = beside::seconds(&one.phase);
+            let is_missed = |name: &str| one.missed.iter().any(|it| it == name);
+            let judged =
+                |name: &str, it: String| it + if is_missed(name) { ", missed" } else { "" };
             rows.row([
                 one.phase.clone(),
                 seconds(one.seconds),
-                goal,
+                judged("seconds", told(one.goals.get("seconds").copied())),
                 told(nvp),
                 told(ovn),
-                one.computed_s.map_or("–".into(), seconds),
+                judged("served_s", some(one.served_s)),
+                judged("computed_s", some(one.computed_s)),
                 seconds(one.cpu_s),
-                format!("{} MB", count(one.rss_bytes / 1_000_000)),
-                count(one.tuples),
+                judged("rss_bytes", format!("{} MB", count(one.rss_bytes / 1_000_000))),
+                judged("tuples_a_flow", count(one.tuples)),
                 count(one.flows),
-                count(one.wakes.round() as u64),
+                judged("wakes", count(one.wakes.round() as u64)),
                 match one.pings {
                     0 => "–".into(),
                     pings => format!("{} of {}", one.pings_wrong, count(pings.into())),
@@ -62,8 +66,11 @@ impl Readable for Report {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let share = self.results.last().and_then(Phase::tuples_a_row);
-        let share = share.map(|it| format!("{it:.1} tuples for each row."));
+        let share = |it: &Phase| {
+            let (tuples, bytes) = it.tuples_a_flow.zip(it.bytes_a_tuple)?;
+            Some(format!("{tuples:.1} tuples for each row, {bytes:.1} bytes each."))
+        };
+        let share = self.results.iter().find_map(share);
         let beside = [
             "Goals, and what NVP and OVN took, are for 3,000 hosts with such networks.",
             "NVP: Koponen et al., NSDI 2014, figures 8 to 11. Of three controllers with 12 cores each, one that had \
@@ -85,15 +92,9 @@ impl Readable for Report {
         let amounts = computed.into_iter().flat_map(|it| {
             let memory = Axis::linear("memory", Unit::BYTES);
             let tuples = Axis::linear("tuples", Unit::NONE);
-            let share = it.tuples_a_row();
             [
-                amount(
-                    "Memory while all is computed",
-                    memory,
-                    Some(it.rss_bytes as f64),
-                    beside::MEMORY,
-                ),
-                amount("Tuples for each row", tuples, share, beside::TUPLES),
+                amount("Memory while all is computed", memory, it, "rss_bytes", beside::MEMORY),
+                amount("Tuples for each row", tuples, it, "tuples_a_flow", beside::TUPLES),
             ]
         });
         starts.into_iter().chain(changes).chain(amounts).collect()
@@ -126,39 +127,36 @@ impl Report {
         let bars = Bars::new(title, Axis::log10("time", Unit::SECONDS))
             .groups("phase", there.iter().map(|(it, _)| it.phase.as_str()))
             .series("zovn", of(|it, _| Some(it.seconds)))
-            .series("goal", of(|it, _| it.goal_s))
+            .series("goal", of(|it, _| it.goals.get("seconds").copied()))
             .series("NVP", of(|_, it| it.nvp))
             .series("OVN", of(|_, it| it.ovn));
         (!there.is_empty()).then(|| bars.into())
     }
 }
 
-/// One figure beside its goal and others'.
-fn amount(title: &str, axis: Axis, own: Option<f64>, beside: Beside) -> Chart {
-    let Beside { goal, nvp, ovn } = beside;
-    let bars = [("zovn", own), ("goal", goal), ("NVP", nvp), ("OVN", ovn)];
+/// One figure of a phase beside its goal and others'.
+fn amount(title: &str, axis: Axis, one: &Phase, name: &str, beside: Beside) -> Chart {
+    let (own, goal) = (one.figure(name), one.goals.get(name).copied());
+    let bars = [("zovn", own), ("goal", goal), ("NVP", beside.nvp), ("OVN", beside.ovn)];
     let bars = bars.into_iter().filter_map(|(name, value)| Some((name, value?)));
     bars.fold(Bars::new(title, axis), |chart, (name, value)| chart.bar(name, value)).into()
 }
 
 /// What of a phase is above its goal, in sentences.
 fn missed(one: &Phase) -> impl Iterator<Item = String> {
-    one.missed.iter().map(|what| {
-        let goal = |it: Beside| it.goal.unwrap_or(f64::NAN);
-        let (is, goal) = match what.as_str() {
+    one.missed.iter().map(|name| {
+        let is = one.figure(name).unwrap_or(f64::NAN);
+        let goal = one.goals.get(name).copied().unwrap_or(f64::NAN);
+        let (is, goal) = match name.as_str() {
             "rss_bytes" => {
-                let [is, goal] =
-                    [one.rss_bytes as f64, goal(beside::MEMORY)].map(|it| si(it, Unit::BYTES));
-                (format!("has {is} of memory"), goal)
+                (format!("has {} of memory", si(is, Unit::BYTES)), si(goal, Unit::BYTES))
             }
-            "tuples" => {
-                let share = one.tuples_a_row().unwrap_or(f64::NAN);
-                (format!("has {share:.1} tuples for each row"), goal(beside::TUPLES).to_string())
-            }
-            _ => {
-                let goal = si(one.goal_s.unwrap_or(f64::NAN), Unit::SECONDS);
-                (format!("was done after {}", seconds(one.seconds)), goal)
-            }
+            "tuples_a_flow" => (format!("has {is:.1} tuples for each row"), goal.to_string()),
+            "bytes_a_tuple" => (format!("has {is:.1} bytes for each tuple"), goal.to_string()),
+            "wakes" => (format!("woke {is:.1} agents"), format!("{goal:.1}")),
+            "served_s" => (format!("served after {}", seconds(is)), si(goal, Unit::SECONDS)),
+            "computed_s" => (format!("was computed in {}", seconds(is)), si(goal, Unit::SECONDS)),
+            _ => (format!("was done after {}", seconds(is)), si(goal, Unit::SECONDS)),
         };
         format!("Missed: `{}` {is}, and its goal is {goal}.", one.phase)
     })
@@ -192,23 +190,40 @@ mod tests {
         let phase = |phase: &str, seconds| Phase {
             phase: phase.into(),
             seconds,
-            tuples: 500,
-            flows: 100,
+            tuples_a_flow: Some(5.0),
+            bytes_a_tuple: Some(30.04),
             rss_bytes: 800_000_000,
             ..Phase::default()
         };
-        let phases = [phase("compute", 4.7), phase("cold", 16.9), phase("member", 0.0191)];
+        let restart = Phase { served_s: Some(5.5), ..phase("restart", 7.0) };
+        let add = Phase { computed_s: Some(0.012), wakes: 18.5, ..phase("add", 0.02) };
+        let add = Phase { goals: [("wakes".into(), 17.5)].into(), ..add };
+        let phases =
+            [phase("compute", 4.7), phase("cold", 16.9), restart, add, phase("member", 0.0191)];
         let phases = phases.map(|it| it.judged(3_000));
         let config = Config { hosts: 3_000, seed: 1, rounds: 1 };
         let report = Measurement::new("control", Environment::default(), config, phases.into());
         assert_eq!(report.broken(), [""; 0], "figures differ by machine");
         let missed = [
             "Missed: `compute` has 5.0 tuples for each row, and its goal is 4.",
+            "Missed: `restart` served after 5.50 s, and its goal is 5 s.",
+            "Missed: `add` was computed in 12.0 ms, and its goal is 10 ms.",
+            "Missed: `add` woke 18.5 agents, and its goal is 17.5.",
             "Missed: `member` was done after 19.1 ms, and its goal is 5 ms.",
+            "5.0 tuples for each row, 30.0 bytes each.",
         ];
-        assert_eq!(report.remarks()[..2], missed);
+        assert_eq!(report.remarks()[..6], missed);
         let text = super::super::text(&report);
-        for word in ["goal", "5 ms, missed", "NVP", "1,200 s", "3,600 s", "OVN", "55.1 s"] {
+        for word in [
+            "goal",
+            "5 ms, missed",
+            "12.0 ms, missed",
+            "NVP",
+            "1,200 s",
+            "3,600 s",
+            "OVN",
+            "55.1 s",
+        ] {
             assert!(text.contains(word), "{word}: {text}");
         }
         assert_eq!(report.charts().len(), 4, "starts, changes, memory, tuples");

@@ -22,7 +22,7 @@ fn a_controller_has_every_agent_execute_what_is_declared() {
     ];
     assert_eq!(phases, all);
     for result in results {
-        has(result, &["goal_s", "missed"]);
+        has(result, &["goals", "missed", "served_s", "tuples_a_flow", "bytes_a_tuple"]);
         has(result, &["seconds", "cpu_s", "rss_bytes", "tuples", "flows", "wakes", "pings_wrong"]);
         assert_eq!(result["pings_wrong"], 0, "{result:#}");
         let (phase, asked) = (result["phase"].as_str().unwrap(), result["pings"].as_u64().unwrap());
@@ -31,9 +31,17 @@ fn a_controller_has_every_agent_execute_what_is_declared() {
         let rows = result["flows"].as_u64().unwrap();
         assert!(phase == "declare" || rows > 3 * 630, "{result:#}");
     }
-    let wakes = |phase: &str| {
+    let figure = |phase: &str, figure: &str| {
         let at = phases.iter().position(|it| *it == phase).unwrap();
-        results[at]["wakes"].as_f64().unwrap()
+        results[at][figure].as_f64().unwrap()
     };
-    assert!(wakes("move") < 30.0, "only hosts of the switch are woken: {}", wakes("move"));
+    let bytes = figure("compute", "bytes_a_tuple");
+    assert!((8.0..1000.0).contains(&bytes), "{bytes}");
+    assert!(figure("restart", "served_s") <= figure("restart", "seconds"));
+    for phase in ["add", "delete", "move", "member", "group"] {
+        let at = phases.iter().position(|it| *it == phase).unwrap();
+        let goal = results[at]["goals"]["wakes"].as_f64().unwrap();
+        let wakes = figure(phase, "wakes");
+        assert!(wakes > 0.0 && wakes <= goal, "{phase} wakes {wakes} of {goal} whom it concerns");
+    }
 }
