@@ -13,6 +13,7 @@
 
 mod agents;
 pub(crate) mod beside;
+mod meanwhile;
 mod pings;
 mod plan;
 mod process;
@@ -25,6 +26,8 @@ use serde::{Deserialize, Serialize};
 use units::Rng;
 
 use self::agents::Agents;
+use self::meanwhile::{Meanwhile, meanwhile};
+use self::pings::Switch;
 use self::plan::{Plan, Port, listed};
 use self::process::{Controller, Used, failed};
 use crate::stats::median;
@@ -38,6 +41,10 @@ const ADDED: u32 = 10;
 
 /// How many bytes of objects are declared at once.
 const STEP_BYTES: usize = 1 << 20;
+
+/// How many times as long as a ping takes who asks rests while a start is measured: one processor
+/// has 5 % of its time for pings.
+const RESTS: u32 = 19;
 
 /// How the experiment is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,6 +93,12 @@ pub struct Phase {
     pub pings: u32,
     /// Those of them whose answer is not as intended.
     pub pings_wrong: u32,
+    /// Pings meanwhile; of changes, while as many more were made.
+    pub pings_during: u32,
+    /// Those of them whose answer is neither as intended before nor as intended afterwards.
+    pub pings_wrong_during: u32,
+    /// Updates that agents did not take, and controllers that they did not follow.
+    pub refusals: u64,
 }
 
 /// The whole experiment.
@@ -129,33 +142,49 @@ struct Rounds<'a> {
     used: Used,
     /// Hosts that were concerned, each as often as it was.
     concerned: usize,
+    pings: Meanwhile,
+    rng: Rng,
 }
 
 impl<'a> Rounds<'a> {
-    fn new(bench: &'a Bench<'a>, controller: &'a Controller, agents: &'a Agents) -> Self {
-        let (seconds, used) = (Vec::new(), Used::default());
-        Self { bench, controller, agents, seconds, used, concerned: 0 }
+    fn new(bench: &'a Bench<'a>, controller: &'a Controller, agents: &'a Agents, rng: Rng) -> Self {
+        let (seconds, used, pings) = Default::default();
+        Self { bench, controller, agents, seconds, used, concerned: 0, pings, rng }
     }
 
-    /// Makes a change, whose revision these hosts are to execute.
+    /// Makes a change, whose revision these hosts are to execute. If a switch is asked about
+    /// meanwhile, what it takes does not count.
     fn round(
         &mut self,
         hosts: &BTreeSet<u32>,
+        asked: Option<&Switch>,
         change: impl FnOnce() -> Result<u64, MeasureError>,
     ) -> Result<(), MeasureError> {
-        let (before, begun) = (self.controller.used()?, Instant::now());
-        let revision = change()?;
-        self.agents.wait(self.bench, revision, hosts.iter().copied())?;
-        self.seconds.push(begun.elapsed().as_secs_f64());
-        let after = self.controller.used()?;
-        self.concerned += hosts.len();
+        let (bench, controller, agents) = (self.bench, self.controller, self.agents);
+        let executed = || agents.wait(bench, change()?, hosts.iter().copied());
+        let (before, begun) = (controller.used()?, Instant::now());
+        let Some(switch) = asked else {
+            executed()?;
+            let seconds = begun.elapsed().as_secs_f64();
+            self.add(seconds, before, controller.used()?);
+            self.concerned += hosts.len();
+            return Ok(());
+        };
+        let ((), pings) = meanwhile(0, || switch.ask(agents, &mut self.rng), executed)?;
+        self.pings.add(pings);
+        self.used.refusals += controller.used()?.refusals - before.refusals;
+        Ok(())
+    }
+
+    fn add(&mut self, seconds: f64, before: Used, after: Used) {
+        self.seconds.push(seconds);
         self.used = Used {
             cpu_s: self.used.cpu_s + after.cpu_s - before.cpu_s,
             computed_s: self.used.computed_s + after.computed_s - before.computed_s,
             wakes: self.used.wakes + after.wakes - before.wakes,
+            refusals: self.used.refusals + after.refusals - before.refusals,
             ..after
         };
-        Ok(())
     }
 
     fn phase(&self, name: &str) -> Phase {
@@ -167,7 +196,7 @@ impl<'a> Rounds<'a> {
             cpu_s: all.cpu_s / rounds,
             wakes: all.wakes / rounds,
             goals: BTreeMap::from([("wakes".into(), self.concerned as f64 / rounds)]),
-            ..all
+            ..all.with(self.pings)
         }
     }
 }
@@ -234,13 +263,18 @@ impl Experiment<'_> {
     fn restart(&mut self, before: Controller, agents: &Agents) -> Result<Controller, MeasureError> {
         self.bench.step("another start of the controller")?;
         let address = before.agents;
-        let begun = Instant::now();
-        drop(before);
-        agents.forget_sessions();
-        let controller = Controller::start(self.bench, self.folder, Some(address))?;
-        let served_s = Some(begun.elapsed().as_secs_f64());
-        let settled = self.settled("restart", begun, &controller, agents)?;
-        self.pinged(agents, Phase { served_s, ..settled })?;
+        let mut rng = self.fork();
+        let ask = || pings::anywhere(&self.plan, agents, &mut rng);
+        let ((controller, phase), pings) = meanwhile(RESTS, ask, || {
+            let begun = Instant::now();
+            drop(before);
+            agents.forget_sessions();
+            let controller = Controller::start(self.bench, self.folder, Some(address))?;
+            let served_s = Some(begun.elapsed().as_secs_f64());
+            let settled = self.settled("restart", begun, &controller, agents)?;
+            Ok((controller, Phase { served_s, ..settled }))
+        })?;
+        self.pinged(agents, phase.with(pings))?;
         Ok(controller)
     }
 
@@ -248,11 +282,26 @@ impl Experiment<'_> {
     fn reconnect(&mut self, controller: &Controller, agents: &Agents) -> Result<(), MeasureError> {
         self.bench.step("all agents connect again")?;
         controller.forget_most();
-        let (begun, before) = (Instant::now(), controller.used()?);
-        agents.reconnect();
-        let settled = self.settled("reconnect", begun, controller, agents)?;
-        let (cpu_s, wakes) = (settled.cpu_s - before.cpu_s, settled.wakes - before.wakes as f64);
-        self.pinged(agents, Phase { cpu_s, wakes, ..settled })
+        let before = controller.used()?;
+        let mut rng = self.fork();
+        let ask = || pings::anywhere(&self.plan, agents, &mut rng);
+        let (settled, pings) = meanwhile(RESTS, ask, || {
+            let begun = Instant::now();
+            agents.reconnect();
+            self.settled("reconnect", begun, controller, agents)
+        })?;
+        let phase = Phase {
+            cpu_s: settled.cpu_s - before.cpu_s,
+            wakes: settled.wakes - before.wakes as f64,
+            refusals: settled.refusals - before.refusals,
+            ..settled
+        };
+        self.pinged(agents, phase.with(pings))
+    }
+
+    /// Chance of its own.
+    fn fork(&mut self) -> Rng {
+        Rng::new(self.rng.next_u64())
     }
 
     /// Waits until every agent executes all that there is.
@@ -279,8 +328,9 @@ impl Experiment<'_> {
     ) -> Result<(), MeasureError> {
         self.bench.step(&format!("{ADDED} ports come and go"))?;
         controller.forget_most();
-        let [mut came, mut went] = [(); 2].map(|()| Rounds::new(self.bench, controller, agents));
-        for round in 0..rounds {
+        let [mut came, mut went] =
+            [(); 2].map(|()| Rounds::new(self.bench, controller, agents, self.fork()));
+        for round in 0..2 * rounds {
             let switch = self.rng.below(self.plan.switches.len() as u64) as u32;
             let (tenant, own) = {
                 let it = &self.plan.switches[switch as usize];
@@ -302,9 +352,12 @@ impl Experiment<'_> {
             ports.iter().for_each(|it| it.say(&mut text));
             let mut hosts = self.plan.hosts_of(switch);
             hosts.extend(ports.iter().map(|it| it.host));
-            came.round(&hosts, || controller.apply("", listed(&text)))?;
+            let asked =
+                (round >= rounds).then(|| Switch::new(&self.plan, switch, &ports, &mut self.rng));
+            let asked = asked.transpose()?;
+            came.round(&hosts, asked.as_ref(), || controller.apply("", listed(&text)))?;
             let prune = format!("?prune=round%3Dr{round}");
-            went.round(&hosts, || controller.apply(&prune, "[]".into()))?;
+            went.round(&hosts, asked.as_ref(), || controller.apply(&prune, "[]".into()))?;
             ports.iter().for_each(|it| agents.detach(it.host, tenant, &it.name));
         }
         let [came, went] = [came.phase("add"), went.phase("delete")];
@@ -321,8 +374,8 @@ impl Experiment<'_> {
     ) -> Result<(), MeasureError> {
         self.bench.step("machines move")?;
         controller.forget_most();
-        let mut all = Rounds::new(self.bench, controller, agents);
-        for _ in 0..rounds {
+        let mut all = Rounds::new(self.bench, controller, agents, self.fork());
+        for round in 0..2 * rounds {
             let port = self.rng.below(self.plan.ports.len() as u64) as u32;
             let (switch, from) = self.plan.ports[port as usize];
             let to = (from + 1 + self.rng.below(u64::from(self.plan.hosts) - 1) as u32)
@@ -334,7 +387,11 @@ impl Experiment<'_> {
             // The host that is left is told as well.
             let mut hosts = self.plan.hosts_of(switch);
             hosts.insert(from);
-            all.round(&hosts, || controller.apply("", plan::binding(tenant, &name, to)))?;
+            let asked =
+                (round >= rounds).then(|| Switch::new(&self.plan, switch, &[], &mut self.rng));
+            let asked = asked.transpose()?.map(|it| it.without(&name));
+            let moved = plan::binding(tenant, &name, to);
+            all.round(&hosts, asked.as_ref(), || controller.apply("", moved))?;
             agents.detach(from, tenant, &name);
         }
         self.pinged(agents, all.phase("move"))
@@ -350,18 +407,21 @@ impl Experiment<'_> {
         let (members, rules) = (self.plan.members, plan::RULES);
         self.bench.step(&format!("a group of {members} ports in {rules} rules changes"))?;
         controller.forget_most();
-        let [mut patched, mut put] = [(); 2].map(|()| Rounds::new(self.bench, controller, agents));
+        let [mut patched, mut put] =
+            [(); 2].map(|()| Rounds::new(self.bench, controller, agents, self.fork()));
         let (switch, _) = self.plan.ports[0];
         let hosts = self.plan.hosts_of(switch);
+        let own = Switch::new(&self.plan, switch, &[], &mut self.rng)?;
         let mut is_whole = false;
-        for round in 0..2 * rounds {
+        for round in 0..4 * rounds {
             is_whole = !is_whole;
-            if round < rounds {
+            let asked = (round / rounds % 2 == 1).then_some(&own);
+            if round < 2 * rounds {
                 let (path, patch) = self.plan.member(is_whole);
-                patched.round(&hosts, || controller.patch(path, patch))?;
+                patched.round(&hosts, asked, || controller.patch(path, patch))?;
             } else {
                 let group = self.plan.group(is_whole, false);
-                put.round(&hosts, || controller.apply("", group))?;
+                put.round(&hosts, asked, || controller.apply("", group))?;
             }
         }
         self.pinged(agents, patched.phase("member"))?;
@@ -372,8 +432,15 @@ impl Experiment<'_> {
     fn pinged(&mut self, agents: &Agents, phase: Phase) -> Result<(), MeasureError> {
         self.bench.go_on()?;
         let pings_wrong = pings::wrong(&self.plan, agents, &mut self.rng)?;
-        self.phases.push(Phase { pings: pings::PAIRS, pings_wrong, ..phase });
+        let refusals = phase.refusals + agents.rejected();
+        self.phases.push(Phase { pings: pings::PAIRS, pings_wrong, refusals, ..phase });
         Ok(())
+    }
+}
+
+impl Phase {
+    fn with(self, pings: Meanwhile) -> Self {
+        Self { pings_during: pings.asked, pings_wrong_during: pings.wrong, ..self }
     }
 }
 
@@ -388,6 +455,7 @@ fn phase(name: &str, seconds: f64, used: Used) -> Phase {
         flows: used.flows,
         tuples_a_flow: (used.flows > 0).then(|| used.tuples as f64 / used.flows as f64),
         wakes: used.wakes as f64,
+        refusals: used.refusals,
         ..Phase::default()
     }
 }

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use model::Generation;
 use replica::{Changed, Fence, Follower, Limits, Map, Name, Store};
-use southbound::{Backoff, Execute, Node, Ports, Proof};
+use southbound::{Backoff, Execute, FollowError, Node, Ports, Proof};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::sleep;
@@ -49,6 +50,8 @@ enum Order {
 struct Told {
     hosts: Mutex<Vec<Known>>,
     news: Condvar,
+    /// Sessions that an agent has ended because of what it was told.
+    rejected: AtomicU64,
 }
 
 /// What an agent knows.
@@ -76,7 +79,8 @@ impl Agents {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(failed)?;
         let hosts = (0..plan.hosts).map(|_| Known::default()).collect();
-        let told = Arc::new(Told { hosts: Mutex::new(hosts), news: Condvar::new() });
+        let (hosts, news, rejected) = (Mutex::new(hosts), Condvar::new(), AtomicU64::new(0));
+        let told = Arc::new(Told { hosts, news, rejected });
         let mut orders = Vec::new();
         for (host, ports) in plan.ports_of().into_iter().enumerate() {
             let (sender, receiver) = mpsc::unbounded_channel();
@@ -143,6 +147,12 @@ impl Agents {
         }
     }
 
+    /// How often an agent did not go on with a controller because of what it was told, since this
+    /// was asked last.
+    pub fn rejected(&self) -> u64 {
+        self.told.rejected.swap(0, Ordering::Relaxed)
+    }
+
     /// What an agent has of a domain.
     pub fn rows(&self, host: u32, domain: &str) -> Option<Map> {
         self.told.lock()[host as usize].domains.get(domain).cloned()
@@ -190,7 +200,12 @@ impl Agent {
         let mut host = Host { host: self.host, told: Arc::clone(&self.told) };
         let follow = southbound::follow(connection, &node, follower, &mut changed, all, &mut host);
         tokio::select! {
-            _ended = follow => true,
+            Err(ended) = follow => {
+                if !matches!(ended, FollowError::Ended(_)) {
+                    self.told.rejected.fetch_add(1, Ordering::Relaxed);
+                }
+                true
+            }
             is_ordered = self.obey(changes) => is_ordered,
         }
     }

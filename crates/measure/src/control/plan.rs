@@ -118,30 +118,35 @@ impl Plan {
             );
             say(&mut text, "Policy", &name, Some(tenant), &spec);
         }
-        for number in ports.clone() {
-            let (_, host) = self.ports[number as usize];
-            let has_rules = is_one_of(number, PORTS_WITH_RULES, PORTS);
-            let of_switch = number - ports.start;
-            Port {
-                name: port(number),
-                tenant,
-                switch: at,
-                number: of_switch,
-                host,
-                has_rules,
-                round: None,
-            }
-            .say(&mut text);
-        }
+        ports.for_each(|number| self.port(number).say(&mut text));
         text
     }
 
-    /// A switch with all that it needs to stand by itself.
-    pub fn around(&self, at: u32) -> String {
+    /// A port that is declared, by its number.
+    pub fn port(&self, number: u32) -> Port {
+        let (switch, host) = self.ports[number as usize];
+        let Switch { tenant, ports } = &self.switches[switch as usize];
+        Port {
+            name: port(number),
+            tenant: *tenant,
+            switch,
+            number: number - ports.start,
+            host,
+            has_rules: is_one_of(number, PORTS_WITH_RULES, PORTS),
+            round: None,
+        }
+    }
+
+    /// A switch with more ports, and all that it needs to stand by itself.
+    pub fn around(&self, at: u32, more: &[Port]) -> String {
         let mut text = String::new();
         say(&mut text, "Tenant", &tenant(self.switches[at as usize].tenant), None, "{}");
-        self.hosts_of(at).into_iter().for_each(|host| say_node(&mut text, host));
-        listed(&(text + &self.switch(at)))
+        let mut hosts = self.hosts_of(at);
+        hosts.extend(more.iter().map(|it| it.host));
+        hosts.into_iter().for_each(|host| say_node(&mut text, host));
+        text += &self.switch(at);
+        more.iter().for_each(|it| it.say(&mut text));
+        listed(&text)
     }
 
     /// The path of the large group, and the JSON patch by which its last member comes or goes.
@@ -181,6 +186,7 @@ impl Plan {
 }
 
 /// A machine's port, where it is, and its rules.
+#[derive(Clone, Debug)]
 pub struct Port {
     pub name: String,
     pub tenant: u32,
@@ -194,12 +200,16 @@ pub struct Port {
 }
 
 impl Port {
+    pub fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::from(0x0a00_0001 + self.number)
+    }
+
     pub fn say(&self, text: &mut String) {
         let Self { name, tenant, round, .. } = self;
-        let address = Ipv4Addr::from(0x0a00_0001 + self.number);
         let spec = format!(
-            r#"{{"switch":"{}","vif":{{}},"addresses":["{address}"]}}"#,
-            switch(self.switch)
+            r#"{{"switch":"{}","vif":{{}},"addresses":["{}"]}}"#,
+            switch(self.switch),
+            self.address()
         );
         let mut say = |kind, tenant, spec: &str| labelled(text, kind, name, tenant, *round, spec);
         say("LogicalPort", Some(*tenant), &spec);

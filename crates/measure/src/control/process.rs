@@ -44,6 +44,8 @@ pub struct Used {
     pub tuple_bytes: u64,
     pub flows: u64,
     pub wakes: u64,
+    /// Updates that agents have not taken.
+    pub refusals: u64,
     /// The time that it has computed in, in seconds.
     pub computed_s: f64,
 }
@@ -156,6 +158,7 @@ impl Controller {
             tuple_bytes: value("tuple_bytes_at_start") as u64,
             flows: value("rows") as u64,
             wakes: value("wakes_total") as u64,
+            refusals: value("refusals_total") as u64,
             computed_s: value("computing_seconds_total"),
         })
     }

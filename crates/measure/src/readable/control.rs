@@ -35,8 +35,14 @@ impl Readable for Report {
             "rows",
             "wakes",
             "wrong pings",
+            "meanwhile",
+            "refusals",
         ]);
         let told = |it: Option<f64>| it.map_or("–".into(), |it| si(it, Unit::SECONDS));
+        let pings = |wrong: u32, asked: u32| match asked {
+            0 => "–".into(),
+            asked => format!("{wrong} of {}", count(asked.into())),
+        };
         let some = |it: Option<f64>| it.map_or("–".into(), seconds);
         for one in &self.results {
             let Beside { nvp, ovn } = beside::seconds(&one.phase);
@@ -56,10 +62,9 @@ impl Readable for Report {
                 judged("tuples_a_flow", count(one.tuples)),
                 count(one.flows),
                 judged("wakes", count(one.wakes.round() as u64)),
-                match one.pings {
-                    0 => "–".into(),
-                    pings => format!("{} of {}", one.pings_wrong, count(pings.into())),
-                },
+                pings(one.pings_wrong, one.pings),
+                pings(one.pings_wrong_during, one.pings_during),
+                count(one.refusals),
             ]);
         }
         rows
@@ -101,12 +106,21 @@ impl Readable for Report {
     }
 
     fn broken(&self) -> Vec<String> {
-        let is_wrong = |it: &&Phase| it.pings_wrong > 0;
         let told = |it: &Phase| {
-            let pings = many(it.pings_wrong.into(), "ping");
-            format!("after `{}`, {pings} of {} went otherwise than intended.", it.phase, it.pings)
+            let pings = |when: &str, wrong: u32, asked: u32| {
+                let wrong = many(wrong.into(), "ping");
+                format!("{when} `{}`, {wrong} of {asked} went otherwise than intended.", it.phase)
+            };
+            let refused = many(it.refusals, "update");
+            [
+                (it.pings_wrong > 0).then(|| pings("after", it.pings_wrong, it.pings)),
+                (it.pings_wrong_during > 0)
+                    .then(|| pings("during", it.pings_wrong_during, it.pings_during)),
+                (it.refusals > 0)
+                    .then(|| format!("during `{}`, agents refused {refused}.", it.phase)),
+            ]
         };
-        self.results.iter().filter(is_wrong).map(told).collect()
+        self.results.iter().flat_map(told).flatten().collect()
     }
 
     fn environment(&self) -> &Environment {
@@ -174,15 +188,21 @@ mod tests {
     use crate::control::Config;
 
     #[test]
-    fn a_ping_that_goes_wrong_is_told() {
-        let report = |pings_wrong| {
-            let phase = Phase { phase: "cold".into(), pings: 9, pings_wrong, ..Phase::default() };
+    fn pings_that_go_wrong_and_refusals_are_told() {
+        let report = |phase: Phase| {
+            let phase = Phase { phase: "add".into(), pings: 9, pings_during: 8, ..phase };
             let config = Config { hosts: 10, seed: 1, rounds: 1 };
             Measurement::new("control", Environment::default(), config, vec![phase])
         };
-        assert_eq!(report(0).broken(), [""; 0]);
-        let told = ["after `cold`, 1 ping of 9 went otherwise than intended."];
-        assert_eq!(report(1).broken(), told);
+        assert_eq!(report(Phase::default()).broken(), [""; 0]);
+        let (pings_wrong, pings_wrong_during, refusals) = (1, 2, 3);
+        let phase = Phase { pings_wrong, pings_wrong_during, refusals, ..Phase::default() };
+        let told = [
+            "after `add`, 1 ping of 9 went otherwise than intended.",
+            "during `add`, 2 pings of 8 went otherwise than intended.",
+            "during `add`, agents refused 3 updates.",
+        ];
+        assert_eq!(report(phase).broken(), told);
     }
 
     #[test]

@@ -24,9 +24,13 @@ fn a_controller_has_every_agent_execute_what_is_declared() {
     for result in results {
         has(result, &["goals", "missed", "served_s", "tuples_a_flow", "bytes_a_tuple"]);
         has(result, &["seconds", "cpu_s", "rss_bytes", "tuples", "flows", "wakes", "pings_wrong"]);
-        assert_eq!(result["pings_wrong"], 0, "{result:#}");
+        for figure in ["pings_wrong", "pings_wrong_during", "refusals"] {
+            assert_eq!(result[figure], 0, "{result:#}");
+        }
         let (phase, asked) = (result["phase"].as_str().unwrap(), result["pings"].as_u64().unwrap());
         assert_eq!(asked > 0, !["declare", "compute"].contains(&phase), "{result:#}");
+        let asked = result["pings_during"].as_u64().unwrap();
+        assert_eq!(asked > 0, !["declare", "compute", "cold"].contains(&phase), "{result:#}");
         // Each of 630 ports is some rows, once they are computed.
         let rows = result["flows"].as_u64().unwrap();
         assert!(phase == "declare" || rows > 3 * 630, "{result:#}");
