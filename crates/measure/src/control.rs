@@ -17,8 +17,10 @@ mod meanwhile;
 mod pings;
 mod plan;
 mod process;
+mod proofs;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -30,6 +32,7 @@ use self::meanwhile::{Meanwhile, meanwhile};
 use self::pings::Switch;
 use self::plan::{Plan, Port, listed};
 use self::process::{Controller, Used, failed};
+use self::proofs::Proofs;
 use crate::stats::median;
 use crate::{Bench, Environment, MeasureError, Measurement};
 
@@ -55,6 +58,9 @@ pub struct Config {
     pub seed: u64,
     /// How often each change is made.
     pub rounds: u32,
+    /// Whether all connections are encrypted, and all prove who they are.
+    #[serde(default)]
+    pub tls: bool,
 }
 
 /// One phase.
@@ -117,7 +123,11 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let folder = Folder::new()?;
     let plan = Plan::new(config.hosts, config.seed);
     let rng = Rng::new(config.seed ^ 1);
-    let mut made = Experiment { bench, folder: &folder.0, plan, rng, phases: Vec::new() };
+    let proofs = match config.tls {
+        false => None,
+        true => Some(Proofs::new(config.hosts, process::token(bench, &folder.0)?)),
+    };
+    let mut made = Experiment { bench, folder: &folder.0, proofs, plan, rng, phases: Vec::new() };
     // Whatever fails when the user wants no more, that is why it ends.
     made.all(config.rounds).or_else(|error| bench.go_on().and(Err(error)))?;
     let phases = made.phases.into_iter().map(|it| it.judged(config.hosts)).collect();
@@ -128,6 +138,8 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
 struct Experiment<'a> {
     bench: &'a Bench<'a>,
     folder: &'a Path,
+    /// Where connections are encrypted.
+    proofs: Option<Proofs>,
     plan: Plan,
     rng: Rng,
     phases: Vec<Phase>,
@@ -214,10 +226,14 @@ impl Experiment<'_> {
         self.reconnect(&controller, &agents)
     }
 
+    fn start(&self, agents: Option<SocketAddr>) -> Result<Controller, MeasureError> {
+        Controller::start(self.bench, self.folder, self.proofs.as_ref(), agents)
+    }
+
     /// Declares everything.
     fn declare(&mut self) -> Result<(), MeasureError> {
         self.bench.step("declaring all objects")?;
-        let controller = Controller::start(self.bench, self.folder, None)?;
+        let controller = self.start(None)?;
         let begun = Instant::now();
         controller.apply("", self.plan.operators())?;
         let mut text = String::new();
@@ -238,7 +254,7 @@ impl Experiment<'_> {
     /// A controller computes all of a full store. Nobody follows it yet.
     fn compute(&mut self) -> Result<Controller, MeasureError> {
         self.bench.step("computing all")?;
-        let controller = Controller::start(self.bench, self.folder, None)?;
+        let controller = self.start(None)?;
         let (took, used) = (controller.began.as_secs_f64(), controller.used()?);
         let bytes_a_tuple = (used.tuples > 0).then(|| used.tuple_bytes as f64 / used.tuples as f64);
         self.phases.push(Phase { bytes_a_tuple, ..phase("compute", took, used) });
@@ -251,8 +267,8 @@ impl Experiment<'_> {
         let address = before.agents;
         drop(before);
         let begun = Instant::now();
-        let agents = Agents::start(&self.plan, address)?;
-        let controller = Controller::start(self.bench, self.folder, Some(address))?;
+        let agents = Agents::start(&self.plan, address, self.proofs.as_ref())?;
+        let controller = self.start(Some(address))?;
         let served_s = Some(begun.elapsed().as_secs_f64());
         let settled = self.settled("cold", begun, &controller, &agents)?;
         self.pinged(&agents, Phase { served_s, ..settled })?;
@@ -269,7 +285,7 @@ impl Experiment<'_> {
             let begun = Instant::now();
             drop(before);
             agents.forget_sessions();
-            let controller = Controller::start(self.bench, self.folder, Some(address))?;
+            let controller = self.start(Some(address))?;
             let served_s = Some(begun.elapsed().as_secs_f64());
             let settled = self.settled("restart", begun, &controller, agents)?;
             Ok((controller, Phase { served_s, ..settled }))

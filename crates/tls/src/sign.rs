@@ -1,4 +1,4 @@
-//! Certificates for tests: an authority of its own signs them.
+//! Certificates for tests and measurements: an authority of its own signs them.
 
 use std::fs;
 use std::path::PathBuf;

@@ -17,6 +17,7 @@ use units::Rng;
 
 use super::plan::{self, Plan};
 use super::process::failed;
+use super::proofs::Proofs;
 use crate::{Bench, MeasureError};
 
 /// As agents have it.
@@ -75,7 +76,11 @@ impl Told {
 
 impl Agents {
     /// Starts the agents of a plan's hosts, which have their ports.
-    pub fn start(plan: &Plan, controller: SocketAddr) -> Result<Self, MeasureError> {
+    pub fn start(
+        plan: &Plan,
+        controller: SocketAddr,
+        proofs: Option<&Proofs>,
+    ) -> Result<Self, MeasureError> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(failed)?;
         let hosts = (0..plan.hosts).map(|_| Known::default()).collect();
@@ -92,6 +97,7 @@ impl Agents {
             let agent = Agent {
                 host,
                 controller,
+                proof: proofs.map_or_else(Proof::default, |it| it.agent(host as u32)),
                 ports: ports.into_iter().map(own).collect(),
                 orders: receiver,
                 told: Arc::clone(&told),
@@ -167,6 +173,7 @@ fn name(tenant: u32, port: &str) -> String {
 struct Agent {
     host: usize,
     controller: SocketAddr,
+    proof: Proof,
     ports: BTreeSet<String>,
     orders: UnboundedReceiver<Order>,
     told: Arc<Told>,
@@ -189,7 +196,7 @@ impl Agent {
 
     /// One session. Whether there is to be another.
     async fn session(&mut self, follower: &mut Follower) -> bool {
-        let Ok(connection) = southbound::connect(self.controller, &Proof::default()).await else {
+        let Ok(connection) = southbound::connect(self.controller, &self.proof).await else {
             return true;
         };
         let (changes, mut changed) = mpsc::channel(16);

@@ -199,7 +199,7 @@ mod tests {
     fn an_answer_is_wrong_that_agrees_neither_with_what_was_nor_with_what_is_to_be() {
         let (plan, mut rng) = (Plan::new(10, 1), Rng::new(1));
         // Nobody tells them anything, so nothing arrives.
-        let agents = Agents::start(&plan, "127.0.0.1:1".parse().unwrap()).unwrap();
+        let agents = Agents::start(&plan, "127.0.0.1:1".parse().unwrap(), None).unwrap();
         let first = plan.port(0);
         let new = Port { name: "new".into(), number: 64, host: 9, ..first };
         let switch = Switch::new(&plan, 0, &[new], &mut rng).unwrap();

@@ -14,6 +14,7 @@ use api::{Asked, Remote, RemoteClient};
 use hyper::Method;
 use kernel::spawn;
 
+use super::proofs::Proofs;
 use crate::{Bench, MeasureError};
 
 /// Where objects are declared together.
@@ -55,18 +56,32 @@ pub fn failed(why: impl ToString) -> MeasureError {
     MeasureError::Program { endpoint: "the controller".into(), why: why.to_string() }
 }
 
+/// A token of an operator, who may declare everything to the controller of a folder.
+pub fn token(bench: &Bench<'_>, folder: &Path) -> Result<String, MeasureError> {
+    let mut command = Command::new(&bench.program);
+    command.args(["controller", "token", "create", "measure", "--role", "admin", "--data"]);
+    let made = command.arg(folder).stdin(Stdio::null()).output().map_err(failed)?;
+    match made.status.success() {
+        true => Ok(String::from_utf8_lossy(&made.stdout).trim().to_owned()),
+        false => Err(failed(String::from_utf8_lossy(&made.stderr).trim())),
+    }
+}
+
 impl Controller {
-    /// Starts one and waits until it serves. `agents`: where agents connect.
+    /// Starts one and waits until it serves. `agents`: where agents connect. Without proofs nothing
+    /// is encrypted, and nobody is asked who they are.
     pub fn start(
         bench: &Bench<'_>,
         folder: &Path,
+        proofs: Option<&Proofs>,
         agents: Option<SocketAddr>,
     ) -> Result<Self, MeasureError> {
         let agents = agents.map_or("127.0.0.1:0".into(), |it| it.to_string());
         let begun = Instant::now();
         let mut command = Command::new(&bench.program);
         command
-            .args(["controller", "--open", "--log-format", "json", "--log", "info,southbound=warn"])
+            .args(["controller", "--log-format", "json", "--log", "info,southbound=warn"])
+            .args(proofs.map_or_else(|| vec!["--open".into()], Proofs::arguments))
             .args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--agents", &agents])
             .arg("--data")
             .arg(folder)
@@ -92,11 +107,16 @@ impl Controller {
         };
         let began = begun.elapsed();
         let made = served.and_then(|it| {
-            let client = |at: SocketAddr| {
-                let server = format!("http://{at}");
-                RemoteClient::new(Remote { server, tls: None, token: None }).map_err(failed)
+            let open = |at| Remote { server: format!("http://{at}"), tls: None, token: None };
+            let remote = match proofs.map(Proofs::operator) {
+                None => open(it.listen),
+                Some((tls, token)) => {
+                    let server = format!("https://{}", it.listen);
+                    Remote { server, tls: Some(tls), token: Some(token) }
+                }
             };
-            Ok((client(it.listen)?, client(it.metrics)?, it.agents))
+            let client = |remote| RemoteClient::new(remote).map_err(failed);
+            Ok((client(remote)?, client(open(it.metrics))?, it.agents))
         });
         match made {
             Ok((client, metrics, agents)) => Ok(Self { child, client, metrics, agents, began }),

@@ -14,9 +14,13 @@ impl Readable for Report {
 
     fn conditions(&self) -> String {
         format!(
-            "21 ports a host, 9 ports a switch, seed {}; changes are made {}, and the median is told.",
+            "21 ports a host, 9 ports a switch, seed {}; changes are made {}, and the median is told. {}.",
             self.config.seed,
-            many(self.config.rounds.into(), "time")
+            many(self.config.rounds.into(), "time"),
+            match self.config.tls {
+                true => "Connections are encrypted (TLS 1.3), agents have certificates",
+                false => "Connections are not encrypted, and nobody proves who they are",
+            }
         )
     }
 
@@ -191,7 +195,7 @@ mod tests {
     fn pings_that_go_wrong_and_refusals_are_told() {
         let report = |phase: Phase| {
             let phase = Phase { phase: "add".into(), pings: 9, pings_during: 8, ..phase };
-            let config = Config { hosts: 10, seed: 1, rounds: 1 };
+            let config = Config { hosts: 10, seed: 1, rounds: 1, tls: false };
             Measurement::new("control", Environment::default(), config, vec![phase])
         };
         assert_eq!(report(Phase::default()).broken(), [""; 0]);
@@ -221,7 +225,7 @@ mod tests {
         let phases =
             [phase("compute", 4.7), phase("cold", 16.9), restart, add, phase("member", 0.0191)];
         let phases = phases.map(|it| it.judged(3_000));
-        let config = Config { hosts: 3_000, seed: 1, rounds: 1 };
+        let config = Config { hosts: 3_000, seed: 1, rounds: 1, tls: false };
         let report = Measurement::new("control", Environment::default(), config, phases.into());
         assert_eq!(report.broken(), [""; 0], "figures differ by machine");
         let missed = [

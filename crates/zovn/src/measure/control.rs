@@ -18,6 +18,9 @@ pub struct ControlArgs {
     /// How often each change is made; the median is told.
     #[arg(long, default_value_t = 21)]
     rounds: u32,
+    /// Encrypt all connections (TLS 1.3): agents have certificates, and who declares has a token.
+    #[arg(long)]
+    tls: bool,
     /// A tenth of it: --hosts 300.
     #[arg(long, conflicts_with = "hosts")]
     quick: bool,
@@ -27,7 +30,7 @@ impl ControlArgs {
     /// Makes the experiment.
     pub fn run(self) -> Outcome {
         let hosts = if self.quick { 300 } else { self.hosts };
-        let config = Config { hosts, seed: self.seed, rounds: self.rounds };
+        let config = Config { hosts, seed: self.seed, rounds: self.rounds, tls: self.tls };
         self.output.make(|bench| control::run(bench, config))
     }
 }

@@ -49,3 +49,10 @@ fn a_controller_has_every_agent_execute_what_is_declared() {
         assert!(wakes > 0.0 && wakes <= goal, "{phase} wakes {wakes} of {goal} whom it concerns");
     }
 }
+
+#[test]
+fn agents_that_prove_who_they_are_over_tls_are_measured_as_well() {
+    let (object, code) = measured(&["control", "--hosts", "10", "--rounds", "1", "--tls"]);
+    assert_eq!((code, &object["config"]["tls"]), (Some(0), &true.into()), "{object:#}");
+    assert_eq!(object["results"].as_array().unwrap().len(), 10, "{object:#}");
+}
