@@ -22,13 +22,14 @@ mod proofs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use units::Rng;
 
 use self::agents::Agents;
-use self::meanwhile::{Meanwhile, meanwhile};
+pub use self::agents::Moment;
+use self::meanwhile::{Pings, meanwhile};
 use self::pings::Switch;
 use self::plan::{Plan, Port, listed};
 use self::process::{Controller, Used, failed};
@@ -48,6 +49,9 @@ const STEP_BYTES: usize = 1 << 20;
 /// How many times as long as a ping takes who asks rests while a start is measured: one processor
 /// has 5 % of its time for pings.
 const RESTS: u32 = 19;
+
+/// How often to look how far agents are while a controller starts.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How the experiment is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,6 +109,9 @@ pub struct Phase {
     pub pings_wrong_during: u32,
     /// Updates that agents did not take, and controllers that they did not follow.
     pub refusals: u64,
+    /// Of `cold` and `restart`: how far agents are as time goes on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub over_time: Vec<Moment>,
 }
 
 /// The whole experiment.
@@ -154,7 +161,7 @@ struct Rounds<'a> {
     used: Used,
     /// Hosts that were concerned, each as often as it was.
     concerned: usize,
-    pings: Meanwhile,
+    pings: Pings,
     rng: Rng,
 }
 
@@ -182,8 +189,7 @@ impl<'a> Rounds<'a> {
             self.concerned += hosts.len();
             return Ok(());
         };
-        let ((), pings) = meanwhile(0, || switch.ask(agents, &mut self.rng), executed)?;
-        self.pings.add(pings);
+        meanwhile(|| self.pings.ask(0, || switch.ask(agents, &mut self.rng)), executed)?;
         self.used.refusals += controller.used()?.refusals - before.refusals;
         Ok(())
     }
@@ -268,10 +274,8 @@ impl Experiment<'_> {
         drop(before);
         let begun = Instant::now();
         let agents = Agents::start(&self.plan, address, self.proofs.as_ref())?;
-        let controller = self.start(Some(address))?;
-        let served_s = Some(begun.elapsed().as_secs_f64());
-        let settled = self.settled("cold", begun, &controller, &agents)?;
-        self.pinged(&agents, Phase { served_s, ..settled })?;
+        let (controller, phase) = self.started("cold", begun, address, &agents)?;
+        self.pinged(&agents, phase)?;
         Ok((controller, agents))
     }
 
@@ -280,15 +284,13 @@ impl Experiment<'_> {
         self.bench.step("another start of the controller")?;
         let address = before.agents;
         let mut rng = self.fork();
-        let ask = || pings::anywhere(&self.plan, agents, &mut rng);
-        let ((controller, phase), pings) = meanwhile(RESTS, ask, || {
+        let mut pings = Pings::default();
+        let ask = || pings.ask(RESTS, || pings::anywhere(&self.plan, agents, &mut rng));
+        let (controller, phase) = meanwhile(ask, || {
             let begun = Instant::now();
             drop(before);
             agents.forget_sessions();
-            let controller = self.start(Some(address))?;
-            let served_s = Some(begun.elapsed().as_secs_f64());
-            let settled = self.settled("restart", begun, &controller, agents)?;
-            Ok((controller, Phase { served_s, ..settled }))
+            self.started("restart", begun, address, agents)
         })?;
         self.pinged(agents, phase.with(pings))?;
         Ok(controller)
@@ -300,8 +302,9 @@ impl Experiment<'_> {
         controller.forget_most();
         let before = controller.used()?;
         let mut rng = self.fork();
-        let ask = || pings::anywhere(&self.plan, agents, &mut rng);
-        let (settled, pings) = meanwhile(RESTS, ask, || {
+        let mut pings = Pings::default();
+        let ask = || pings.ask(RESTS, || pings::anywhere(&self.plan, agents, &mut rng));
+        let settled = meanwhile(ask, || {
             let begun = Instant::now();
             agents.reconnect();
             self.settled("reconnect", begun, controller, agents)
@@ -318,6 +321,29 @@ impl Experiment<'_> {
     /// Chance of its own.
     fn fork(&mut self) -> Rng {
         Rng::new(self.rng.next_u64())
+    }
+
+    /// A controller starts, and every agent executes what it tells.
+    fn started(
+        &self,
+        name: &str,
+        begun: Instant,
+        address: SocketAddr,
+        agents: &Agents,
+    ) -> Result<(Controller, Phase), MeasureError> {
+        let mut over_time = Vec::new();
+        let look = || {
+            over_time.push(agents.moment(begun));
+            Ok(LOOK)
+        };
+        let (controller, served, settled) = meanwhile(look, || {
+            let controller = self.start(Some(address))?;
+            let served = begun.elapsed();
+            let settled = self.settled(name, begun, &controller, agents)?;
+            Ok((controller, served, settled))
+        })?;
+        let served_s = Some(served.as_secs_f64());
+        Ok((controller, Phase { served_s, over_time, ..settled }))
     }
 
     /// Waits until every agent executes all that there is.
@@ -455,7 +481,7 @@ impl Experiment<'_> {
 }
 
 impl Phase {
-    fn with(self, pings: Meanwhile) -> Self {
+    fn with(self, pings: Pings) -> Self {
         Self { pings_during: pings.asked, pings_wrong_during: pings.wrong, ..self }
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use model::Generation;
 use replica::{Changed, Fence, Follower, Limits, Map, Name, Store};
+use serde::{Deserialize, Serialize};
 use southbound::{Backoff, Execute, FollowError, Node, Ports, Proof};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -29,6 +30,17 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How often to look whether the user wants no more.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// How far all agents are.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Moment {
+    /// The time since the phase began.
+    pub seconds: f64,
+    /// Agents that execute all that there is, as told in the session that they have.
+    pub agents: u32,
+    /// Rows that agents have, together.
+    pub rows: u64,
+}
 
 /// All agents.
 pub struct Agents {
@@ -151,6 +163,14 @@ impl Agents {
             let waited = self.told.news.wait_timeout(known, LOOK);
             known = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// How far they are now. Nothing is declared meanwhile: whoever has a mark executes all.
+    pub fn moment(&self, begun: Instant) -> Moment {
+        let hosts = self.told.lock();
+        let agents = hosts.iter().filter(|it| it.marked > 0).count() as u32;
+        let rows = hosts.iter().flat_map(|it| it.domains.values()).map(Map::len).sum::<usize>();
+        Moment { seconds: begun.elapsed().as_secs_f64(), agents, rows: rows as u64 }
     }
 
     /// How often an agent did not go on with a controller because of what it was told, since this

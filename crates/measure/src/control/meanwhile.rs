@@ -1,54 +1,59 @@
-//! Asks again and again while something is done.
+//! Looks again and again while something is done.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::MeasureError;
 
 /// Pings that were asked while something was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Meanwhile {
+pub struct Pings {
     pub asked: u32,
     /// Those of them whose answer is not as intended.
     pub wrong: u32,
 }
 
-impl Meanwhile {
-    /// Adds others.
-    pub fn add(&mut self, others: Self) {
-        self.asked += others.asked;
-        self.wrong += others.wrong;
+impl Pings {
+    /// Asks once whether all is right. Returns how long to rest: so many times as long as it took,
+    /// as it shares the processors with what is measured.
+    pub fn ask(
+        &mut self,
+        rests: u32,
+        ask: impl FnOnce() -> Result<bool, MeasureError>,
+    ) -> Result<Duration, MeasureError> {
+        let begun = Instant::now();
+        let is_right = ask()?;
+        self.asked += 1;
+        self.wrong += u32::from(!is_right);
+        Ok(begun.elapsed() * rests)
     }
 }
 
-/// Does something, while another thread asks whether all is right, at least once. After each
-/// question it rests for so many times as long as that took: it shares the processors with what is
-/// measured.
+/// Does something, while another thread takes turns, at least one, and rests after each for as long
+/// as that says.
 pub fn meanwhile<T>(
-    rests: u32,
-    mut ask: impl FnMut() -> Result<bool, MeasureError> + Send,
+    mut turn: impl FnMut() -> Result<Duration, MeasureError> + Send,
     doing: impl FnOnce() -> Result<T, MeasureError>,
-) -> Result<(T, Meanwhile), MeasureError> {
+) -> Result<T, MeasureError> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let asker = scope.spawn(|| {
-            let mut pings = Meanwhile::default();
+        let looker = scope.spawn(|| {
             loop {
-                let begun = Instant::now();
-                let is_right = ask()?;
-                pings.add(Meanwhile { asked: 1, wrong: u32::from(!is_right) });
+                let rest = turn()?;
                 if is_over.load(Ordering::Relaxed) {
-                    return Ok(pings);
+                    return Ok(());
                 }
-                thread::sleep(begun.elapsed() * rests);
+                thread::sleep(rest);
             }
         });
         let done = doing();
         is_over.store(true, Ordering::Relaxed);
-        let pings = asker.join().unwrap_or_else(|died| resume_unwind(died));
-        Ok((done?, pings?))
+        let looked: Result<(), MeasureError> =
+            looker.join().unwrap_or_else(|died| resume_unwind(died));
+        let done = done?;
+        looked.map(|()| done)
     })
 }
 
@@ -58,19 +63,21 @@ mod tests {
 
     #[test]
     fn what_is_wrong_while_something_is_done_is_counted() {
-        let (done, pings) = meanwhile(0, || Ok(false), || Ok(7)).unwrap();
-        assert_eq!((done, pings.wrong), (7, pings.asked));
-        assert!(pings.asked > 0);
-        let (_, pings) = meanwhile(0, || Ok(true), || Ok(())).unwrap();
-        assert!(pings.asked > 0 && pings.wrong == 0);
+        for is_right in [false, true] {
+            let mut pings = Pings::default();
+            let done = meanwhile(|| pings.ask(0, || Ok(is_right)), || Ok(7)).unwrap();
+            let wrong = if is_right { 0 } else { pings.asked };
+            assert_eq!((done, pings.wrong), (7, wrong));
+            assert!(pings.asked > 0);
+        }
     }
 
     #[test]
-    fn who_cannot_ask_or_cannot_do_it_says_so() {
+    fn who_cannot_look_or_cannot_do_it_says_so() {
         let failed = |why: &str| MeasureError::Config(why.into());
-        let asking = meanwhile(0, || Err(failed("asking")), || Ok(())).unwrap_err();
-        assert_eq!(asking.to_string(), "asking");
-        let doing = meanwhile(0, || Ok(true), || Err::<(), _>(failed("doing"))).unwrap_err();
-        assert_eq!(doing.to_string(), "doing");
+        let looking = meanwhile(|| Err(failed("looking")), || Ok(())).unwrap_err();
+        assert_eq!(looking.to_string(), "looking");
+        let doing = meanwhile(|| Ok(Duration::ZERO), || Err::<(), _>(failed("doing")));
+        assert_eq!(doing.unwrap_err().to_string(), "doing");
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::Environment;
 use crate::control::beside::{self, Beside};
-use crate::control::{Phase, Report};
-use crate::page::{Axis, Bars, Chart, Unit, count, si};
+use crate::control::{Moment, Phase, Report};
+use crate::page::{Axis, Bars, Chart, Lines, Unit, count, si};
 
 use super::{Readable, Rows, many};
 
@@ -106,7 +106,13 @@ impl Readable for Report {
                 amount("Tuples for each row", tuples, it, "tuples_a_flow", beside::TUPLES),
             ]
         });
-        starts.into_iter().chain(changes).chain(amounts).collect()
+        let agents = |it: &Moment| f64::from(it.agents);
+        let over_time = [
+            self.over_time("Agents that execute all, after a start", "agents", agents),
+            self.over_time("Rows that agents have, after a start", "rows", |it| it.rows as f64),
+        ];
+        let over_time = over_time.into_iter().flatten();
+        starts.into_iter().chain(over_time).chain(changes).chain(amounts).collect()
     }
 
     fn broken(&self) -> Vec<String> {
@@ -133,6 +139,18 @@ impl Readable for Report {
 }
 
 impl Report {
+    /// How something grows after starts, as NVP's figures 8 and 9 have it; nothing if there is no
+    /// start.
+    fn over_time(&self, title: &str, what: &str, value: fn(&Moment) -> f64) -> Option<Chart> {
+        let (time, what) = (Axis::linear("time", Unit::SECONDS), Axis::linear(what, Unit::NONE));
+        let starts: Vec<_> = self.results.iter().filter(|it| !it.over_time.is_empty()).collect();
+        let lines = starts.iter().fold(Lines::new(title, time, what), |lines, it| {
+            let points = it.over_time.iter().map(|it| (it.seconds, value(it)));
+            lines.series(it.phase.as_str(), points)
+        });
+        (!starts.is_empty()).then(|| lines.into())
+    }
+
     /// What some phases take, beside their goals and others' times; nothing if there is none of
     /// them.
     fn times(&self, title: &str, phases: &[&str]) -> Option<Chart> {
@@ -219,7 +237,9 @@ mod tests {
             rss_bytes: 800_000_000,
             ..Phase::default()
         };
-        let restart = Phase { served_s: Some(5.5), ..phase("restart", 7.0) };
+        let moment = |seconds, agents| Moment { seconds, agents, rows: 60 };
+        let over_time = vec![moment(0.0, 0), moment(6.0, 1_500), moment(7.0, 3_000)];
+        let restart = Phase { served_s: Some(5.5), over_time, ..phase("restart", 7.0) };
         let add = Phase { computed_s: Some(0.012), wakes: 18.5, ..phase("add", 0.02) };
         let add = Phase { goals: [("wakes".into(), 17.5)].into(), ..add };
         let phases =
@@ -250,7 +270,7 @@ mod tests {
         ] {
             assert!(text.contains(word), "{word}: {text}");
         }
-        assert_eq!(report.charts().len(), 4, "starts, changes, memory, tuples");
+        assert_eq!(report.charts().len(), 6, "starts, agents, rows, changes, memory, tuples");
         let page = super::super::page("Control", "", "", &[&report]);
         for word in
             ["NSDI 2014, figures 8 to 11", "27 GB", "5.55 GB", "NVP: 20", "Missed: `member`"]

@@ -42,6 +42,16 @@ fn a_controller_has_every_agent_execute_what_is_declared() {
     let bytes = figure("compute", "bytes_a_tuple");
     assert!((8.0..1000.0).contains(&bytes), "{bytes}");
     assert!(figure("restart", "served_s") <= figure("restart", "seconds"));
+    for phase in ["cold", "restart"] {
+        let at = phases.iter().position(|it| *it == phase).unwrap();
+        let moments = results[at]["over_time"].as_array().unwrap();
+        let [first, .., last] = &moments[..] else { panic!("{moments:?}") };
+        assert_eq!((&first["agents"], &last["agents"]), (&0.into(), &30.into()), "{phase}");
+        // Whoever has lost its controller goes on with what it has.
+        let is_told = first["rows"].as_u64().unwrap() > 0;
+        assert_eq!(is_told, phase == "restart", "{first:#}");
+        assert!(last["rows"].as_u64().unwrap() > 3 * 630, "{last:#}");
+    }
     for phase in ["add", "delete", "move", "member", "group"] {
         let at = phases.iter().position(|it| *it == phase).unwrap();
         let goal = results[at]["goals"]["wakes"].as_f64().unwrap();
