@@ -94,6 +94,8 @@ pub struct Phase {
     pub bytes_a_tuple: Option<f64>,
     /// How often it woke an agent; of changes, for each.
     pub wakes: f64,
+    /// Of changes: rows that each host concerned was told, those that went among them.
+    pub rows_a_host: Option<f64>,
     /// What figures should be at most, by their names here: `wakes` as many as a change concerns,
     /// the others for 3,000 hosts or fewer.
     pub goals: BTreeMap<String, f64>,
@@ -161,14 +163,15 @@ struct Rounds<'a> {
     used: Used,
     /// Hosts that were concerned, each as often as it was.
     concerned: usize,
+    told_rows: u64,
     pings: Pings,
     rng: Rng,
 }
 
 impl<'a> Rounds<'a> {
     fn new(bench: &'a Bench<'a>, controller: &'a Controller, agents: &'a Agents, rng: Rng) -> Self {
-        let (seconds, used, pings) = Default::default();
-        Self { bench, controller, agents, seconds, used, concerned: 0, pings, rng }
+        let (seconds, used, concerned, told_rows, pings) = Default::default();
+        Self { bench, controller, agents, seconds, used, concerned, told_rows, pings, rng }
     }
 
     /// Makes a change, whose revision these hosts are to execute. If a switch is asked about
@@ -181,12 +184,14 @@ impl<'a> Rounds<'a> {
     ) -> Result<(), MeasureError> {
         let (bench, controller, agents) = (self.bench, self.controller, self.agents);
         let executed = || agents.wait(bench, change()?, hosts.iter().copied());
+        let told_rows = agents.told_rows();
         let (before, begun) = (controller.used()?, Instant::now());
         let Some(switch) = asked else {
             executed()?;
             let seconds = begun.elapsed().as_secs_f64();
             self.add(seconds, before, controller.used()?);
             self.concerned += hosts.len();
+            self.told_rows += agents.told_rows() - told_rows;
             return Ok(());
         };
         meanwhile(|| self.pings.ask(0, || switch.ask(agents, &mut self.rng)), executed)?;
@@ -213,6 +218,7 @@ impl<'a> Rounds<'a> {
             computed_s: Some(self.used.computed_s / rounds),
             cpu_s: all.cpu_s / rounds,
             wakes: all.wakes / rounds,
+            rows_a_host: Some(self.told_rows as f64 / self.concerned.max(1) as f64),
             goals: BTreeMap::from([("wakes".into(), self.concerned as f64 / rounds)]),
             ..all.with(self.pings)
         }

@@ -65,6 +65,8 @@ struct Told {
     news: Condvar,
     /// Sessions that an agent has ended because of what it was told.
     rejected: AtomicU64,
+    /// Rows that were other for an agent than before, those that were gone among them.
+    rows: AtomicU64,
 }
 
 /// What an agent knows.
@@ -96,8 +98,9 @@ impl Agents {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(failed)?;
         let hosts = (0..plan.hosts).map(|_| Known::default()).collect();
-        let (hosts, news, rejected) = (Mutex::new(hosts), Condvar::new(), AtomicU64::new(0));
-        let told = Arc::new(Told { hosts, news, rejected });
+        let (hosts, news) = (Mutex::new(hosts), Condvar::new());
+        let (rejected, rows) = Default::default();
+        let told = Arc::new(Told { hosts, news, rejected, rows });
         let mut orders = Vec::new();
         for (host, ports) in plan.ports_of().into_iter().enumerate() {
             let (sender, receiver) = mpsc::unbounded_channel();
@@ -177,6 +180,11 @@ impl Agents {
     /// was asked last.
     pub fn rejected(&self) -> u64 {
         self.told.rejected.swap(0, Ordering::Relaxed)
+    }
+
+    /// How many rows agents were told so far that changed what they had.
+    pub fn told_rows(&self) -> u64 {
+        self.told.rows.load(Ordering::Relaxed)
     }
 
     /// What an agent has of a domain.
@@ -268,6 +276,7 @@ struct Host {
 
 impl Execute for Host {
     async fn execute(&mut self, changed: &Changed<'_>) -> Result<(), String> {
+        self.told.rows.fetch_add(changed.delta().len() as u64, Ordering::Relaxed);
         let mut all = self.told.lock();
         let rows = all[self.host].domains.entry(changed.domain().clone()).or_default();
         rows.apply(changed.delta().clone());

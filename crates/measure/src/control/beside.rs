@@ -25,7 +25,7 @@ fn goals(phase: &str) -> &'static [(&'static str, f64)] {
         "reconnect" => &[("seconds", 10.0)],
         "add" => &[("seconds", 0.050), ("computed_s", 0.010)],
         "move" => &[("seconds", 0.020)],
-        "member" => &[("seconds", 0.005)],
+        "member" => &[("seconds", 0.005), ("rows_a_host", 1.0)],
         _ => &[],
     }
 }
@@ -72,6 +72,7 @@ impl Phase {
             "tuples_a_flow" => self.tuples_a_flow,
             "bytes_a_tuple" => self.bytes_a_tuple,
             "wakes" => Some(self.wakes),
+            "rows_a_host" => self.rows_a_host,
             _ => None,
         }
     }
@@ -124,6 +125,13 @@ mod tests {
         assert_eq!(restart.judged(HOSTS).missed, ["served_s"]);
         let add = Phase { computed_s: Some(0.011), ..phase("add", 0.049) };
         assert_eq!(add.judged(HOSTS).missed, ["computed_s"]);
+    }
+
+    #[test]
+    fn a_member_is_to_be_one_row_at_each_host() {
+        let member = |rows| Phase { rows_a_host: Some(rows), ..phase("member", 0.001) };
+        assert_eq!(member(1.0).judged(HOSTS).missed, [""; 0]);
+        assert_eq!(member(1.1).judged(HOSTS).missed, ["rows_a_host"]);
     }
 
     #[test]

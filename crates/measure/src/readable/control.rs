@@ -189,6 +189,7 @@ fn missed(one: &Phase) -> impl Iterator<Item = String> {
             }
             "tuples_a_flow" => (format!("has {is:.1} tuples for each row"), goal.to_string()),
             "bytes_a_tuple" => (format!("has {is:.1} bytes for each tuple"), goal.to_string()),
+            "rows_a_host" => (format!("told each host {is:.1} rows"), goal.to_string()),
             "wakes" => (format!("woke {is:.1} agents"), format!("{goal:.1}")),
             "served_s" => (format!("served after {}", seconds(is)), si(goal, Unit::SECONDS)),
             "computed_s" => (format!("was computed in {}", seconds(is)), si(goal, Unit::SECONDS)),

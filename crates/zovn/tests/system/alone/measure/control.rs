@@ -52,6 +52,7 @@ fn a_controller_has_every_agent_execute_what_is_declared() {
         assert_eq!(is_told, phase == "restart", "{first:#}");
         assert!(last["rows"].as_u64().unwrap() > 3 * 630, "{last:#}");
     }
+    assert_eq!(figure("member", "rows_a_host"), 1.0, "one entry a host");
     for phase in ["add", "delete", "move", "member", "group"] {
         let at = phases.iter().position(|it| *it == phase).unwrap();
         let goal = results[at]["goals"]["wakes"].as_f64().unwrap();
