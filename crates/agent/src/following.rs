@@ -29,8 +29,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::logical::{Logical, identity};
 use crate::worker::{Handle, Heard, Stopped};
-use kept::Keeper;
-use rows::Rows;
+pub use kept::Keeper;
+pub use rows::Rows;
 
 /// How much is kept of what controllers say.
 const LIMITS: Limits = Limits { domains: 16_384, update_bytes: 256 << 20 };

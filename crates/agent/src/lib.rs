@@ -34,11 +34,11 @@ mod store;
 mod worker;
 
 pub use config::{ConfigError, load, load_networks};
-pub use following::Follows;
+pub use following::{Follows, Keeper, Rows};
 pub use host::Ending;
 pub use journal::Journal;
 pub use keys::{KeyFileError, check_key};
-pub use logical::StartError as LogicalStartError;
+pub use logical::{Logical, StartError as LogicalStartError};
 pub use routes::document;
 pub use serve::{ServeError, serve};
 pub use socket::SocketError;

@@ -6,6 +6,7 @@
 //! rows come to the digest that the line has.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -60,8 +61,14 @@ pub struct Keeper {
     jobs: Sender<Job>,
 }
 
-/// A file that is to be so: a domain, or gone.
-type Job = (PathBuf, Option<(Head, Followed)>);
+/// What its thread is to do.
+#[derive(Debug)]
+enum Job {
+    /// A file is to be so: a domain, or gone.
+    File(PathBuf, Option<(Head, Followed)>),
+    /// Somebody waits for what was to be done before.
+    Settle(Sender<Infallible>),
+}
 
 impl Keeper {
     /// In a folder, which is made if it is not there.
@@ -128,12 +135,19 @@ impl Keeper {
             generation: domain.generation,
             digest: String::new(),
         };
-        let _ = self.jobs.send((self.path(name), Some((head, domain.clone()))));
+        let _ = self.jobs.send(Job::File(self.path(name), Some((head, domain.clone()))));
     }
 
     /// Keeps a domain no more.
     pub fn forget(&self, name: &Name) {
-        let _ = self.jobs.send((self.path(name), None));
+        let _ = self.jobs.send(Job::File(self.path(name), None));
+    }
+
+    /// Returns when the files are what they are to be.
+    pub fn settle(&self) {
+        let (done, settled) = channel();
+        let _ = self.jobs.send(Job::Settle(done));
+        let _ = settled.recv();
     }
 
     fn path(&self, name: &Name) -> PathBuf {
@@ -151,7 +165,13 @@ impl Head {
 /// Writes what is to be kept, the newest of each alone.
 fn keep(inbox: &Receiver<Job>) {
     while let Ok(first) = inbox.recv() {
-        let newest: BTreeMap<_, _> = [first].into_iter().chain(inbox.try_iter()).collect();
+        let (mut newest, mut waiting) = (BTreeMap::new(), Vec::new());
+        for job in [first].into_iter().chain(inbox.try_iter()) {
+            match job {
+                Job::File(path, domain) => drop(newest.insert(path, domain)),
+                Job::Settle(done) => waiting.push(done),
+            }
+        }
         for (path, domain) in newest {
             let done = match domain {
                 Some((head, domain)) => write(&path, head, &domain),
@@ -164,6 +184,7 @@ fn keep(inbox: &Receiver<Job>) {
                 _ => {}
             }
         }
+        drop(waiting);
     }
 }
 
@@ -225,9 +246,7 @@ mod tests {
         let name = Name::from(name.to_string());
         keeper.keep(WHOSE, &name, &shop);
         let path = keeper.path(&name);
-        while !path.exists() {
-            thread::yield_now();
-        }
+        keeper.settle();
         (folder, path)
     }
 
@@ -276,9 +295,8 @@ mod tests {
         let keeper = Keeper::new(folder.path(), "h1").unwrap();
         let name = keeper.found().copies[0].0.clone();
         keeper.forget(&name);
-        while path.exists() {
-            thread::yield_now();
-        }
+        keeper.settle();
+        assert!(!path.exists());
         assert!(keeper.found().copies.is_empty() && keeper.found().rows.executed().0.is_empty());
     }
 }
