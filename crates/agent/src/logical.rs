@@ -15,7 +15,7 @@ mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use binding::{Places, SameLabel};
 use datapath::{Labelled, Peer};
@@ -30,7 +30,7 @@ use pipeline::Net;
 use units::{Bytes, Class, Mac, Rate};
 
 use elsewhere::Elsewhere;
-pub use elsewhere::{Sites, network_of};
+pub use elsewhere::{Domains, Sites, network_of};
 pub use error::{ApplyError, Faults, StartError};
 pub use kept::Kept;
 pub use start::check;
@@ -86,7 +86,7 @@ pub struct OfTenant {
 }
 
 /// What ports of a host have of logical networks.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AllFacts {
     /// Every port that one of a host can be.
     pub ports: BTreeMap<LogicalPortName, Facts>,
@@ -100,9 +100,6 @@ impl AllFacts {
         self.ports.get(port)
     }
 }
-
-/// Domains by their names.
-pub type Domains = BTreeMap<Identity, Arc<Domain>>;
 
 /// What the switch's thread is handed.
 #[derive(Clone, Debug, Default)]
@@ -125,6 +122,7 @@ pub struct Logical {
     generation: Generation,
     objects: Arc<Vec<Object>>,
     domains: Arc<Domains>,
+    sites: Sites,
     facts: Arc<AllFacts>,
     elsewhere: Arc<Elsewhere>,
     /// The host's own tunnel addresses, if it has any.
@@ -135,6 +133,8 @@ pub struct Logical {
     parts: BTreeMap<Identity, Part>,
     /// How often any of them was changed: none of their stamps is as great.
     changes: u64,
+    /// What [`Logical::labelled`] says, once it was asked.
+    labelled: OnceLock<Vec<Labelled>>,
 }
 
 /// A host's part of a domain.
@@ -176,7 +176,7 @@ impl Logical {
         let sites = compiler::sites(&topology).into_iter();
         let sites = sites.map(|(id, node)| (id, topology[node].node.vteps.clone()));
         let generation = Generation(self.generation.0 + 1);
-        let next = self.told(generation, domains.collect(), &sites.collect());
+        let next = self.told(generation, domains.collect(), &vec![sites.collect()]);
         let mut next = next.map_err(|error| vec![fault(&objects, &error)])?;
         if let Some(node) = self.own.as_ref().and_then(|own| node_of(&objects, own)) {
             next.facts = facts(&next.domains, Some(node)).into();
@@ -199,17 +199,32 @@ impl Logical {
         Ok(self.told(generation, domains, sites)?.with_parts(own, self))
     }
 
-    /// The same host with these domains, and none of its parts of them yet.
+    /// The same host with these domains, and none of its parts of them yet. What follows from
+    /// tables that are the same as before is the same.
     fn told(
         &self,
         generation: Generation,
         domains: Domains,
         sites: &Sites,
     ) -> Result<Self, SameLabel> {
-        let facts = Arc::new(facts(&domains, None));
-        let elsewhere = Elsewhere::new(&domains, sites)?.into();
-        let (domains, own) = (domains.into(), self.own.clone());
-        Ok(Self { generation, domains, facts, elsewhere, own, ..Self::default() })
+        let is_same = |tables: fn(&Domain, &Domain) -> bool| {
+            let mut both = self.domains.iter().zip(&domains);
+            self.domains.len() == domains.len()
+                && both.all(|((one, old), (other, new))| one == other && tables(old, new))
+        };
+        let facts = match is_same(has_same_facts) {
+            true => self.facts.clone(),
+            false => facts(&domains, None).into(),
+        };
+        let are_there = self.sites.len() == sites.len()
+            && self.sites.iter().zip(sites).all(|(old, new)| old.is_same(new));
+        let elsewhere = match (is_same(has_same_ports), are_there) {
+            (true, true) => self.elsewhere.clone(),
+            (true, false) => self.elsewhere.located(&domains, sites).into(),
+            (false, _) => Elsewhere::new(&domains, sites)?.into(),
+        };
+        let (domains, sites, own) = (domains.into(), sites.clone(), self.own.clone());
+        Ok(Self { generation, domains, sites, facts, elsewhere, own, ..Self::default() })
     }
 
     /// The same generation on a host that has these ports.
@@ -218,6 +233,7 @@ impl Logical {
             generation: self.generation,
             objects: self.objects.clone(),
             domains: self.domains.clone(),
+            sites: self.sites.clone(),
             facts: self.facts.clone(),
             elsewhere: self.elsewhere.clone(),
             own: self.own.clone(),
@@ -261,6 +277,11 @@ impl Logical {
         };
         let parts = domains.map(part).collect();
         self.parts = parts;
+        if Arc::ptr_eq(&self.elsewhere, &before.elsewhere)
+            && self.parts.keys().eq(before.parts.keys())
+        {
+            self.labelled = before.labelled.clone();
+        }
         self.here = all;
         self.changes = changes;
         self
@@ -305,18 +326,20 @@ impl Logical {
         let goes_around = |part: &Part| !part.routers.is_empty() || part.net.asks();
         let has_routers = self.parts.values().any(goes_around);
         let has_checks = self.parts.values().any(|part| part.net.checked().next().is_some());
-        Realization { generation, nets, facts, places: places.into(), has_routers, has_checks }
+        Realization { generation, nets, facts, places, has_routers, has_checks }
     }
 
-    /// What tunnels of a host with these addresses have to carry for its ports, and for those that
-    /// are declared to be there: who sends to one that is not attached is to hear that it is not.
-    pub fn labelled(&self, own: Option<&VtepList>) -> Vec<Labelled> {
-        let Some(own) = own else { return Vec::new() };
-        let is_here = |(name, domain): &(&Identity, &Arc<Domain>)| {
-            self.parts.contains_key(name) || self.elsewhere.is_any_at(own, domain)
-        };
-        let domains = self.domains.iter().filter(is_here).map(|(_, domain)| &**domain);
-        self.elsewhere.labelled(own, domains)
+    /// What tunnels have to carry for the host's ports, and for those that are declared to be here:
+    /// who sends to one that is not attached is to hear that it is not.
+    pub fn labelled(&self) -> &[Labelled] {
+        let Some(own) = &self.own else { return &[] };
+        self.labelled.get_or_init(|| {
+            let is_here = |(name, domain): &(&Identity, &Arc<Domain>)| {
+                self.parts.contains_key(name) || self.elsewhere.is_any_at(own, domain)
+            };
+            let domains = self.domains.iter().filter(is_here).map(|(_, domain)| &**domain);
+            self.elsewhere.labelled(own, domains)
+        })
     }
 
     /// What makes the next generation of this one.
@@ -368,6 +391,22 @@ fn node_of<'a>(objects: &'a [Object], own: &VtepList) -> Option<&'a Declared<Tra
     };
     let mut nodes = objects.iter().filter_map(node);
     nodes.find(|it| own.iter().any(|address| it.spec.vteps.contains(&address)))
+}
+
+/// Whether all tables are the same that [`facts`] are of.
+fn has_same_facts(old: &Domain, new: &Domain) -> bool {
+    has_same_ports(old, new)
+        && old.ports.is_same(&new.ports)
+        && old.switches.is_same(&new.switches)
+        && old.qos.is_same(&new.qos)
+        && old.terms.is_same(&new.terms)
+}
+
+/// Whether all tables are the same that [`Elsewhere`] is of, but for sites.
+fn has_same_ports(old: &Domain, new: &Domain) -> bool {
+    old.stations.is_same(&new.stations)
+        && old.router_ports.is_same(&new.router_ports)
+        && old.balancers.is_same(&new.balancers)
 }
 
 /// What interfaces have of their logical ports, machines' and those to provider networks, at a host

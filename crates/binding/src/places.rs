@@ -2,6 +2,7 @@
 //! ports.
 
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use datapath::{Peer, Remote};
@@ -11,8 +12,9 @@ use logical::objects::Identity;
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     far: BTreeMap<Identity, Remote>,
-    labels: BTreeMap<Identity, u32>,
-    names: BTreeMap<u32, Identity>,
+    /// Copies share these two: labels stay where ports move.
+    labels: Arc<BTreeMap<Identity, u32>>,
+    names: Arc<BTreeMap<u32, Identity>>,
     /// The other hosts that choose among a load balancer's backends.
     choosers: BTreeMap<Identity, Vec<Peer>>,
 }
@@ -36,14 +38,14 @@ impl Places {
     ///
     /// [`SameLabel`]
     pub fn new(labels: impl IntoIterator<Item = (Identity, u32)>) -> Result<Self, SameLabel> {
-        let mut new = Self::default();
+        let (mut by_name, mut names) = (BTreeMap::new(), BTreeMap::new());
         for (name, label) in labels {
-            if let Some(first) = new.names.insert(label, name.clone()) {
+            if let Some(first) = names.insert(label, name.clone()) {
                 return Err(SameLabel { first, second: name, label });
             }
-            new.labels.insert(name, label);
+            by_name.insert(name, label);
         }
-        Ok(new)
+        Ok(Self { labels: by_name.into(), names: names.into(), ..Self::default() })
     }
 
     /// A port is on another host, or on none that is known.

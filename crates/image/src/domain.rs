@@ -1,6 +1,5 @@
 //! Tables of rows, and how one generation becomes the next.
 
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -15,24 +14,15 @@ use crate::rows::{
     Balancer, Nat, Policy, Port, RouteKey, RoutePolicy, RoutePolicyKey, Router, RouterPort,
     RoutesAs, Station, Switch,
 };
-
-/// What two maps differ in: entries of `next` that are new or other, and keys that are gone.
-fn changed<'a, K: Ord, V: PartialEq>(
-    now: &'a BTreeMap<K, V>,
-    next: &'a BTreeMap<K, V>,
-) -> impl Iterator<Item = (&'a K, Option<&'a V>)> {
-    let gone = now.keys().filter(|key| !next.contains_key(*key)).map(|key| (key, None));
-    let other = next.iter().filter(|(key, row)| now.get(*key) != Some(*row));
-    gone.chain(other.map(|(key, row)| (key, Some(row))))
-}
+use crate::table::Table;
 
 /// Says once which tables there are.
 macro_rules! tables {
     ($($(#[$doc:meta])* $table:ident $Table:ident $word:literal: $Key:ty => $Row:ty,)*) => {
-        /// A domain: every table of its rows.
+        /// A domain: every table of its rows. A copy shares the tables that are not changed.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct Domain {
-            $($(#[$doc])* pub $table: BTreeMap<$Key, $Row>,)*
+            $($(#[$doc])* pub $table: Table<$Key, $Row>,)*
         }
 
         /// A row that is put in the place of one before, or taken away.
@@ -91,7 +81,9 @@ macro_rules! tables {
             pub fn diff(&self, next: &Self) -> Vec<Change> {
                 let mut all = Vec::new();
                 $(all.extend(
-                    changed(&self.$table, &next.$table)
+                    self.$table
+                        .changes(&next.$table)
+                        .into_iter()
                         .map(|(key, row)| Change::$Table(key.clone(), row.cloned())),
                 );)*
                 all

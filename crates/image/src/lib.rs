@@ -27,6 +27,7 @@ mod condition;
 mod domain;
 mod part;
 mod rows;
+mod table;
 mod told;
 
 pub use condition::{Condition, Group, Peer};
@@ -36,4 +37,5 @@ pub use rows::{
     RoutePolicyKey, Router, RouterPort, RoutesAs, Rule, Rules, Station, StationRole, Switch,
     Target,
 };
+pub use table::Table;
 pub use told::{Site, Told};

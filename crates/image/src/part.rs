@@ -6,7 +6,7 @@ use logical::objects::{Identity, Kind};
 
 use crate::condition::{Condition, Group};
 use crate::domain::Domain;
-use crate::rows::Policy;
+use crate::rows::{Policy, Port};
 
 /// What conditions speak of.
 #[derive(Default)]
@@ -35,12 +35,11 @@ impl Domain {
     /// the domain. Children of its ports are its own. A host where a router of these names
     /// translates needs the domain for that, too.
     pub fn part(&self, own: &BTreeSet<Identity>) -> Self {
-        let is_own = |port: &Identity| {
-            let parent = self.ports.get(port).and_then(|it| it.parent.as_ref());
-            own.contains(port) || parent.is_some_and(|(parent, _)| own.contains(parent))
-        };
-        let mut part = self.clone();
-        part.ports.retain(|port, _| is_own(port));
+        let is_child = |row: &Port| row.parent.as_ref().is_some_and(|(of, _)| own.contains(of));
+        let children = self.ports.iter().filter(|(_, row)| is_child(row));
+        let ports = own.iter().filter_map(|port| self.ports.get_key_value(port)).chain(children);
+        let ports = ports.map(|(port, row)| (port.clone(), row.clone())).collect();
+        let mut part = Self { ports, ..self.clone() };
         let has_router = part.routers.keys().any(|router| own.contains(router));
         if part.ports.is_empty() && !has_router {
             return Self::default();

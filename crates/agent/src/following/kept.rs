@@ -239,7 +239,7 @@ mod tests {
             generation: Generation(7),
             name: name.clone(),
             rows: rows.into(),
-            sites: [(name.clone(), vec![[192, 0, 2, 1].into()])].into(),
+            sites: [(name.clone(), vec![[192, 0, 2, 1].into()])].into_iter().collect(),
         };
         let folder = tempfile::tempdir().unwrap();
         let keeper = Keeper::new(folder.path(), "h1").unwrap();

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use image::{Domain, Told};
+use image::{Domain, Site, Table, Told};
 use logical::objects::Identity;
 use model::Generation;
 use replica::{Delta, Name};
@@ -27,7 +27,7 @@ pub struct Followed {
     pub generation: Generation,
     pub name: Identity,
     pub rows: Arc<Domain>,
-    pub sites: Sites,
+    pub sites: Table<Identity, Site>,
 }
 
 /// Ports that are in no domain for a moment, and what they had of theirs. No domain has the name of
@@ -36,7 +36,7 @@ pub struct Followed {
 struct Leaving {
     port: Identity,
     rows: Arc<Domain>,
-    sites: Sites,
+    sites: Table<Identity, Site>,
 }
 
 impl Rows {
@@ -56,13 +56,13 @@ impl Rows {
             None => {
                 let name =
                     domain.parse().map_err(|_| format!("{domain} is no name of a domain"))?;
-                Followed { generation, name, rows: Arc::default(), sites: Sites::default() }
+                let (rows, sites) = Default::default();
+                Followed { generation, name, rows, sites }
             }
         };
-        let rows = Arc::make_mut(&mut followed.rows);
         for (key, row) in delta.iter() {
             match Told::decode(key, row.as_deref()).map_err(|unknown| unknown.to_string())? {
-                Told::Row(change) => rows.apply(change),
+                Told::Row(change) => Arc::make_mut(&mut followed.rows).apply(change),
                 Told::Site(id, Some(site)) => drop(followed.sites.insert(id, site)),
                 Told::Site(id, None) => drop(followed.sites.remove(&id)),
             }
@@ -90,13 +90,15 @@ impl Rows {
     /// Those of `own` that left with what was before, and no longer those that are back.
     fn let_leave(&mut self, before: Option<Followed>, own: &BTreeSet<Identity>) {
         let Self { domains, leaving } = self;
-        let is_out = |port: &&Identity| {
-            own.contains(*port) && domains.values().all(|it| !it.rows.ports.contains_key(*port))
+        let is_out = |port: &Identity, rows: &Domain| {
+            let mut all = domains.values().map(|it| &it.rows);
+            rows.ports.contains_key(port) && all.all(|it| !it.ports.contains_key(port))
         };
         let had = leaving.drain(..).map(|it| (it.rows, it.sites));
         let had: Vec<_> = had.chain(before.map(|it| (it.rows, it.sites))).collect();
         leaving.extend(had.into_iter().filter_map(|(rows, sites)| {
-            let out: BTreeSet<_> = rows.ports.keys().filter(is_out).cloned().collect();
+            let out = own.iter().filter(|port| is_out(port, &rows));
+            let out: BTreeSet<_> = out.cloned().collect();
             let port = out.first()?.clone();
             Some(Leaving { port, rows: rows.part(&out).into(), sites })
         }));
@@ -116,13 +118,9 @@ impl Rows {
     pub fn executed(&self) -> (Domains, Sites) {
         let followed = self.domains.values().map(|it| (&it.name, &it.rows, &it.sites));
         let leaving = self.leaving.iter().map(|it| (&it.port, &it.rows, &it.sites));
-        let (mut domains, mut all) = (Domains::new(), Sites::new());
         // What a followed domain says of a place counts.
-        for (name, rows, sites) in leaving.chain(followed) {
-            domains.insert(name.clone(), rows.clone());
-            all.extend(sites.iter().map(|(id, site)| (id.clone(), site.clone())));
-        }
-        (domains, all)
+        let all = leaving.chain(followed);
+        all.map(|(name, rows, sites)| ((name.clone(), rows.clone()), sites.clone())).unzip()
     }
 }
 
@@ -184,6 +182,30 @@ mod tests {
         let back = gone.with(&after, Generation(2), &shop.encode(), &own).unwrap();
         assert!(back.settled().is_none(), "the port is in a domain again");
         assert_eq!(back.executed().0.len(), 1);
+    }
+
+    /// A machine that moves changes no row, and what changes in one table copies no other.
+    #[test]
+    fn what_is_not_changed_is_shared_with_the_generation_before() {
+        let (shop, name) = (shop(), Name::from("LogicalSwitch/shop/web"));
+        let none = BTreeSet::new();
+        let first = Rows::default().with(&name, Generation(1), &shop.encode(), &none).unwrap();
+        let delta = |told: Told| -> Delta {
+            let (key, row) = told.encode();
+            [(key.into(), row.map(Into::into))].into_iter().collect()
+        };
+        let (port, _) = shop.sites.first_key_value().unwrap();
+        let moved = delta(Told::Site(port.clone(), Some(vec![[192, 0, 2, 2].into()])));
+        let moved = first.with(&name, Generation(2), &moved, &none).unwrap();
+        let [first, second] = [&first, &moved].map(|it| it.domain(&name).unwrap());
+        assert!(Arc::ptr_eq(&first.rows, &second.rows) && first.sites != second.sites);
+
+        let (member, _) = shop.rows.members.first_key_value().unwrap();
+        let less = delta(Told::Row(image::Change::Member(member.clone(), None)));
+        let less = moved.with(&name, Generation(3), &less, &none).unwrap();
+        let third = less.domain(&name).unwrap();
+        assert!(third.rows.stations.is_same(&second.rows.stations));
+        assert!(third.sites.is_same(&second.sites) && third.rows.members != second.rows.members);
     }
 
     #[test]

@@ -3,20 +3,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use binding::{Places, SameLabel};
 use datapath::{Labelled, Peer};
-use image::{Domain, Site, StationRole};
+use image::{Balancer, Domain, Site, Station, StationRole, Table};
 use logical::objects::{Identity, Kind};
 use model::{NetworkName, VtepList};
 
-/// Where ports are, and routers that keep flows.
-pub type Sites = BTreeMap<Identity, Site>;
+/// Domains by their names.
+pub type Domains = BTreeMap<Identity, Arc<Domain>>;
+
+/// Where ports are, and routers that keep flows. What a later table says counts.
+pub type Sites = Vec<Table<Identity, Site>>;
 
 /// The labels of all ports that machines have, and the tunnel addresses of the hosts that those are
 /// bound to.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Elsewhere {
     labels: Places,
     hosts: BTreeMap<Identity, VtepList>,
@@ -25,7 +28,22 @@ pub struct Elsewhere {
     /// The hosts that choose among the backends of each load balancer with a health check: its
     /// clients', and its routers'.
     choosers: BTreeMap<Identity, BTreeSet<VtepList>>,
+    /// By what all these hosts are known.
+    addresses: BTreeSet<IpAddr>,
+    /// What was found last.
+    found: Mutex<Option<Found>>,
 }
+
+/// Who is where, for a host with these addresses that knows others by these numbers.
+#[derive(Debug)]
+struct Found {
+    own: Option<VtepList>,
+    peers: Peers,
+    places: Arc<Places>,
+}
+
+/// The numbers of hosts.
+type Peers = BTreeMap<IpAddr, Option<Peer>>;
 
 /// The network in the switch, and in tunnels, of all that is a tenant's. No declared network has
 /// such a name.
@@ -38,45 +56,53 @@ fn is_had(role: &StationRole) -> bool {
     matches!(role, StationRole::Machine | StationRole::Local | StationRole::Provider)
 }
 
+/// The machines' stations of domains.
+fn stations(domains: &Domains) -> impl Iterator<Item = (&(Identity, Identity), &Station)> {
+    let all = domains.values().flat_map(|domain| &domain.stations);
+    all.filter(|(_, it)| is_had(&it.role))
+}
+
+/// Their load balancers with a health check.
+fn checked(domains: &Domains) -> impl Iterator<Item = (&Identity, &Balancer)> {
+    let all = domains.values().flat_map(|domain| &domain.balancers);
+    all.filter(|(_, it)| it.health_check.is_some())
+}
+
 impl Elsewhere {
     /// Of the ports of these domains.
     ///
     /// # Errors
     ///
     /// [`SameLabel`] if two ports' names come to one label.
-    pub fn new(
-        domains: &BTreeMap<Identity, Arc<Domain>>,
-        sites: &Sites,
-    ) -> Result<Self, SameLabel> {
-        let stations = || {
-            let all = domains.values().flat_map(|domain| &domain.stations);
-            all.filter(|(_, it)| is_had(&it.role))
-        };
-        let checked = || {
-            let all = domains.values().flat_map(|domain| &domain.balancers);
-            all.filter(|(_, it)| it.health_check.is_some())
-        };
-        let ports = stations().map(|((_, port), _)| port);
+    pub fn new(domains: &Domains, sites: &Sites) -> Result<Self, SameLabel> {
+        let ports = stations(domains).map(|((_, port), _)| port);
         let router_ports = domains.values().flat_map(|domain| domain.router_ports.keys());
         // A domain that changes into another is there beside it for a moment.
         let named: BTreeSet<_> =
-            ports.chain(router_ports).chain(checked().map(|(id, _)| id)).collect();
+            ports.chain(router_ports).chain(checked(domains).map(|(id, _)| id)).collect();
         let named = named.into_iter();
         let labels = Places::new(named.map(|name| (name.clone(), logical::label(name))))?;
+        Ok(Self { labels, ..Self::default() }.located(domains, sites))
+    }
+
+    /// The same ports of these domains at other places.
+    pub fn located(&self, domains: &Domains, sites: &Sites) -> Self {
         let host = |(id, site): (&Identity, &Site)| {
             Some((id.clone(), VtepList::try_from(site.clone()).ok()?))
         };
-        let all = sites.iter().filter_map(host);
+        let all = sites.iter().flatten().filter_map(host);
         let (routers, hosts): (BTreeMap<_, _>, BTreeMap<_, _>) =
             all.partition(|(id, _)| id.kind == Kind::LogicalRouter);
         let mut choosers: BTreeMap<_, BTreeSet<VtepList>> = BTreeMap::new();
-        for (id, balancer) in checked() {
-            let clients = stations().filter(|((at, _), _)| balancer.switches.contains(at));
+        for (id, balancer) in checked(domains) {
+            let clients = stations(domains).filter(|((at, _), _)| balancer.switches.contains(at));
             let clients = clients.filter_map(|((_, port), _)| hosts.get(port));
             let homes = balancer.routers.iter().filter_map(|router| routers.get(router));
             choosers.entry(id.clone()).or_default().extend(clients.chain(homes).cloned());
         }
-        Ok(Self { labels, hosts, routers, choosers })
+        let addresses = hosts.values().chain(routers.values()).map(VtepList::first).collect();
+        let (labels, found) = (self.labels.clone(), Mutex::default());
+        Self { labels, hosts, routers, choosers, addresses, found }
     }
 
     /// The routers that keep their flows at the host with these tunnel addresses, for others too.
@@ -96,15 +122,30 @@ impl Elsewhere {
         &self,
         own: Option<&VtepList>,
         peer_of: impl Fn(IpAddr) -> Option<Peer>,
-    ) -> Places {
+    ) -> Arc<Places> {
+        let number = |host: &IpAddr| (*host, peer_of(*host));
+        let peers: Peers = self.addresses.iter().map(number).collect();
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = &*found
+            && (same.own.as_ref(), &same.peers) == (own, &peers)
+        {
+            return same.places.clone();
+        }
+        let places = Arc::new(self.placed(own, &peers));
+        *found = Some(Found { own: own.cloned(), peers, places: places.clone() });
+        places
+    }
+
+    fn placed(&self, own: Option<&VtepList>, peers: &Peers) -> Places {
         let mut places = self.labels.clone();
         let Some(own) = own else { return places };
+        let peer_of = |host: &VtepList| peers.get(&host.first()).copied().flatten();
         for (port, host) in self.hosts.iter().filter(|(_, host)| *host != own) {
-            places.place(port, peer_of(host.first()));
+            places.place(port, peer_of(host));
         }
         for (balancer, hosts) in &self.choosers {
             let others = hosts.iter().filter(|host| *host != own);
-            places.choose_at(balancer, others.filter_map(|host| peer_of(host.first())).collect());
+            places.choose_at(balancer, others.filter_map(peer_of).collect());
         }
         places
     }

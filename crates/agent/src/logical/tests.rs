@@ -1,3 +1,7 @@
+use image::Table;
+use units::Rng;
+use worlds::World;
+
 use super::*;
 
 const SHOP: &str = include_str!("../../../../examples/shop.yaml");
@@ -205,7 +209,7 @@ fn a_router_that_translates_is_at_one_host_which_all_know() {
         let own = VtepList::try_from(vec![own]).unwrap();
         let none = Logical { own: Some(own.clone()), ..Logical::default() };
         let logical = none.next(objects(text), BTreeSet::new()).unwrap();
-        let networks = logical.labelled(Some(&own));
+        let networks = logical.labelled();
         let hosts: Vec<_> = networks.iter().flat_map(|it| it.hosts.iter().cloned()).collect();
         (logical.realization(Some(&own), |_| None).has_routers, hosts.len())
     };
@@ -225,4 +229,97 @@ fn a_router_that_translates_is_at_one_host_which_all_know() {
     assert_eq!([1, 2, 3].map(|host| at(&back, host).0), [false, true, false]);
     // None translates: it is where its packets are.
     assert_eq!([1, 2, 3].map(|host| at(&plain.join("\n"), host).0), [false; 3]);
+}
+
+/// The last of a host's addresses is its number.
+fn peer(host: IpAddr) -> Option<Peer> {
+    match host {
+        IpAddr::V4(host) => Peer::new(host.octets()[3].into()),
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn vtep() -> VtepList {
+    VtepList::try_from(vec![[192, 0, 2, 1].into()]).unwrap()
+}
+
+#[test]
+fn a_member_and_a_move_leave_what_they_do_not_concern() {
+    let topology = logical::load(SHOP).unwrap();
+    let (name, rows) = compiler::compile(&topology).pop_first().unwrap();
+    let [web, db] = ["shop/web-2", "shop/db-1"].map(|it| identity(&it.parse().unwrap()).unwrap());
+    let own = names(&["shop/db-1"]);
+    let at = |host: u8| [(web.clone(), vec![[192, 0, 2, host].into()])].into_iter().collect();
+    let followed = |before: &Logical, rows: &Domain, sites: &Sites| {
+        let generation = Generation(before.generation().0 + 1);
+        let domains = [(name.clone(), Arc::new(rows.clone()))].into();
+        let next = before.followed(generation, domains, sites, &own).unwrap();
+        let (_, realization) = (next.labelled(), next.realization(next.own.as_ref(), peer));
+        (next, realization)
+    };
+    let sites = vec![at(2)];
+    let (first, before) = followed(&Logical::of(Some(&vtep())), &rows, &sites);
+
+    let mut more = rows.clone();
+    let group = rows.members.keys().next().unwrap().0.clone();
+    more.members.insert((group, db), Vec::new());
+    let (second, now) = followed(&first, &more, &sites);
+    assert!(Arc::ptr_eq(&now.facts, &before.facts) && Arc::ptr_eq(&now.places, &before.places));
+    assert!(!Arc::ptr_eq(&now.nets[0], &before.nets[0]));
+    assert!(second.parts[&name].rows.stations.is_same(&rows.stations));
+
+    let (_, moved) = followed(&second, &more, &vec![at(3)]);
+    assert!(Arc::ptr_eq(&moved.facts, &now.facts) && Arc::ptr_eq(&moved.nets[0], &now.nets[0]));
+    assert_ne!(format!("{:?}", moved.places), format!("{:?}", now.places));
+}
+
+/// What follows from all rows, but for [`Net`]s.
+fn told(logical: &Logical) -> String {
+    let Realization { facts, places, .. } = logical.realization(logical.own.as_ref(), peer);
+    let rows: Vec<_> = logical.parts.values().map(|part| &part.rows).collect();
+    format!("{facts:?} {places:?} {:?} {rows:?}", logical.labelled())
+}
+
+#[test]
+fn what_follows_from_changes_is_what_follows_from_all() {
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let mut world = World::new(seed).spread(3, &mut rng);
+        let (mut domains, mut sites) = (Domains::new(), vec![Table::default()]);
+        let mut changed = Logical::of(Some(&vtep()));
+        for generation in (1..10).map(Generation) {
+            let topology = &world.topology;
+            let next = compiler::compile(topology).into_iter().map(|(name, next)| {
+                let mut now = domains.get(&name).map_or_else(Domain::default, |it| (**it).clone());
+                now.diff(&next).into_iter().for_each(|change| now.apply(change));
+                (name, Arc::new(now))
+            });
+            let next: Domains = next.collect();
+            domains = next;
+            let at = compiler::sites(topology).into_iter();
+            let mut at: Table<_, _> =
+                at.map(|(id, node)| (id, topology[node].node.vteps.clone())).collect();
+            // One is elsewhere.
+            let moved = rng.below(1 + at.len() as u64) as usize;
+            if let Some(id) = at.keys().nth(moved).cloned() {
+                at.insert(id, vec![[192, 0, 2, 1 + rng.below(3) as u8].into()]);
+            }
+            if sites[0] != at {
+                sites = vec![at];
+            }
+            let is_here = |(id, site): &(&Identity, &image::Site)| {
+                id.kind == Kind::LogicalPort && site.contains(&vtep().first())
+            };
+            let here = sites[0].iter().filter(is_here);
+            let own = here.filter_map(|(id, _)| {
+                format!("{}/{}", id.tenant.as_ref()?.as_str(), id.name).parse().ok()
+            });
+            let own = own.collect();
+            let of = |before: &Logical| before.followed(generation, domains.clone(), &sites, &own);
+            let anew = of(&Logical::of(Some(&vtep()))).unwrap();
+            changed = of(&changed).unwrap();
+            assert_eq!(told(&changed), told(&anew), "seed {seed}, {generation:?}");
+            world = world.edited(&mut rng);
+        }
+    }
 }

@@ -84,11 +84,11 @@ impl Handle {
         let mut topology = self.shared.topology.lock().await;
         let (_, networks) = self.order(Order::Networks).await?;
         let mut advanced = topology.clone();
-        let vtep = self.shared.vtep.as_ref();
-        let tunnels = match Tunnels::advance(&mut advanced, &networks, &next, vtep) {
+        let tunnels = match Tunnels::advance(&mut advanced, &networks, &next) {
             Ok(tunnels) => tunnels,
             Err(error) => return Ok(Err(error)),
         };
+        let vtep = self.shared.vtep.as_ref();
         let realization = next.realization(vtep, |host| advanced.peer(host));
         // A router that translates for other hosts needs it as ports do.
         if realization.has_routers {

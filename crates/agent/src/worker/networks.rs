@@ -148,8 +148,7 @@ impl Handle {
             return Ok(fits.map(|()| generation).map_err(ReplaceError::from));
         }
         let mut next = topology.clone();
-        let vtep = self.shared.vtep.as_ref();
-        let tunnels = match Tunnels::advance(&mut next, &networks, &logical, vtep) {
+        let tunnels = match Tunnels::advance(&mut next, &networks, &logical) {
             Ok(tunnels) => tunnels,
             Err(error) => return Ok(Err(error.into())),
         };

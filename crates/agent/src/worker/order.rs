@@ -90,12 +90,11 @@ impl Tunnels {
         topology: &mut Topology,
         networks: &Networks,
         logical: &Logical,
-        own: Option<&VtepList>,
     ) -> Result<Self, CannotReach> {
-        let labelled = logical.labelled(own);
+        let labelled = logical.labelled();
         let directory = match labelled.is_empty() {
             true => networks.directory().clone(),
-            false => Arc::new(networks.directory().with_labelled(labelled)?),
+            false => Arc::new(networks.directory().with_labelled(labelled.to_vec())?),
         };
         let delta = topology.advance(&directory);
         Ok(Self { directory, delta })

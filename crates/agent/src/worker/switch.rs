@@ -179,7 +179,7 @@ impl Switch {
             *logical = Arc::new(logical.with_ports(own));
             let mut topology = shared.topology.blocking_lock();
             let vtep = shared.vtep.as_ref();
-            match Tunnels::advance(&mut topology, &networks, &logical, vtep) {
+            match Tunnels::advance(&mut topology, &networks, &logical) {
                 Ok(Tunnels { directory, delta }) => host.set_directory(directory, delta),
                 Err(error) => {
                     tracing::error!(%error, "logical ports on other hosts are not reached");
