@@ -51,7 +51,7 @@ impl Net {
 
     fn asked(&self, address: IpAddr, vip: IpAddr) -> Option<Asked> {
         let is_it = |port: &&Port| port.is_machine() && port.station.addresses.contains(&address);
-        let port = self.ports.iter().filter(is_it).find(|port| port.own.is_some())?;
+        let port = self.own_ports().find(is_it)?;
         let parent = port.own.as_ref()?.parent;
         let mut routers =
             self.routers_on(port.switch).filter(|(at, router)| self.is_up(*at, *router));

@@ -116,6 +116,35 @@ impl Conditions {
         }
     }
 
+    /// A port is a member of a group by other addresses than before, comes to it (`before`: `None`)
+    /// or leaves it (`now`: `None`). Returns the class of the groups that it is in then; `None` if
+    /// the group had no member yet: nobody asks about it.
+    pub fn change_member(
+        &mut self,
+        (group, port): &(Group, Identity),
+        before: Option<&[IpAddr]>,
+        now: Option<&[IpAddr]>,
+    ) -> Option<ClassId> {
+        let set = *self.groups.get(group)?;
+        for member in before.into_iter().flatten().filter_map(|it| Member::new(*it, *it)) {
+            self.classes.remove(set, member, |_| {});
+        }
+        now.into_iter().flatten().for_each(|it| self.include(set, *it, *it));
+        let old = self.groups_of(port);
+        if before.is_some() == now.is_some() {
+            return Some(old);
+        }
+        let sets = self.classes.class(old).sets.iter().copied().filter(|it| *it != set);
+        let sets: Vec<_> = sets.chain(now.map(|_| set)).collect();
+        let class = self.classes.hold(&sets);
+        self.classes.release(old);
+        match class {
+            ClassId::NONE => self.ports.remove(port),
+            _ => self.ports.insert(port.clone(), class),
+        };
+        Some(class)
+    }
+
     /// The class of the groups that a port is in.
     pub fn groups_of(&self, port: &Identity) -> ClassId {
         self.ports.get(port).copied().unwrap_or(ClassId::NONE)
@@ -241,5 +270,65 @@ impl Conditions {
             }
             None => self.lines.sets_of(protocol, source.1, destination.1).sets,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::format;
+
+    use units::Rng;
+
+    use super::*;
+
+    /// The groups that each port is in, and each address.
+    fn groups(conditions: &Conditions) -> [Vec<BTreeSet<&Group>>; 2] {
+        let names = |sets: &[SetId]| {
+            let all = conditions.groups.iter();
+            all.filter(|(_, set)| sets.contains(set)).map(|(group, _)| group).collect()
+        };
+        let of_port = |it| conditions.classes.class(conditions.groups_of(&port(it))).sets;
+        let of_address = |it| conditions.classes.class_of(address(it)).class.sets;
+        [
+            (0..8).map(|it| names(of_port(it))).collect(),
+            (0..8).map(|it| names(of_address(it))).collect(),
+        ]
+    }
+
+    fn port(number: u64) -> Identity {
+        format!("LogicalPort/t/p{number}").parse().unwrap()
+    }
+
+    fn group(number: u64) -> Group {
+        Group::Named(format!("PortGroup/t/g{number}").parse().unwrap())
+    }
+
+    fn address(number: u64) -> IpAddr {
+        [10, 0, 0, number as u8].into()
+    }
+
+    #[test]
+    fn members_that_change_are_as_if_they_had_been_there() {
+        let mut rng = Rng::new(7);
+        let mut part = Domain::default();
+        (0..3).for_each(|it| drop(part.members.insert((group(it), port(it)), Vec::new())));
+        let mut conditions = Conditions::new(&part);
+        for _ in 0..2000 {
+            let key = (group(rng.below(3)), port(rng.below(8)));
+            let before = part.members.get(&key).cloned();
+            // Two members may have one address, and one may have it twice.
+            let now: Option<Vec<_>> = (rng.below(3) > 0)
+                .then(|| (0..rng.below(3)).map(|_| address(rng.below(8))).collect());
+            match &now {
+                Some(addresses) => part.members.insert(key.clone(), addresses.clone()),
+                None => part.members.remove(&key),
+            };
+            let class = conditions.change_member(&key, before.as_deref(), now.as_deref());
+            assert_eq!(class, Some(conditions.groups_of(&key.1)));
+            assert_eq!(groups(&conditions), groups(&Conditions::new(&part)));
+        }
+        let unknown = (group(3), port(0));
+        assert_eq!(conditions.change_member(&unknown, None, Some(&[])), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use classifier::class::ClassId;
 use conntrack::{Hit, Packet, Verdict, Way};
 use logical::objects::{Direction, Identity};
 use packet::{Fields, Ip, Tuple};
@@ -23,6 +24,8 @@ pub struct Gate<'a> {
     pub state: &'a State,
     pub now: Instant,
     pub port: &'a Port,
+    /// The class of the groups that it is in.
+    pub groups: ClassId,
     pub own: &'a Own,
     pub way: Direction,
 }
@@ -244,9 +247,9 @@ impl Gate<'_> {
             false => wire::ethernet::ethertype::IPV6,
         };
         let (origin, target) = match known.opened {
-            Direction::FromPort => (Some(self.port.groups), None),
+            Direction::FromPort => (Some(self.groups), None),
             Direction::ToPort => {
-                (known.origin.as_ref().map(|it| self.net.groups_of(it)), Some(self.port.groups))
+                (known.origin.as_ref().map(|it| self.net.groups_of(it)), Some(self.groups))
             }
         };
         let subject = Subject {

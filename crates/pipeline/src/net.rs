@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use classifier::class::ClassId;
-use image::{Domain, Link, Station, StationRole};
+use image::{Change, Domain, Link, Station, StationRole};
 use logical::objects::{AddressRange, AllowDrop, Direction, Identity, Kind, Name};
 use logical::topology::{Profile, Zone};
 use units::{Dscp, Mac};
@@ -63,8 +63,6 @@ pub struct Port {
     pub switch: SwitchAt,
     pub role: Role,
     pub station: Station,
-    /// The class of the groups that it is in.
-    pub groups: ClassId,
     /// What its own host knows. `None`: it is another host's, or a router's.
     pub own: Option<Own>,
 }
@@ -102,8 +100,6 @@ pub struct Own {
     pub dhcp6: Option<Profile>,
     /// How its packets are marked, and by which QoS profile.
     pub dscp: Option<(Identity, Dscp)>,
-    /// When what its rules say was changed last.
-    pub since: Stamp,
 }
 
 impl Own {
@@ -202,20 +198,25 @@ impl RouterPort {
 /// domain. 0: nothing is known of it.
 pub type Stamp = u64;
 
-/// A host's part of a domain, ready to decide by.
+/// A host's part of a domain, ready to decide by. Who is in which group is apart from all else: a
+/// copy that has other members shares that.
 #[derive(Clone, Debug)]
 pub struct Net {
-    pub(crate) switches: Vec<Switch>,
-    pub(crate) ports: Vec<Port>,
-    pub(crate) routers: Vec<Router>,
-    pub(crate) router_ports: Vec<RouterPort>,
+    pub(crate) switches: Arc<Vec<Switch>>,
+    pub(crate) ports: Arc<Vec<Port>>,
+    pub(crate) routers: Arc<Vec<Router>>,
+    pub(crate) router_ports: Arc<Vec<RouterPort>>,
     /// Load balancers, by name.
-    pub(crate) balancers: Vec<(Identity, image::Balancer)>,
+    pub(crate) balancers: Arc<Vec<(Identity, image::Balancer)>>,
     pub(crate) conditions: Conditions,
-    rules: Numbers,
-    by_name: BTreeMap<Identity, PortAt>,
+    /// The class of the groups that each port is in.
+    pub(crate) groups: Vec<ClassId>,
+    rules: Arc<Numbers>,
+    by_name: Arc<BTreeMap<Identity, PortAt>>,
     /// When anything but ports' rules was changed last.
     since: Stamp,
+    /// This host's ports, and when what the rules of each say was changed last.
+    own: BTreeMap<PortAt, Stamp>,
 }
 
 /// The places of load balancers of a kind.
@@ -248,33 +249,38 @@ impl Net {
             let id = Identity { kind: Kind::Meter, tenant: None, name: name.clone() };
             part.meters.get(&id).copied()
         };
-        let numbers = Numbers::new(part.policies.iter(), meter, before.map(|it| &it.rules));
+        let numbers = Numbers::new(part.policies.iter(), meter, before.map(|it| &*it.rules));
+        let balancers: Vec<_> =
+            part.balancers.iter().map(|(id, it)| (id.clone(), it.clone())).collect();
+        let by_name: BTreeMap<_, _> =
+            ports.iter().map(|(id, at)| ((*id).clone(), PortAt(*at))).collect();
         let mut net = Self {
-            switches: Vec::new(),
-            ports: Vec::new(),
-            routers: Vec::new(),
-            router_ports: Vec::new(),
-            balancers: part.balancers.iter().map(|(id, it)| (id.clone(), it.clone())).collect(),
-            rules: Numbers::default(),
-            by_name: ports.iter().map(|(id, at)| ((*id).clone(), PortAt(*at))).collect(),
+            switches: Arc::default(),
+            ports: Arc::default(),
+            routers: Arc::default(),
+            router_ports: Arc::default(),
+            balancers: balancers.into(),
+            rules: Arc::default(),
+            by_name: by_name.into(),
             conditions: Conditions::new(&Domain::default()),
+            groups: Vec::new(),
             since: 0,
+            own: BTreeMap::new(),
         };
-        net.switches = part
-            .switches
-            .iter()
-            .map(|(id, row)| Switch {
-                id: id.clone(),
-                row: row.clone(),
-                ports: Vec::new(),
-                by_mac: BTreeMap::new(),
-                routers: Vec::new(),
-                by_address: BTreeMap::new(),
-                zones: row.zones.iter().filter_map(|it| part.zones.get(it).cloned()).collect(),
-                balancers: placed(part, |it| it.switches.contains(id)),
-                leads_outside: false,
-            })
-            .collect();
+        let made_switches = part.switches.iter().map(|(id, row)| Switch {
+            id: id.clone(),
+            row: row.clone(),
+            ports: Vec::new(),
+            by_mac: BTreeMap::new(),
+            routers: Vec::new(),
+            by_address: BTreeMap::new(),
+            zones: row.zones.iter().filter_map(|it| part.zones.get(it).cloned()).collect(),
+            balancers: placed(part, |it| it.switches.contains(id)),
+            leads_outside: false,
+        });
+        net.switches = Arc::new(made_switches.collect());
+        let made_switches = Arc::make_mut(&mut net.switches);
+        let made_ports = Arc::make_mut(&mut net.ports);
         // In the order of the places that names were given.
         for (place, ((switch, id), station)) in (0..).map(PortAt).zip(&part.stations) {
             let at = SwitchAt(switches.get(switch).copied().unwrap_or_default());
@@ -287,26 +293,22 @@ impl Net {
                 StationRole::Provider => Role::Provider,
                 StationRole::Gateway { .. } => Role::Gateway,
             };
-            net.ports.push(Port {
-                id: id.clone(),
-                switch: at,
-                role,
-                station: station.clone(),
-                groups: conditions.groups_of(id),
-                own: None,
-            });
-            if let Some(switch) = net.switches.get_mut(at.at()) {
+            net.groups.push(conditions.groups_of(id));
+            let port =
+                Port { id: id.clone(), switch: at, role, station: station.clone(), own: None };
+            if let Some(switch) = made_switches.get_mut(at.at()) {
                 switch.ports.push(place);
-                switch.leads_outside |= net.ports[place.at()].leads_outside();
+                switch.leads_outside |= port.leads_outside();
                 switch.by_mac.entry(station.mac).or_insert(place);
             }
+            made_ports.push(port);
         }
         // One list for all ports that the same policies hold for.
         let mut lists: BTreeMap<ListKey<'_>, Arc<List>> = BTreeMap::new();
         let none = BTreeSet::new();
         for (id, row) in &part.ports {
             let Some(at) = port_at(id) else { continue };
-            let port = &net.ports[at.at()];
+            let port = &made_ports[at.at()];
             let default = part.switches.get(&row.switch).map(|it| it.default_action);
             let default = default.filter(|_| port.is_machine()).unwrap_or_default();
             let mut list = |way| {
@@ -338,7 +340,8 @@ impl Net {
             let profile = |name: &Option<Identity>| part.profiles.get(name.as_ref()?).cloned();
             let parent = row.parent.as_ref();
             let parent = parent.and_then(|(parent, vlan)| Some((port_at(parent)?, *vlan)));
-            net.ports[at.at()].own = Some(Own {
+            net.own.insert(at, 0);
+            made_ports[at.at()].own = Some(Own {
                 row: row.clone(),
                 parent,
                 children: BTreeMap::new(),
@@ -346,15 +349,14 @@ impl Net {
                 keeping,
                 dhcp4: profile(&row.dhcp4),
                 dhcp6: profile(&row.dhcp6),
-                since: 0,
                 dscp: row.qos.as_ref().and_then(|it| Some((it.clone(), part.qos.get(it)?.dscp?))),
             });
         }
-        for at in 0..net.ports.len() {
-            let parent = net.ports[at].own.as_ref().and_then(|it| it.parent);
+        for at in net.own.keys() {
+            let parent = made_ports[at.at()].own.as_ref().and_then(|it| it.parent);
             let Some((parent, vlan)) = parent else { continue };
-            if let Some(own) = net.ports[parent.at()].own.as_mut() {
-                own.children.insert(vlan, PortAt(at as u32));
+            if let Some(own) = made_ports[parent.at()].own.as_mut() {
+                own.children.insert(vlan, *at);
             }
         }
         for (id, row) in &part.router_ports {
@@ -367,7 +369,8 @@ impl Net {
                 Link::Nowhere => Leads::Nowhere,
             };
             let router = RouterAt(routers.get(&row.router).copied().unwrap_or_default());
-            net.router_ports.push(RouterPort { id: id.clone(), router, leads, row: row.clone() });
+            let made = RouterPort { id: id.clone(), router, leads, row: row.clone() };
+            Arc::make_mut(&mut net.router_ports).push(made);
         }
         for (id, row) in &part.routers {
             let of = |router: &Identity| router == id;
@@ -376,11 +379,11 @@ impl Net {
             let routes = Routes::new(routes, |out| net.up(out));
             let policies = part.route_policies.iter().filter(|(key, _)| of(&key.router));
             let policies = Policies::new(id, policies, &mut conditions, |out| net.up(out));
-            let ports = (0..).map(RouterPortAt).zip(&net.router_ports);
+            let ports = (0..).map(RouterPortAt).zip(net.router_ports.iter());
             let ports = ports.filter(|(_, port)| of(&port.row.router)).map(|(at, _)| at);
             let ports: Vec<_> = ports.collect();
             let leads_outside = ports.iter().any(|at| net.leads_outside(*at));
-            net.routers.push(Router {
+            Arc::make_mut(&mut net.routers).push(Router {
                 id: id.clone(),
                 row: row.clone(),
                 ports,
@@ -394,7 +397,7 @@ impl Net {
             });
         }
         conditions.finish();
-        net.rules = numbers;
+        net.rules = numbers.into();
         net.conditions = conditions;
         net.address();
         net
@@ -403,23 +406,48 @@ impl Net {
     /// The same of rows that are changed now. What is not touched since the rows before is as old
     /// as it was there.
     pub fn changed(part: &Domain, now: Stamp, before: Option<(&Domain, &Self)>) -> Self {
-        let mut net = Self::after(part, before.map(|(_, net)| net));
-        let (before, touched) = match before {
-            Some((rows, before)) => (Some(before), Touched::between(rows, part)),
-            None => (None, Touched::All),
+        let (mut net, touched) = match before {
+            Some((rows, old)) => {
+                let changes = rows.diff(part);
+                let touched = Touched::by(&changes, rows, part);
+                let net = old.with_members(&changes, rows);
+                (net.unwrap_or_else(|| Self::after(part, Some(old))), touched)
+            }
+            None => (Self::after(part, None), Touched::All),
         };
+        let before = before.map(|(_, old)| old);
         let is_touched = |port: &Identity| match &touched {
             Touched::All => true,
             Touched::Ports(ports) => ports.contains(port),
         };
         let old = before.filter(|_| touched != Touched::All);
         net.since = old.map_or(now, |old| old.since);
-        for port in &mut net.ports {
-            let old = before.filter(|_| !is_touched(&port.id));
-            let old = old.and_then(|it| it.ports[it.port(&port.id)?.at()].own.as_ref());
-            port.own.iter_mut().for_each(|own| own.since = old.map_or(now, |old| old.since));
+        for (at, since) in &mut net.own {
+            let id = &net.ports[at.at()].id;
+            let old = before.filter(|_| !is_touched(id));
+            let old = old.and_then(|it| it.own.get(&it.port(id)?));
+            *since = old.copied().unwrap_or(now);
         }
         net
+    }
+
+    /// The same of rows that differ from those before in members of groups alone, and only of
+    /// groups that had some before. `None` if they differ in anything else.
+    fn with_members(&self, changes: &[Change], before: &Domain) -> Option<Self> {
+        let members = changes.iter().map(|change| match change {
+            Change::Member(key, now) => Some((key, now.as_deref())),
+            _ => None,
+        });
+        let members: Vec<_> = members.collect::<Option<_>>()?;
+        let mut net = self.clone();
+        for (key, now) in members {
+            let old = before.members.get(key).map(|it| &**it);
+            let class = net.conditions.change_member(key, old, now)?;
+            if let Some(at) = net.port(&key.1) {
+                net.groups[at.at()] = class;
+            }
+        }
+        Some(net)
     }
 
     /// When anything but ports' rules was changed last.
@@ -429,12 +457,12 @@ impl Net {
 
     /// When what a port's rules say was changed last.
     pub fn rules_since(&self, port: PortAt) -> Stamp {
-        self.ports[port.at()].own.as_ref().map_or(0, |own| own.since)
+        self.own.get(&port).copied().unwrap_or(0)
     }
 
     /// Finds out who has which address in each switch.
     fn address(&mut self) {
-        for switch in &mut self.switches {
+        for switch in Arc::make_mut(&mut self.switches) {
             for at in &switch.ports {
                 let port = &self.ports[at.at()];
                 let mut addresses: BTreeSet<IpAddr> = BTreeSet::new();
@@ -462,8 +490,11 @@ impl Net {
     /// of a flow pass. One that has neighbours outside asks for them at one host.
     #[must_use]
     pub fn with_routers(mut self, is_here: impl Fn(&Identity) -> bool) -> Self {
-        for router in &mut self.routers {
-            router.is_away = router.has_home() && !is_here(&router.id);
+        let is_away = |router: &Router| router.has_home() && !is_here(&router.id);
+        if self.routers.iter().any(|router| router.is_away != is_away(router)) {
+            for router in Arc::make_mut(&mut self.routers) {
+                router.is_away = is_away(router);
+            }
         }
         self
     }
@@ -501,7 +532,7 @@ impl Net {
 
     /// Who keeps translated flows here, and how many: routers, and ports with load balancers.
     pub(crate) fn translating(&self) -> impl Iterator<Item = (&Identity, u32)> {
-        let ports = self.ports.iter().filter(|port| {
+        let ports = self.own_ports().filter(|port| {
             port.is_machine() && !self.switches[port.switch.at()].balancers.is_empty()
         });
         let ports = ports.filter_map(|port| {
@@ -512,7 +543,7 @@ impl Net {
     }
 
     /// The rules of all policies that hold for ports of this host.
-    pub const fn rules(&self) -> &Numbers {
+    pub fn rules(&self) -> &Numbers {
         &self.rules
     }
 
@@ -540,6 +571,11 @@ impl Net {
     /// A port of this host by its name.
     pub fn own_port(&self, name: &Identity) -> Option<PortAt> {
         self.port(name).filter(|at| self.ports[at.at()].own.is_some())
+    }
+
+    /// All ports of this host.
+    pub(crate) fn own_ports(&self) -> impl Iterator<Item = &Port> {
+        self.own.keys().map(|at| &self.ports[at.at()])
     }
 
     /// The ports of this host whose frames are a port's with tags.
@@ -578,5 +614,47 @@ impl Net {
         switch: SwitchAt,
     ) -> impl Iterator<Item = (PortAt, RouterPortAt)> + '_ {
         self.switches[switch.at()].routers.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use image::Group;
+
+    use super::*;
+
+    #[test]
+    fn a_member_more_leaves_all_else_as_it_was() {
+        let id = |text: &str| -> Identity { text.parse().unwrap() };
+        let [one, other] = ["LogicalPort/t/a", "LogicalPort/t/b"].map(id);
+        let [group, new] = ["PortGroup/t/g", "PortGroup/t/h"].map(|it| Group::Named(id(it)));
+        let mut part = Domain::default();
+        for port in [&one, &other] {
+            let station = Station {
+                role: StationRole::Machine,
+                mac: Mac([2, 0, 0, 0, 0, 1]),
+                addresses: Vec::new(),
+                unknown: false,
+                enabled: true,
+            };
+            part.stations.insert((id("LogicalSwitch/t/s"), port.clone()), station);
+        }
+        part.members.insert((group.clone(), one.clone()), Vec::new());
+        let before = Net::changed(&part, 1, None);
+        let class = |net: &Net, port| net.groups[net.port(port).unwrap().at()];
+        assert_ne!(class(&before, &one), class(&before, &other));
+
+        let mut more = part.clone();
+        more.members.insert((group, other.clone()), Vec::new());
+        let net = Net::changed(&more, 2, Some((&part, &before)));
+        assert_eq!(class(&net, &one), class(&net, &other));
+        assert!(Arc::ptr_eq(&net.ports, &before.ports) && net.since() == 1);
+
+        // Rules that name a group without members have no number for it.
+        let mut first = more.clone();
+        first.members.insert((new, one.clone()), Vec::new());
+        let anew = Net::changed(&first, 3, Some((&more, &net)));
+        assert!(!Arc::ptr_eq(&anew.ports, &net.ports));
+        assert_ne!(class(&anew, &one), class(&anew, &other));
     }
 }

@@ -98,7 +98,8 @@ impl Net {
             fields = Fields::of(&frame).ok_or((Reason::Malformed, None))?;
         }
         changes.extend(change);
-        let gate = Gate { net: self, state, now, port, own, way: Direction::ToPort };
+        let (groups, way) = (self.groups[at.at()], Direction::ToPort);
+        let gate = Gate { net: self, state, now, port, groups, own, way };
         let (tuple, change) = gate.ends(&fields);
         changes.extend(change);
         let tuple = tuple.map_err(|reason| (reason, None))?;
@@ -111,7 +112,7 @@ impl Net {
             icmp: fields.ip.and_then(|ip| ip.icmp).map(|icmp| (icmp.kind, icmp.code)),
             sender: onward.origin.as_ref(),
             origin,
-            target: Some(port.groups),
+            target: Some(groups),
             is_control: fields.is_control() || onward.is_networks,
         };
         let passage = gate.pass(&fields, &frame, &subject);

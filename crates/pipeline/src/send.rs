@@ -209,7 +209,7 @@ impl Walk<'_> {
         let has_learned = !self.done.changes.is_empty();
         let origin = (!port.is_outside()).then_some(at);
         let (state, now, way) = (self.state, self.now, Direction::FromPort);
-        let gate = Gate { net, state, now, port, own, way };
+        let gate = Gate { net, state, now, port, groups: net.groups[at.at()], own, way };
         let (tuple, change) = gate.ends(&fields);
         self.done.changes.extend(change);
         let tuple = tuple.map_err(|it| Net::stop(it, &port.id))?;
@@ -846,7 +846,7 @@ impl Net {
             tuple: under.tuple,
             icmp: fields.ip.and_then(|ip| ip.icmp).map(|icmp| (icmp.kind, icmp.code)),
             sender: under.origin.map(|at| &self.ports[at.at()].id),
-            origin: under.origin.map(|at| self.ports[at.at()].groups),
+            origin: under.origin.map(|at| self.groups[at.at()]),
             target: None,
             is_control: fields.is_control(),
         }

@@ -125,7 +125,7 @@ impl State {
 
     /// Keeps connections of a part's own ports, as many as each may have.
     pub fn adopt(&mut self, net: &Net) {
-        for port in net.ports.iter().filter(|port| port.is_machine()) {
+        for port in net.own_ports().filter(|port| port.is_machine()) {
             let Some(own) = &port.own else { continue };
             let quota = own.row.connections.unwrap_or(u32::MAX);
             if let Some(zone) = self.zones.get(&port.id) {

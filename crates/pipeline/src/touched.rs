@@ -19,29 +19,34 @@ pub enum Touched {
 impl Touched {
     /// What one part's next rows touch.
     pub fn between(before: &Domain, now: &Domain) -> Self {
+        Self::by(&before.diff(now), before, now)
+    }
+
+    /// What these changes touch, which make one part's next rows of those before.
+    pub fn by(changes: &[Change], before: &Domain, now: &Domain) -> Self {
         let mut ports = BTreeSet::new();
         let (mut policies, mut groups, mut sets) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut stations = Stations::default();
-        for change in before.diff(now) {
+        for change in changes {
             match change {
                 Change::Port(port, _) => {
-                    ports.insert(port);
+                    ports.insert(port.clone());
                 }
                 Change::Policy(policy, _) => {
-                    policies.insert(policy);
+                    policies.insert(policy.clone());
                 }
                 Change::Member((group, _), _) => {
-                    groups.insert(group);
+                    groups.insert(group.clone());
                 }
                 Change::Address((set, _), _) => {
-                    sets.insert(set);
+                    sets.insert(set.clone());
                 }
                 // Who is new, and has nothing that others have, is not where known packets go.
                 Change::Station(key, Some(station))
-                    if !before.stations.contains_key(&key)
-                        && !has_routers_address(before, &station)
-                        && stations.of(before, &key.0).are_free(&station) => {}
+                    if !before.stations.contains_key(key)
+                        && !has_routers_address(before, station)
+                        && stations.of(before, &key.0).are_free(station) => {}
                 // These are asked by no packet of a flow.
                 Change::Zone(..) | Change::Profile(..) | Change::Meter(..) => {}
                 _ => return Self::All,
