@@ -19,7 +19,7 @@ use datapath::Peer;
 use image::{Domain, Site, Told};
 use logical::objects::{Identity, Kind};
 use model::{Generation, LogicalPortName, VtepList};
-use replica::{Delta, Fence, Name, Store};
+use replica::{Delta, Fence, Map, Name, Store};
 
 /// Machines in a switch.
 const MACHINES: usize = 63;
@@ -33,6 +33,7 @@ const ROUNDS: usize = 50;
 
 /// An agent, as far as it is measured.
 struct Agent {
+    copy: Map,
     rows: Rows,
     logical: Logical,
     keeper: Keeper,
@@ -65,6 +66,7 @@ fn main() {
     let own = (0..OWN).map(|it| format!("t/p{it}").parse().expect("a port"));
     let vtep = VtepList::try_from(site(0)).expect("there is an address");
     let mut agent = Agent {
+        copy: Map::default(),
         rows: Rows::default(),
         logical: Logical::of(Some(&vtep)),
         keeper: Keeper::new(folder.path(), "h0").expect("the folder can be written"),
@@ -99,6 +101,9 @@ impl Agent {
     }
 
     fn execute(&mut self, delta: &Delta, times: &mut Times) {
+        // The follower has that of what it was sent.
+        let digest = self.copy.digest_after(delta);
+        self.copy.apply(delta.clone());
         let start = Instant::now();
         let generation = Generation(self.rows.newest().0 + 1);
         let own = self.own.iter().map(|it| Identity {
@@ -117,7 +122,7 @@ impl Agent {
 
         let start = Instant::now();
         let followed = rows.domain(&self.name).expect("it is followed");
-        self.keeper.keep((Store(1), Fence(1)), &self.name, followed);
+        self.keeper.keep((Store(1), Fence(1)), &self.name, followed, (delta, digest));
         self.keeper.settle();
         times.0[1].push(start.elapsed());
         // What was before is let go of by nobody who is waited for.

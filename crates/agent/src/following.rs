@@ -217,7 +217,7 @@ impl Execute for Execution {
         let rows = self.rows.with(domain, generation, changed.delta(), &own)?;
         self.realize(&rows, rows.newest()).await?;
         if let (Some(whose), Some(followed)) = (self.whose, rows.domain(domain)) {
-            self.keeper.keep(whose, domain, followed);
+            self.keeper.keep(whose, domain, followed, (changed.delta(), changed.digest()));
         }
         self.rows = rows;
         Ok(())

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use model::Generation;
 
 use crate::delta::Delta;
+use crate::digest::Digest;
 use crate::known::{Fence, Known, Name, Store};
 use crate::map::Map;
 use crate::message::{Chunk, Reason, Reply};
@@ -96,6 +97,11 @@ impl Changed<'_> {
     /// What is other than in the generation before, and nothing else.
     pub fn delta(&self) -> &Delta {
         &self.delta
+    }
+
+    /// What all rows of the generation come to.
+    pub fn digest(&self) -> Digest {
+        self.to.digest
     }
 
     /// It is executed from now on. The answer to it.

@@ -1,9 +1,16 @@
 //! What a controller has said, kept for the next agent: it executes that before any controller
 //! answers.
 //!
-//! Each domain is a file of its own in a folder: a line of JSON, then its rows as they come from
-//! the controller. It is written aside and renamed, on a thread of its own, and read only if its
-//! rows come to the digest that the line has.
+//! Each domain is a file of its own in a folder, of records:
+//!
+//! ```text
+//! line of JSON │ all rows │ line of JSON │ changes │ line of JSON │ changes
+//! ```
+//!
+//! Rows and changes are as they come from the controller. Changes are appended until they are as
+//! much as the rows; then all rows are written anew, aside, and renamed. A thread of its own does
+//! that. A record is read only if it is whole, and all rows up to it come to the digest that its
+//! line has: what is behind one that does not was being written when the host lost its power.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -15,7 +22,7 @@ use std::thread;
 use std::time::SystemTime;
 
 use model::Generation;
-use replica::{Delta, Fence, Map, Name, Store};
+use replica::{Delta, Digest, Fence, Map, Name, Store};
 use serde::{Deserialize, Serialize};
 
 use super::rows::{Followed, Rows};
@@ -23,8 +30,8 @@ use super::rows::{Followed, Rows};
 /// The end of the files' names.
 const END: &str = ".domain";
 
-/// The first line of a file.
-#[derive(Debug, Serialize, Deserialize)]
+/// The line of a record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Head {
     /// Of this file's form.
     version: u32,
@@ -34,12 +41,33 @@ struct Head {
     fence: u64,
     domain: String,
     generation: Generation,
-    /// Of the rows.
+    /// Of all rows.
     digest: String,
+    /// How many bytes are behind the line.
+    bytes: usize,
+}
+
+/// What makes a generation of the one that was kept before.
+#[derive(Debug)]
+struct Record {
+    head: Head,
+    changes: Vec<u8>,
+    /// All of the generation.
+    domain: Followed,
+}
+
+/// What this agent has written of a file.
+#[derive(Debug)]
+struct Written {
+    store: String,
+    /// How many bytes all rows took.
+    rows: usize,
+    /// How many bytes were added since.
+    added: usize,
 }
 
 /// The version of files that this agent writes and reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What was kept.
 #[derive(Debug, Default)]
@@ -64,8 +92,10 @@ pub struct Keeper {
 /// What its thread is to do.
 #[derive(Debug)]
 enum Job {
-    /// A file is to be so: a domain, or gone.
-    File(PathBuf, Option<(Head, Followed)>),
+    /// A file's domain has another generation.
+    Keep(PathBuf, Box<Record>),
+    /// A file is to be gone.
+    Forget(PathBuf),
     /// Somebody waits for what was to be done before.
     Settle(Sender<Infallible>),
 }
@@ -124,8 +154,16 @@ impl Keeper {
         found
     }
 
-    /// Keeps a domain as it is now, soon.
-    pub fn keep(&self, (store, fence): (Store, Fence), name: &Name, domain: &Followed) {
+    /// Keeps a domain as it is now, soon: what it was before, but for these changes. `digest`: of
+    /// all rows.
+    pub fn keep(
+        &self,
+        (store, fence): (Store, Fence),
+        name: &Name,
+        domain: &Followed,
+        (changes, digest): (&Delta, Digest),
+    ) {
+        let changes = changes.encode();
         let head = Head {
             version: VERSION,
             node: self.node.clone(),
@@ -133,14 +171,16 @@ impl Keeper {
             fence: fence.0,
             domain: name.to_string(),
             generation: domain.generation,
-            digest: String::new(),
+            digest: digest.to_string(),
+            bytes: changes.len(),
         };
-        let _ = self.jobs.send(Job::File(self.path(name), Some((head, domain.clone()))));
+        let record = Record { head, changes, domain: domain.clone() };
+        let _ = self.jobs.send(Job::Keep(self.path(name), Box::new(record)));
     }
 
     /// Keeps a domain no more.
     pub fn forget(&self, name: &Name) {
-        let _ = self.jobs.send(Job::File(self.path(name), None));
+        let _ = self.jobs.send(Job::Forget(self.path(name)));
     }
 
     /// Returns when the files are what they are to be.
@@ -157,72 +197,129 @@ impl Keeper {
 }
 
 impl Head {
+    /// Puts a record behind others.
+    fn put(&self, body: &[u8], records: &mut Vec<u8>) -> io::Result<()> {
+        serde_json::to_writer(&mut *records, self)?;
+        records.push(b'\n');
+        records.extend_from_slice(body);
+        Ok(())
+    }
+
     fn whose(&self) -> Option<(Store, Fence)> {
         Some((Store(u128::from_str_radix(&self.store, 16).ok()?), Fence(self.fence)))
     }
 }
 
-/// Writes what is to be kept, the newest of each alone.
+/// Writes what is to be kept.
 fn keep(inbox: &Receiver<Job>) {
+    let mut written: BTreeMap<PathBuf, Written> = BTreeMap::new();
     while let Ok(first) = inbox.recv() {
-        let (mut newest, mut waiting) = (BTreeMap::new(), Vec::new());
+        let (mut files, mut waiting) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
         for job in [first].into_iter().chain(inbox.try_iter()) {
             match job {
-                Job::File(path, domain) => drop(newest.insert(path, domain)),
+                Job::Keep(path, record) => files.entry(path).or_default().push(record),
+                Job::Forget(path) => {
+                    written.remove(&path);
+                    files.insert(path, Vec::new());
+                }
                 Job::Settle(done) => waiting.push(done),
             }
         }
-        for (path, domain) in newest {
-            let done = match domain {
-                Some((head, domain)) => write(&path, head, &domain),
-                None => fs::remove_file(&path),
+        for (path, records) in files {
+            let done = match records.last() {
+                Some(newest) => match add(&path, &records, written.remove(&path)) {
+                    Some(added) => Ok(Some(added)),
+                    None => write(&path, newest).map(Some),
+                },
+                None => fs::remove_file(&path).map(|()| None),
             };
             match done {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Ok(now) => written.extend(now.map(|now| (path, now))),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
                     tracing::error!(path = %path.display(), %error, "the next agent will not know of this domain");
                 }
-                _ => {}
             }
         }
         drop(waiting);
     }
 }
 
-fn write(path: &Path, mut head: Head, domain: &Followed) -> io::Result<()> {
+/// Adds records to a file. `None`: all rows are to be written anew.
+fn add(path: &Path, records: &[Box<Record>], before: Option<Written>) -> Option<Written> {
+    let mut now = before?;
+    let mut bytes = Vec::new();
+    for Record { head, changes, .. } in records.iter().map(|it| &**it) {
+        if head.store != now.store {
+            return None;
+        }
+        head.put(changes, &mut bytes).ok()?;
+    }
+    now.added += bytes.len();
+    if now.added > now.rows {
+        return None;
+    }
+    let mut file = File::options().append(true).open(path).ok()?;
+    file.write_all(&bytes).and_then(|()| file.sync_data()).ok()?;
+    Some(now)
+}
+
+/// Writes a file anew.
+fn write(path: &Path, Record { head, domain, .. }: &Record) -> io::Result<Written> {
     let delta = domain.encode();
     let body = delta.encode();
     let mut rows = Map::default();
     rows.apply(delta);
-    head.digest = format!("{:032x}", rows.digest().0);
+    let digest = rows.digest().to_string();
+    let mut bytes = Vec::new();
+    Head { digest, bytes: body.len(), ..head.clone() }.put(&body, &mut bytes)?;
     let aside = path.with_extension("new");
     let mut file = File::create(&aside)?;
-    file.write_all(&serde_json::to_vec(&head)?)?;
-    file.write_all(b"\n")?;
-    file.write_all(&body)?;
+    file.write_all(&bytes)?;
     file.sync_data()?;
     fs::rename(aside, path)?;
     // Else the name may be the file of before, or none, once the host's power is back.
-    File::open(path.parent().expect("it is in a folder"))?.sync_all()
+    File::open(path.parent().expect("it is in a folder"))?.sync_all()?;
+    Ok(Written { store: head.store.clone(), rows: bytes.len(), added: 0 })
 }
 
-/// What a file has, if that is this node's and whole.
+/// What a file has, if that is this node's, up to the first record that is not whole: the last
+/// line, and all rows.
 fn read(path: &Path, node: &str) -> Result<(Head, Map, Delta), String> {
     let bytes = fs::read(path).map_err(|error| error.to_string())?;
-    let end = bytes.iter().position(|it| *it == b'\n').ok_or("it has no first line")?;
-    let head: Head = serde_json::from_slice(&bytes[..end]).map_err(|error| error.to_string())?;
+    let mut rest = &bytes[..];
+    let (mut newest, mut delta) = record(&mut rest)?;
+    if newest.node != node {
+        return Err(format!("it is node {}'s", newest.node));
+    }
+    let mut rows = Map::default();
+    rows.apply(delta.clone());
+    if rows.digest().to_string() != newest.digest {
+        return Err("its rows are not those that were written".into());
+    }
+    while let Ok((head, changes)) = record(&mut rest) {
+        let of = |it: &Head| (it.node.clone(), it.store.clone(), it.domain.clone());
+        if of(&head) != of(&newest) || rows.digest_after(&changes).to_string() != head.digest {
+            break;
+        }
+        delta.then(&changes);
+        rows.apply(changes);
+        newest = head;
+    }
+    Ok((newest, rows, delta))
+}
+
+/// Takes a record from the front.
+fn record(rest: &mut &[u8]) -> Result<(Head, Delta), String> {
+    let end = rest.iter().position(|it| *it == b'\n').ok_or("it ends before its line does")?;
+    let line = rest.split_off(..=end).unwrap_or_default();
+    let head: Head = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     if head.version != VERSION {
         return Err(format!("it is of version {}", head.version));
     }
-    if head.node != node {
-        return Err(format!("it is node {}'s", head.node));
-    }
-    let delta = Delta::decode(&bytes[end + 1..]).map_err(|error| error.to_string())?;
-    let mut rows = Map::default();
-    rows.apply(delta.clone());
-    if format!("{:032x}", rows.digest().0) != head.digest {
-        return Err("its rows are not those that were written".into());
-    }
-    Ok((head, rows, delta))
+    let body = rest.split_off(..head.bytes).ok_or("it ends before its rows do")?;
+    let delta = Delta::decode(body).map_err(|error| error.to_string())?;
+    Ok((head, delta))
 }
 
 #[cfg(test)]
@@ -231,8 +328,7 @@ mod tests {
 
     const WHOSE: (Store, Fence) = (Store(3), Fence(2));
 
-    /// A folder where an agent of node h1 has kept a domain, and the path of that.
-    fn kept() -> (tempfile::TempDir, PathBuf) {
+    fn shop() -> (Name, Followed) {
         let read = logical::read(include_str!("../../../../examples/shop.yaml"));
         let (name, rows) = compiler::compile(&read.resolve().unwrap()).pop_first().unwrap();
         let shop = Followed {
@@ -241,13 +337,58 @@ mod tests {
             rows: rows.into(),
             sites: [(name.clone(), vec![[192, 0, 2, 1].into()])].into_iter().collect(),
         };
-        let folder = tempfile::tempdir().unwrap();
-        let keeper = Keeper::new(folder.path(), "h1").unwrap();
-        let name = Name::from(name.to_string());
-        keeper.keep(WHOSE, &name, &shop);
-        let path = keeper.path(&name);
-        keeper.settle();
-        (folder, path)
+        (name.to_string().as_str().into(), shop)
+    }
+
+    /// Where an agent of node h1 keeps a domain.
+    struct Folder {
+        folder: tempfile::TempDir,
+        keeper: Keeper,
+        name: Name,
+        domain: Followed,
+        rows: Map,
+    }
+
+    impl Folder {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let keeper = Keeper::new(folder.path(), "h1").unwrap();
+            let (name, domain) = shop();
+            let all = domain.encode();
+            let mut new = Self { folder, keeper, name, domain, rows: Map::default() };
+            new.keep(WHOSE, &all);
+            new
+        }
+
+        /// Keeps a generation that differs so from the one before.
+        fn keep(&mut self, whose: (Store, Fence), changes: &Delta) {
+            let digest = self.rows.digest_after(changes);
+            self.rows.apply(changes.clone());
+            self.keeper.keep(whose, &self.name, &self.domain, (changes, digest));
+            self.keeper.settle();
+        }
+
+        /// Keeps the next generation, where its router is elsewhere.
+        fn next(&mut self, whose: (Store, Fence), host: u8) {
+            let before = self.rows.clone();
+            self.domain.generation.0 += 1;
+            let site = vec![[192, 0, 2, host].into()];
+            self.domain.sites.insert(self.domain.name.clone(), site);
+            let mut all = Map::default();
+            all.apply(self.domain.encode());
+            self.keep(whose, &before.diff(&all));
+        }
+
+        fn path(&self) -> PathBuf {
+            self.keeper.path(&self.name)
+        }
+    }
+
+    /// A folder where an agent of node h1 has kept a domain, and the path of that.
+    fn kept() -> (tempfile::TempDir, PathBuf) {
+        let new = Folder::new();
+        let path = new.path();
+        (new.folder, path)
     }
 
     fn found(folder: &tempfile::TempDir, node: &str) -> Found {
@@ -298,5 +439,60 @@ mod tests {
         keeper.settle();
         assert!(!path.exists());
         assert!(keeper.found().copies.is_empty() && keeper.found().rows.executed().0.is_empty());
+    }
+
+    #[test]
+    fn a_generation_costs_its_changes_until_they_are_as_much_as_all_rows() {
+        let mut folder = Folder::new();
+        let len = |folder: &Folder| fs::metadata(folder.path()).unwrap().len();
+        let all = len(&folder);
+        let mut before = all;
+        let mut anew = 0;
+        for generation in 0..100u8 {
+            folder.next(WHOSE, 1 + generation % 2);
+            let now = len(&folder);
+            assert!(now < 2 * all + all / 10, "{now} bytes of {all}");
+            assert!(now < before || now - before < all / 4, "{now} after {before} of {all}");
+            anew += u32::from(now < before);
+            before = now;
+            let Found { copies, rows, .. } = found(&folder.folder, "h1");
+            let (_, at, copy) = &copies[0];
+            assert_eq!((*at, copy), (folder.domain.generation, &folder.rows));
+            let read = rows.domain(&folder.name).unwrap();
+            assert_eq!((&read.rows, &read.sites), (&folder.domain.rows, &folder.domain.sites));
+        }
+        assert!((1..50).contains(&anew), "{anew} times");
+    }
+
+    /// Another store's generations are none of these.
+    #[test]
+    fn what_another_store_says_is_not_added() {
+        let mut folder = Folder::new();
+        folder.next((Store(4), Fence(2)), 3);
+        let text = fs::read(folder.path()).unwrap();
+        let mut rest = &text[..];
+        assert!(record(&mut rest).is_ok() && rest.is_empty(), "it is written anew");
+        assert_eq!(found(&folder.folder, "h1").whose, Some((Store(4), Fence(2))));
+    }
+
+    #[test]
+    fn what_was_being_written_is_as_if_it_had_not_been_said() {
+        let mut folder = Folder::new();
+        let before = (folder.domain.generation, folder.rows.clone());
+        let end = fs::metadata(folder.path()).unwrap().len() as usize;
+        folder.next(WHOSE, 2);
+        let whole = fs::read(folder.path()).unwrap();
+        let head = end + head(&whole[end..]);
+        for at in end..whole.len() {
+            let mut other = whole.clone();
+            other[at] ^= 1;
+            for damaged in [&whole[..at], &other] {
+                fs::write(folder.path(), damaged).unwrap();
+                let (_, generation, rows) = found(&folder.folder, "h1").copies.remove(0);
+                // Where a bit is of the line, it may be of the generation.
+                let is_of_head = damaged.len() == whole.len() && at < head;
+                assert!((generation, &rows) == (before.0, &before.1) || is_of_head, "{at}");
+            }
+        }
     }
 }
