@@ -64,6 +64,8 @@ type Untold = BTreeMap<Identity, (Revision, Arc<Object>)>;
 struct Present {
     revision: Revision,
     objects: Objects,
+    /// Where agents have ports that nobody has bound.
+    found: BTreeMap<Identity, Name>,
     /// How much is remembered of each writer's writes that have keys.
     remembered: BTreeMap<String, Tally>,
 }
@@ -228,6 +230,37 @@ impl Catalog {
     /// The object of a name.
     pub fn object(&self, identity: &Identity) -> Option<Arc<Object>> {
         self.lock().objects.shared().get(identity).map(Arc::clone)
+    }
+
+    /// Where agents have ports that nobody has bound.
+    pub fn found(&self) -> BTreeMap<Identity, Name> {
+        self.lock().found.clone()
+    }
+
+    /// The node where an agent has a port that nobody has bound.
+    pub fn found_at(&self, port: &Identity) -> Option<Name> {
+        self.lock().found.get(port).cloned()
+    }
+
+    /// Keeps where agents have ports that nobody has bound.
+    pub fn find(&self, found: BTreeMap<Identity, Option<Name>>) -> Result<(), CommitError> {
+        let mut transaction = Transaction::new();
+        for (port, node) in &found {
+            let key = place::found_key(port);
+            match node {
+                Some(node) => transaction.put(key, node.as_str().into()),
+                None => transaction.delete(key),
+            }
+        }
+        let mut present = self.lock();
+        self.commit(&mut present, transaction)?;
+        for (port, node) in found {
+            match node {
+                Some(node) => drop(present.found.insert(port, node)),
+                None => drop(present.found.remove(&port)),
+            }
+        }
+        Ok(())
     }
 
     /// Which object a change of the store is of, and what it is since.
@@ -482,7 +515,14 @@ impl Catalog {
 impl Present {
     fn read(store: &Store) -> Result<Self, OpenError> {
         let (revision, objects) = read_objects(store)?;
-        let mut present = Self { revision, objects, remembered: BTreeMap::new() };
+        let (found, remembered) = Default::default();
+        let mut present = Self { revision, objects, found, remembered };
+        each(store, place::FOUND, STEP, |Entry { key, value, .. }| {
+            if let Some((port, Some(node))) = read_found(&key, Some(&value))? {
+                present.found.insert(port, node);
+            }
+            Ok(())
+        })?;
         each(store, OUTCOMES, OUTCOMES_STEP, |entry| {
             let writer = writer(&entry.key).to_owned();
             let tally = present.tally(&writer).with(entry.value.len());
@@ -540,6 +580,18 @@ fn read_objects(store: &Store) -> Result<(Revision, Objects), OpenError> {
         Ok(())
     })?;
     Ok((revision, objects.into_iter().collect()))
+}
+
+/// Of which port a key of the store says where it was found, if of one, and the node.
+pub fn read_found(
+    key: &Key,
+    value: Option<&[u8]>,
+) -> Result<Option<(Identity, Option<Name>)>, OpenError> {
+    let Some(port) = place::found(key) else { return Ok(None) };
+    let node = |value| str::from_utf8(value).ok()?.parse::<Name>().ok();
+    let no_node = || OpenError::NoObject { key: key.clone(), why: "no node's name".into() };
+    let node = value.map(|value| node(value).ok_or_else(no_node)).transpose()?;
+    Ok(Some((port, node)))
 }
 
 /// Which object a key of the store is, and what it is there.

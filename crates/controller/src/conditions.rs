@@ -254,7 +254,7 @@ fn bound(identity: &Identity, publisher: &Publisher, names_hosts: bool) -> Optio
 
 /// What is told of who has a port.
 fn attached(
-    Holding { holders, others, is_reached }: &Holding,
+    Holding { holders, others, is_found }: &Holding,
     port: &str,
     names_hosts: bool,
 ) -> Said {
@@ -263,12 +263,14 @@ fn attached(
             let message = format!("no connected host has it: `zovn attach … --logical {port}`");
             (Truth::False, "Nowhere", message)
         }
-        _ if !names_hosts => (Truth::True, "Attached", "a host has it".into()),
-        nodes => (Truth::True, "Attached", format!("{} has it", listed(nodes))),
+        nodes => {
+            let who = if names_hosts { listed(nodes) } else { "a host".into() };
+            match is_found {
+                true => (Truth::True, "Discovered", format!("{who} has it, without a Binding")),
+                false => (Truth::True, "Attached", format!("{who} has it")),
+            }
+        }
     };
-    if status == Truth::True && !is_reached {
-        message += "; machines at other hosts do not reach it without a Binding";
-    }
     if names_hosts && !others.is_empty() {
         message += &format!("; {} says that it has it, and may not", listed(others));
     }
@@ -353,26 +355,23 @@ mod tests {
 
     #[test]
     fn who_has_a_port_and_who_says_so_is_told_of() {
-        let told = |holders: &[&str], others: &[&str], is_reached, names_hosts| {
+        let told = |holders: &[&str], others: &[&str], is_found, names_hosts| {
             let names = |all: &[&str]| all.iter().map(|it| (*it).into()).collect();
-            let holding = Holding { holders: names(holders), others: names(others), is_reached };
-            let (status, _, message) = attached(&holding, "shop/web-1", names_hosts);
-            (status == Truth::True, message)
+            let holding = Holding { holders: names(holders), others: names(others), is_found };
+            let (status, reason, message) = attached(&holding, "shop/web-1", names_hosts);
+            (status == Truth::True, reason, message)
         };
-        let is = |is_bound, message: &str| (is_bound, message.to_owned());
-        assert_eq!(told(&["h1"], &[], true, true), is(true, "h1 has it"));
-        let alone = "; machines at other hosts do not reach it without a Binding";
-        assert_eq!(
-            told(&["h1"], &["h2"], false, false),
-            is(true, &format!("a host has it{alone}"))
-        );
-        let both = format!("h1 has it{alone}; h2 says that it has it, and may not");
-        assert_eq!(told(&["h1"], &["h2"], false, true), is(true, &both));
+        let is = |reason, message: &str| (reason != "Nowhere", reason, message.to_owned());
+        assert_eq!(told(&["h1"], &[], false, true), is("Attached", "h1 has it"));
+        let alone = is("Discovered", "a host has it, without a Binding");
+        assert_eq!(told(&["h1"], &["h2"], true, false), alone);
+        let both = "h1 has it, without a Binding; h2 says that it has it, and may not";
+        assert_eq!(told(&["h1"], &["h2"], true, true), is("Discovered", both));
         let nowhere = "no connected host has it: `zovn attach … --logical shop/web-1`";
-        assert_eq!(told(&[], &[], false, true), is(false, nowhere));
+        assert_eq!(told(&[], &[], true, true), is("Nowhere", nowhere));
         let refused = format!("{nowhere}; h2 says that it has it, and may not");
-        assert_eq!(told(&[], &["h2"], false, true), is(false, &refused));
-        let every = told(&["h"; 3000], &[], true, true).1;
+        assert_eq!(told(&[], &["h2"], false, true), is("Nowhere", &refused));
+        let every = told(&["h"; 3000], &[], false, true).2;
         assert!(every.starts_with("h and h") && every.ends_with(" and 2990 others has it"));
     }
 }

@@ -121,7 +121,7 @@ pub fn explain(
             veil(who, &mut explanation);
             Vec::new()
         }
-        None => hosts(topology, &explanation.objects),
+        None => hosts(catalog, topology, &explanation.objects),
     };
     Ok(Explained { revision: revision.0, explanation, hosts })
 }
@@ -140,11 +140,13 @@ fn port_of(who: &Principal, word: &mut String) -> Result<Identity, Refusal> {
 }
 
 /// At which nodes objects are.
-fn hosts(topology: &Topology, objects: &[String]) -> Vec<ObjectHost> {
+fn hosts(catalog: &Catalog, topology: &Topology, objects: &[String]) -> Vec<ObjectHost> {
     let sites = compiler::sites(topology);
     let host = |object: &String| {
-        let node = sites.get(&object.parse::<Identity>().ok()?)?;
-        Some(ObjectHost { object: object.clone(), node: topology[*node].id.name.to_string() })
+        let identity = object.parse().ok()?;
+        let bound = sites.get(&identity).map(|node| topology[*node].id.name.clone());
+        let node = bound.or_else(|| catalog.found_at(&identity))?.to_string();
+        Some(ObjectHost { object: object.clone(), node })
     };
     objects.iter().filter_map(host).collect()
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! objects ─hypervisor─▶ rows of each domain ──────────┐
 //!    └────────────── whereabouts: where its ports are ─┴─▶ what agents are told of one revision
+//! ports that were found ──┘
 //! ```
 //!
 //! Both are computed change by change.
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use hypervisor::{Edit, Hypervisor};
 use image::Told;
-use logical::objects::{Identity, Kind, Object};
+use logical::objects::{Identity, Kind, Name, Object};
 use replica::Delta;
 use southbound::Change;
 use store::Revision;
@@ -30,6 +31,9 @@ pub struct Networks {
 
 /// What an object is from now on. `None`: it is gone.
 pub type Edited = (Identity, Option<Arc<Object>>);
+
+/// Where a port that nobody has bound is from now on. `None`: nowhere.
+pub type Found = (Identity, Option<Name>);
 
 /// What edits have led to.
 pub struct Computed {
@@ -53,6 +57,19 @@ impl Networks {
         let gone: Vec<_> = gone.map(|it| (it.clone(), None)).collect();
         let there = objects.into_iter().map(|(identity, object)| (identity, Some(object)));
         gone.into_iter().chain(there).collect()
+    }
+
+    /// An agent has a port that nobody has bound, or none has any more: that is told with the
+    /// next edits.
+    pub fn find(&mut self, port: Identity, node: Option<Name>) {
+        self.whereabouts.find(port, node);
+    }
+
+    /// What leads there from where ports were found as is known here.
+    pub fn found_to(&self, found: BTreeMap<Identity, Name>) -> Vec<Found> {
+        let gone = self.whereabouts.found().filter(|it| !found.contains_key(it));
+        let gone: Vec<_> = gone.map(|it| (it.clone(), None)).collect();
+        gone.into_iter().chain(found.into_iter().map(|(port, node)| (port, Some(node)))).collect()
     }
 
     /// Makes edits, all at once, and says what they lead to. Of several of one object the last

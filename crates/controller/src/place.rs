@@ -4,6 +4,8 @@
 //! /v1/tenants/shop/logical-ports/web-1      o/logical-ports/shop/web-1
 //! /v1/transport-nodes/h0                    o/transport-nodes/-/h0
 //! ```
+//!
+//! Beside them is where agents have ports that nobody has bound: `on/shop/web-1` is a node.
 
 use logical::objects::{Identity, Kind, Name, Owner};
 use store::Key;
@@ -13,6 +15,12 @@ const OPERATOR: &str = "-";
 
 /// Where all objects are in the store.
 pub const ALL: &str = "o/";
+
+/// Where it is said where ports were found.
+pub const FOUND: &str = "on/";
+
+/// Where all is that agents are told of: both.
+pub const TOLD: &str = "o";
 
 /// The objects of a kind that a tenant, or the operator, has.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -64,6 +72,19 @@ pub fn identity(key: &Key) -> Option<Identity> {
     Some(Shelf::new(kind, tenant)?.identity(name.parse().ok()?))
 }
 
+/// Where it is said at which node a port was found.
+pub fn found_key(port: &Identity) -> Key {
+    let tenant = port.tenant.as_ref().map_or(OPERATOR, Name::as_str);
+    let key = format!("{FOUND}{tenant}/{}", port.name);
+    Key::new(key).expect("names have at most 63 letters, digits and dashes")
+}
+
+/// The port of which it is said there. `None`: of none.
+pub fn found(key: &Key) -> Option<Identity> {
+    let port = key.as_str().strip_prefix(FOUND)?;
+    format!("{}/{port}", Kind::LogicalPort).parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +101,10 @@ mod tests {
             let identity_of = Shelf::new(kind, tenant).unwrap().identity(name.parse().unwrap());
             assert_eq!(identity(&key(&identity_of)), Some(identity_of));
         }
+        let port = "LogicalPort/shop/web-1".parse().unwrap();
+        assert_eq!(found_key(&port).as_str(), "on/shop/web-1");
+        assert_eq!((found(&key(&port)), identity(&found_key(&port))), (None, None));
+        assert_eq!(found(&found_key(&port)), Some(port));
         assert_eq!(Shelf::new("logical-ports", None), None);
         assert_eq!(Shelf::new("ports", None), None);
     }

@@ -1,9 +1,13 @@
 //! Where ports are, and routers that keep flows.
 //!
 //! ```text
-//! Binding, TransportNode ─▶ the node of each port ─┐
-//! rows of a domain ────────────────────────────────┴─▶ its sites, and who may follow it
+//! Binding, TransportNode ─┬─▶ the node of each port ─┐
+//! ports that were found ──┘                          │
+//! rows of a domain ──────────────────────────────────┴─▶ its sites, and who may follow it
 //! ```
+//!
+//! A port without a Binding is at the node where it was found: the one that has it, of those that
+//! may. A Binding counts before that, also for where a router keeps its flows.
 //!
 //! What is said of one domain is made of its own rows and of its own ports' bindings, so what
 //! changes in one has no other looked at.
@@ -22,12 +26,15 @@ use crate::objects::meant;
 pub struct Whereabouts {
     /// The Binding of each port, and the node that it says.
     bound: BTreeMap<Identity, (Name, Name)>,
+    /// The node where each port was found, which counts if there is no Binding.
+    found: BTreeMap<Identity, Name>,
     /// The other host of each port that moves from one to another.
     others: BTreeMap<Identity, Name>,
     /// The ports that are where another is.
     children: BTreeMap<Identity, BTreeSet<Identity>>,
     domains: BTreeMap<Identity, Located>,
-    /// Ports whose nodes are others since the last look, and nodes with other addresses.
+    /// Ports whose nodes are others since the last look, and nodes that have come or gone or have
+    /// other addresses.
     moved: BTreeSet<Identity>,
     readdressed: BTreeSet<Name>,
 }
@@ -61,9 +68,9 @@ impl Whereabouts {
     pub fn edit(&mut self, before: Option<&Object>, after: Option<&Object>) {
         match (before, after) {
             (Some(Object::TransportNode(before)), Some(Object::TransportNode(after)))
-                if before.spec.vteps != after.spec.vteps =>
-            {
-                self.readdressed.insert(after.metadata.name.clone());
+                if before.spec.vteps == after.spec.vteps => {}
+            (Some(Object::TransportNode(it)), _) | (_, Some(Object::TransportNode(it))) => {
+                self.readdressed.insert(it.metadata.name.clone());
             }
             (Some(Object::Binding(_)), _) | (_, Some(Object::Binding(_))) => {
                 if let Some(Object::Binding(it)) = before {
@@ -112,10 +119,29 @@ impl Whereabouts {
         }
     }
 
+    /// A port was found at a node, or is at none any more.
+    pub fn find(&mut self, port: Identity, node: Option<Name>) {
+        match node {
+            Some(node) => drop(self.found.insert(port.clone(), node)),
+            None => drop(self.found.remove(&port)),
+        }
+        self.moved.insert(port);
+    }
+
+    /// The ports that were found somewhere.
+    pub fn found(&self) -> impl Iterator<Item = &Identity> {
+        self.found.keys()
+    }
+
     /// Looks where ports are now, wherever something has changed that says so.
     pub fn settle(&mut self, hypervisor: &Hypervisor, rows: &Changes) -> Moved {
         let says = rows.iter().filter(|(_, rows)| rows.iter().any(says_where));
         let mut dirty: BTreeSet<_> = says.map(|(domain, _)| domain.clone()).collect();
+        let readdressed = std::mem::take(&mut self.readdressed);
+        if !readdressed.is_empty() {
+            let found = self.found.iter().filter(|(_, node)| readdressed.contains(*node));
+            self.moved.extend(found.map(|(port, _)| port.clone()));
+        }
         for port in std::mem::take(&mut self.moved) {
             let children = self.children.get(&port).into_iter().flatten();
             for port in children.chain([&port]) {
@@ -127,7 +153,6 @@ impl Whereabouts {
                 dirty.extend(hypervisor.domain_of(&switch).cloned());
             }
         }
-        let readdressed = std::mem::take(&mut self.readdressed);
         if !readdressed.is_empty() {
             let has_some = |it: &Located| !it.nodes.is_disjoint(&readdressed);
             let all = self.domains.iter().filter(|(_, it)| has_some(it));
@@ -163,8 +188,8 @@ impl Whereabouts {
     fn locate(&self, domain: replica::Name, rows: &Domain, hypervisor: &Hypervisor) -> Located {
         let (mut found, mut homes) = (Located::default(), BTreeSet::new());
         let mut put = |of: &Identity, node: &Name| {
-            let id = Identity { kind: Kind::TransportNode, tenant: None, name: node.clone() };
-            if let Some(Object::TransportNode(it)) = hypervisor.object(&id).map(|it| &**it) {
+            let it = hypervisor.object(&transport_node(node)).map(|it| &**it);
+            if let Some(Object::TransportNode(it)) = it {
                 found.nodes.insert(node.clone());
                 found.sites.insert(of.clone(), it.spec.vteps.clone());
             }
@@ -176,20 +201,21 @@ impl Whereabouts {
             }
             let parent = rows.ports.get(port).and_then(|it| it.parent.as_ref());
             let parent = parent.map(|(parent, _)| parent);
-            let node = self.node(parent.unwrap_or(port));
-            node.iter().for_each(|node| put(port, node));
+            let at = parent.unwrap_or(port);
+            let node = self.node(port, at, hypervisor);
+            node.iter().for_each(|(_, node)| put(port, node));
             if let Some(tenant) = port.tenant.as_ref().filter(|_| is_machine) {
                 let called = format!("{tenant}/{}", port.name);
                 let nodes = match node {
-                    Some(node) => Nodes::Bound(node.as_str().into()),
-                    None => listed([port].into_iter().chain(parent), hypervisor),
+                    Some((false, node)) => Nodes::Bound(node.as_str().into()),
+                    _ => listed([port].into_iter().chain(parent), hypervisor),
                 };
                 let is_everywhere = station.role == StationRole::Local;
                 let place = Place { domain: domain.clone(), nodes, is_everywhere };
                 found.ports.insert(called.into(), place);
             }
         }
-        for (router, (home, ports)) in self.homes(rows) {
+        for (router, (home, ports)) in self.homes(rows, hypervisor) {
             homes.insert(home.as_str().into());
             ports.into_iter().chain([router]).for_each(|id| put(id, home));
         }
@@ -201,22 +227,31 @@ impl Whereabouts {
         found
     }
 
-    fn node(&self, port: &Identity) -> Option<&Name> {
-        self.bound.get(port).map(|(_, node)| node)
+    /// The node of a port, by the one that it is or is behind: the one of its Binding, or else the
+    /// one where it was found, if it may be there and hosts can be told where that is.
+    fn node(&self, port: &Identity, at: &Identity, hypervisor: &Hypervisor) -> Option<At<'_>> {
+        if let Some((_, node)) = self.bound.get(at) {
+            return Some((false, node));
+        }
+        let node = self.found.get(at)?;
+        let is_admitted = listed([port, at].into_iter(), hypervisor).admit(node.as_str());
+        let is_there = is_admitted && hypervisor.object(&transport_node(node)).is_some();
+        is_there.then_some((true, node))
     }
 
-    /// The node where each router keeps its flows that does so, as `compiler::sites` says; and the
-    /// router's ports.
+    /// The node where each router keeps its flows that does so, as `compiler::sites` says, or as it
+    /// would of ports that were found where none is bound; and the router's ports.
     fn homes<'r>(
         &'r self,
         rows: &'r Domain,
+        hypervisor: &Hypervisor,
     ) -> BTreeMap<&'r Identity, (&'r Name, Vec<&'r Identity>)> {
         // Of each switch: whether somebody is there who is not declared, and the first node.
-        let mut switches: BTreeMap<&Identity, (bool, Option<&Name>)> = BTreeMap::new();
+        let mut switches: BTreeMap<&Identity, (bool, Option<At<'_>>)> = BTreeMap::new();
         for ((switch, port), station) in &rows.stations {
             let (has_others, first) = switches.entry(switch).or_default();
             *has_others |= is_outside(station);
-            *first = first.iter().copied().chain(self.node(port)).min();
+            *first = first.iter().copied().chain(self.node(port, port, hypervisor)).min();
         }
         let translate = rows.nats.values().map(|it| &it.router);
         let balance = rows.balancers.values().flat_map(|it| &it.routers);
@@ -235,7 +270,8 @@ impl Whereabouts {
             }
         }
         let homes = routers.into_iter().filter(|(router, _)| keeping.contains(router));
-        homes.filter_map(|(id, it)| Some((id, (it.gateway.or(it.first)?, it.ports)))).collect()
+        let home = |it: &Router<'r>| it.gateway.or(it.first.map(|(_, node)| node));
+        homes.filter_map(|(id, it)| Some((id, (home(&it)?, it.ports)))).collect()
     }
 }
 
@@ -250,13 +286,16 @@ fn listed<'i>(ports: impl Iterator<Item = &'i Identity>, hypervisor: &Hypervisor
     lists.reduce(|one, other| &one & &other).map_or(Nodes::Any, Nodes::Among)
 }
 
+/// A node that has a port, and whether it was only found there: who is bound comes first.
+type At<'r> = (bool, &'r Name);
+
 /// What of a router says where it keeps its flows.
 #[derive(Default)]
 struct Router<'r> {
     /// Its first gateway.
     gateway: Option<&'r Name>,
     /// The first node of its switches.
-    first: Option<&'r Name>,
+    first: Option<At<'r>>,
     ports: Vec<&'r Identity>,
 }
 
@@ -277,6 +316,10 @@ fn says_where(row: &Change) -> bool {
             | Change::Nat(..)
             | Change::Balancer(..)
     )
+}
+
+fn transport_node(name: &Name) -> Identity {
+    Identity { kind: Kind::TransportNode, tenant: None, name: name.clone() }
 }
 
 /// A port that is where another is: that one, and itself.

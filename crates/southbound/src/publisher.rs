@@ -5,6 +5,7 @@
 
 mod claims;
 mod executing;
+mod finding;
 mod holders;
 mod place;
 
@@ -170,6 +171,13 @@ struct Inner {
     claims: Index,
     /// The nodes that followed a domain before they came back, and have not said their ports since.
     returning: Index,
+    /// Where ports are that nobody has bound, as is kept, and those that are elsewhere now.
+    found: BTreeMap<Name, Name>,
+    refound: BTreeSet<Name>,
+    /// Told of the latter.
+    news: Arc<Notify>,
+    /// The last session that is one of before this controller began.
+    restored: u64,
     /// Nodes that are no more.
     gone: BTreeSet<Name>,
     /// Whether it was told that an agent has later revisions of the store.
@@ -349,24 +357,10 @@ impl Publisher {
         inner.begun += 1;
         let before = inner.forget(&node);
         before.follows.iter().for_each(|domain| inner.returning.insert(domain, &node));
-        let wake = Arc::new(Notify::new());
-        let handle = Handle { node: node.clone(), number: inner.begun, wake: wake.clone() };
-        let session = Session {
-            number: inner.begun,
-            incarnation: hello.incarnation,
-            is_connected: true,
-            is_away: false,
-            feed,
-            claims: Claims::default(),
-            follows: BTreeSet::new(),
-            before,
-            asked: None,
-            unknown: BTreeSet::new(),
-            has_said: false,
-            wake,
-            is_woken: false,
-        };
-        inner.sessions.insert(node, session);
+        let session = Session { before, ..Session::new(inner.begun, hello.incarnation, feed) };
+        let (number, wake) = (session.number, Arc::clone(&session.wake));
+        inner.sessions.insert(node.clone(), session);
+        let handle = Handle { node, number, wake };
         self.moved.send_replace(());
         let welcome = proto::Welcome {
             version,
@@ -455,7 +449,7 @@ impl Publisher {
         let calm = session.claims.poll(now);
         let due = session.claims.next_deadline().into_iter().chain(silent).min();
         if !calm.is_empty() {
-            calm.iter().for_each(|port| inner.claims.remove(port, &handle.node));
+            calm.iter().for_each(|port| inner.leaves(port, &handle.node));
             inner.settle(&handle.node);
             self.moved.send_replace(());
         }
@@ -469,7 +463,7 @@ impl Publisher {
         session.is_connected = false;
         session.feed.abandon();
         let lingered = session.claims.let_go();
-        lingered.iter().for_each(|port| inner.claims.remove(port, &handle.node));
+        lingered.iter().for_each(|port| inner.leaves(port, &handle.node));
         inner.absent.insert(handle.number, handle.node.clone());
         inner.settle(&handle.node);
         if inner.gone.contains(&handle.node) {
@@ -486,13 +480,11 @@ impl Publisher {
     /// A session has ended so long ago that others may have its ports, if its node is not back.
     pub(crate) fn give_up(&self, handle: &Handle) {
         let inner = &mut *self.lock();
-        let session = inner.sessions.get_mut(&handle.node);
-        let own = session.filter(|it| it.number == handle.number && !it.is_connected);
-        let Some(session) = own else { return };
-        session.is_away = true;
-        let ports: Vec<_> = session.claims.ports().chain(&session.before.ports).cloned().collect();
-        inner.elect_all(&ports, BTreeSet::new());
-        self.moved.send_replace(());
+        let session = inner.sessions.get(&handle.node);
+        if session.is_some_and(|it| it.number == handle.number && !it.is_connected) {
+            inner.give_up(&handle.node);
+            self.moved.send_replace(());
+        }
     }
 }
 
@@ -501,6 +493,25 @@ fn message(message: from_controller::Message) -> FromController {
 }
 
 impl Session {
+    /// One that begins, of a node that had nothing before.
+    fn new(number: u64, incarnation: u64, feed: Feed) -> Self {
+        Self {
+            number,
+            incarnation,
+            is_connected: true,
+            is_away: false,
+            feed,
+            claims: Claims::default(),
+            follows: BTreeSet::new(),
+            before: Left::default(),
+            asked: None,
+            unknown: BTreeSet::new(),
+            has_said: false,
+            wake: Arc::default(),
+            is_woken: false,
+        }
+    }
+
     /// Has it ask what there is to send. Whether that wakes an agent that nothing has woken yet.
     fn rouse(&mut self) -> bool {
         self.wake.notify_one();
@@ -531,11 +542,25 @@ impl Inner {
         let mut left = session.before;
         session.follows.iter().for_each(|domain| self.followers.remove(domain, node));
         left.follows.iter().for_each(|domain| self.returning.remove(domain, node));
-        let claims = session.claims.ports().chain(session.claims.lingering());
-        claims.for_each(|port| self.claims.remove(port, node));
+        session.claims.ports().for_each(|port| self.claims.remove(port, node));
+        session.claims.lingering().for_each(|port| self.leaves(port, node));
         left.follows.extend(session.follows);
         left.ports.extend(session.claims.ports().cloned());
         left
+    }
+
+    /// A port that lingered at a node does so no more.
+    fn leaves(&mut self, port: &Name, node: &Name) {
+        self.claims.remove(port, node);
+        self.find(port);
+    }
+
+    /// A node has not been connected for so long that others may have its ports.
+    fn give_up(&mut self, node: &Name) {
+        let Some(session) = self.sessions.get_mut(node) else { return };
+        session.is_away = true;
+        let ports: Vec<_> = session.claims.ports().chain(&session.before.ports).cloned().collect();
+        self.elect_all(&ports, BTreeSet::new());
     }
 
     /// Ends a node's session, and it is not waited for.

@@ -149,6 +149,11 @@ pub async fn serve(
     admit: Arc<dyn Admit>,
 ) -> Result<(), tonic::transport::Error> {
     let clock = Clock(tokio::time::Instant::now());
+    let restored = Arc::clone(&publisher);
+    tokio::spawn(async move {
+        sleep(RETURNING).await;
+        restored.give_up_restored();
+    });
     let service = Southbound { publisher, tls: tls.clone(), admit, clock };
     let service = SouthboundServer::new(service).max_decoding_message_size(LONGEST_MESSAGE);
     let server = Server::builder()

@@ -190,6 +190,64 @@ fn what_worlds_do_not_have_is_where_all_objects_say() {
     }
 }
 
+fn binding(port: &str, node: &str) -> String {
+    format!(
+        "- {{kind: Binding, metadata: {{name: {port}}}, spec: {{port: t/{port}, node: {node}}}}}\n"
+    )
+}
+
+/// The same nodes may have it as before: who has it now may be told to another.
+#[test]
+fn a_port_that_was_found_is_where_a_binding_would_have_it() {
+    let (mut networks, mut told, mut revision) = (Networks::new(1), Told::default(), 0);
+    let mut step = |text: &str, found: &[(&str, Option<&str>)], bound: &[(&str, &str)]| {
+        for (port, node) in found {
+            let port = format!("LogicalPort/t/{port}").parse().unwrap();
+            networks.find(port, node.map(|it| it.parse().unwrap()));
+        }
+        let edits = networks.edits_to(objects(text));
+        revision += 1;
+        told.follow(networks.commit(Revision(revision), edits).change);
+        let bound = bound.iter().map(|(port, node)| binding(port, node));
+        let bound = text.to_owned() + &bound.collect::<String>();
+        let [bound, own] = [&*bound, text].map(|it| Told::of(&load(it).unwrap()));
+        assert_eq!((&told.sites, &told.homes), (&bound.sites, &bound.homes), "{text}");
+        assert_eq!(told.ports, own.ports, "{text}");
+    };
+    step(CORNERS, &[("v1", Some("h1")), ("v2", Some("h2"))], &[("v1", "h1"), ("v2", "h2")]);
+    step(CORNERS, &[("v1", Some("h2")), ("v2", None)], &[("v1", "h2")]);
+    // At a node of which hosts are not told, until they are.
+    let node = "- {kind: TransportNode, metadata: {name: h3}, spec: {vteps: [192.0.2.3]}}\n";
+    step(CORNERS, &[("v1", Some("h3"))], &[]);
+    step(&format!("{CORNERS}{node}"), &[], &[("v1", "h3")]);
+    step(&format!("{CORNERS}{}", node.replace(".3]", ".9]")), &[], &[("v1", "h3")]);
+    step(CORNERS, &[], &[]);
+    // A Binding counts before that.
+    step(&format!("{CORNERS}{}", binding("v1", "h2")), &[("v1", Some("h1"))], &[]);
+    step(CORNERS, &[("v2", Some("h1"))], &[("v1", "h1"), ("v2", "h1")]);
+    // What may not be there is not.
+    let parent = CORNERS.replace("addresses: [10.2.0.2]}", "addresses: [10.2.0.2], node: [h2]}");
+    step(&parent, &[], &[("v1", "h1")]);
+    let mac = "mac: '02:00:00:00:09:09'";
+    let child = CORNERS.replace(mac, &format!("{mac}, node: [h2]"));
+    told.follow(networks.commit(Revision(10), networks.edits_to(objects(&child))).change);
+    let is_told = |port: &str| told.sites.keys().any(|(_, id)| id.name.as_str() == port);
+    assert_eq!(["v2", "v3"].map(is_told), [true, false]);
+}
+
+#[test]
+fn a_router_keeps_its_flows_where_a_port_is_bound_before_where_one_was_found() {
+    let mut networks = Networks::new(1);
+    networks.find("LogicalPort/t/v1".parse().unwrap(), "h1".parse().ok());
+    let mut homes = |revision, text: &str| {
+        let edits = networks.edits_to(objects(text));
+        let homes = networks.commit(Revision(revision), edits).change.homes.into_values();
+        homes.map(|nodes| format!("{nodes:?}")).collect::<Vec<_>>()
+    };
+    assert_eq!(homes(1, CORNERS), ["{\"h1\"}"]);
+    assert_eq!(homes(2, &format!("{CORNERS}{}", binding("up", "h2"))), ["{\"h1\", \"h2\"}"]);
+}
+
 #[test]
 fn a_node_that_is_made_anew_at_once_is_not_gone() {
     let text = "- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}";

@@ -235,3 +235,57 @@ fn agents_are_told_what_a_write_changes_and_after_a_restart_nothing_again() {
     controller.end(folder.path());
     assert_eq!(copy.recv().unwrap().known().next().unwrap().1.unwrap().generation, last);
 }
+
+/// Waits until an agent is told that ports are there, and no others.
+fn until_at(host: &Host, ports: &[(&str, [u8; 4])]) {
+    let sites: BTreeMap<Identity, Site> = ports
+        .iter()
+        .map(|(port, vtep)| {
+            (format!("LogicalPort/shop/{port}").parse().unwrap(), vec![(*vtep).into()])
+        })
+        .collect();
+    let begun = Instant::now();
+    while host.0.lock().unwrap().domains.values().all(|(_, it)| *it != sites) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", host.0.lock().unwrap().domains);
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn agents_are_told_where_ports_are_that_nobody_has_bound_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let controller = Controller::on(folder.path());
+    let unbound = PLACES.lines().filter(|it| !it.contains("Binding")).collect::<Vec<_>>();
+    let text = SHOP.trim_end().to_owned() + &unbound.join("\n");
+    controller.served.apply("", &text).is(200);
+    controller.settle();
+    let (web, db) = (("web-1", [192, 0, 2, 1]), ("db-1", [192, 0, 2, 2]));
+    let (one, copy) = agent(&controller, "h1", &["shop/web-1"], copies());
+    until_at(&one, &[web]);
+    let (two, _) = agent(&controller, "h2", &["shop/db-1"], copies());
+    until_at(&one, &[web, db]);
+    until_at(&two, &[web, db]);
+    let port = controller.served.get("/v1/tenants/shop/logical-ports/db-1").is(200).body;
+    let conditions = port["status"]["conditions"].to_string();
+    assert!(conditions.contains("Discovered"), "{conditions}");
+    // A Binding counts before that.
+    let bound = "{kind: Binding, metadata: {name: db-1}, spec: {port: shop/db-1, node: h1}}";
+    controller.served.apply("", bound).is(200);
+    until_at(&one, &[web, ("db-1", web.1)]);
+    controller.served.ask("DELETE", "/v1/bindings/db-1", &[], "").is(200);
+    until_at(&one, &[web, db]);
+    controller.served.apply("", "{kind: Tenant, metadata: {name: other}, spec: {}}").is(200);
+    controller.settle();
+    controller.end(folder.path());
+    let controller = Controller::on(folder.path());
+    let (one, _) = agent(&controller, "h1", &["shop/web-1"], copy.recv().unwrap());
+    until_told(&one, 1);
+    assert_eq!(one.0.lock().unwrap().told, [0], "it has the rows: the other's port is there still");
+    // The other is back, and has it no more.
+    let _two = agent(&controller, "h2", &[], copies());
+    let begun = Instant::now();
+    while one.0.lock().unwrap().told != [0, 1] {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", one.0.lock().unwrap().told);
+        thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -84,6 +84,11 @@ impl Claims {
         self.lingering.iter()
     }
 
+    /// Whether it had a port whose domain it has still.
+    pub fn lingers(&self, port: &str) -> bool {
+        self.lingering.contains(port)
+    }
+
     /// Whether it has a port.
     pub fn has(&self, port: &str) -> bool {
         self.ports.contains(port)

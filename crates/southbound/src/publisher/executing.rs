@@ -50,8 +50,11 @@ impl Publisher {
     /// of. `None`: its agent has never been connected, or long ago.
     pub fn node(&self, node: &str) -> Option<(Generation, Executing)> {
         let inner = self.lock();
-        let (node, Session { is_connected, feed, follows, has_said, .. }) =
-            inner.sessions.get_key_value(node)?;
+        let (node, session) = inner.sessions.get_key_value(node)?;
+        let Session { number, is_connected, feed, follows, has_said, .. } = session;
+        if *number <= inner.restored {
+            return None;
+        }
         let mut host = Executing {
             node: node.clone(),
             until: if *has_said { inner.revision } else { Generation(0) },

@@ -18,8 +18,8 @@ pub struct Holding {
     pub holders: Vec<Name>,
     /// Those that may not have it, or wait for it.
     pub others: Vec<Name>,
-    /// Whether machines at other hosts reach it: they do not know where it is without a Binding.
-    pub is_reached: bool,
+    /// Whether it is where it was found, as no Binding says where it is.
+    pub is_found: bool,
 }
 
 impl Publisher {
@@ -27,11 +27,11 @@ impl Publisher {
     pub fn holding(&self, port: &str) -> Option<Holding> {
         let inner = self.lock();
         let place = inner.ports.get(port)?;
-        let is_reached = place.is_everywhere || place.nodes.bound().is_some();
+        let is_found = !place.is_everywhere && place.nodes.bound().is_none();
         let connected = inner.claims.of(port).filter(|it| inner.sessions[*it].says(port));
         let has = |node: &Name| inner.domain(port, node).is_some();
         let (holders, others) = connected.cloned().partition(has);
-        Some(Holding { holders, others, is_reached })
+        Some(Holding { holders, others, is_found })
     }
 }
 
@@ -76,6 +76,7 @@ impl Inner {
             changed.extend(before.into_iter().chain(after));
             changed.extend(self.claims.of(port).cloned());
         }
+        self.find(port);
     }
 
     /// The node that is to have a port: the one that has it, unless it is away and another is

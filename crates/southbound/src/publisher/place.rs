@@ -29,7 +29,7 @@ pub enum Nodes {
 
 impl Nodes {
     /// Whether a node may have the port.
-    pub(super) fn admit(&self, node: &str) -> bool {
+    pub fn admit(&self, node: &str) -> bool {
         match self {
             Self::Any => true,
             Self::Among(all) => all.contains(node),

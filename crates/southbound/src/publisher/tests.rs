@@ -185,7 +185,7 @@ fn of_two_nodes_that_say_they_have_a_port_the_first_has_it() {
     publisher.receive(NOW, &two, has(&["t/any"])).unwrap();
     assert_eq!(holder(&publisher), has_one());
     let holding = publisher.holding("t/any").unwrap();
-    assert_eq!((holding.others, holding.is_reached), (vec!["two".into()], false));
+    assert_eq!((holding.others, holding.is_found), (vec!["two".into()], true));
     let told = sent(&publisher, NOW, &two);
     let unknown = proto::Unknown { ports: vec!["t/any".into()] };
     let unknown = from_controller::Message::Unknown(unknown);
@@ -346,6 +346,118 @@ fn a_port_that_flaps_has_its_domain_sent_a_few_times_and_not_each_time() {
     assert!(moved.has_changed().unwrap(), "it is not waited for any more");
     assert_eq!(count(sent(&publisher, due, &one)), (3, 3));
     assert_eq!((publisher.held_claims(), publisher.tick(due, &one).unwrap()), (0, None));
+}
+
+/// The ports that are found elsewhere than before, or nowhere. That is kept.
+fn found(publisher: &Publisher) -> Vec<(String, Option<String>)> {
+    let found = publisher.lock().refound();
+    publisher.keep(found.clone());
+    found
+        .into_iter()
+        .map(|(port, node)| (port.to_string(), node.map(|it| it.to_string())))
+        .collect()
+}
+
+fn at_node(port: &str, node: Option<&str>) -> (String, Option<String>) {
+    (port.to_owned(), node.map(ToOwned::to_owned))
+}
+
+#[test]
+fn a_port_that_nobody_has_bound_is_found_at_the_node_that_has_it() {
+    let publisher = publisher();
+    let [one, two] = ["one", "two"].map(|node| publisher.open(&hello(node)).unwrap().0);
+    publisher.receive(NOW, &one, has(&["t/any", "t/bound", "t/none"])).unwrap();
+    publisher.receive(NOW, &two, has(&["t/any"])).unwrap();
+    assert_eq!(found(&publisher), [at_node("t/any", Some("one"))]);
+    // A host that is not connected goes on with what it has.
+    publisher.close(&one);
+    assert!(found(&publisher).is_empty());
+    publisher.give_up(&one);
+    assert_eq!(found(&publisher), [at_node("t/any", Some("two"))]);
+    publisher.receive(NOW, &two, lost(&["t/any"])).unwrap();
+    assert_eq!(found(&publisher), [at_node("t/any", None)]);
+    publisher.receive(NOW, &two, has(&["t/any"])).unwrap();
+    assert_eq!(found(&publisher), [at_node("t/any", Some("two"))]);
+    // A Binding says where it is.
+    let publish = |revision, nodes| {
+        let ports = BTreeMap::from([("t/any".into(), Some(place("a", nodes)))]);
+        publisher.publish(Generation(revision), Change { ports, ..Change::default() });
+    };
+    publish(2, Nodes::Bound("two".into()));
+    assert_eq!(found(&publisher), [at_node("t/any", None)]);
+    publish(3, Nodes::Among(BTreeSet::from(["two".into()])));
+    assert_eq!(found(&publisher), [at_node("t/any", Some("two"))]);
+    publish(4, Nodes::Among(BTreeSet::from(["one".into()])));
+    assert_eq!(found(&publisher), [at_node("t/any", None)]);
+}
+
+#[test]
+fn a_port_that_flaps_stays_where_it_was_found_until_it_is_calm() {
+    let publisher = publisher();
+    let (one, _) = publisher.open(&hello("one")).unwrap();
+    let mut told = 0;
+    for round in 0..20 {
+        publisher.receive(at(200 * round), &one, has(&["t/any"])).unwrap();
+        told += found(&publisher).len();
+        publisher.receive(at(200 * round + 100), &one, lost(&["t/any"])).unwrap();
+        told += found(&publisher).len();
+    }
+    assert_eq!(told, 5, "it came three times, and went two times");
+    let due = publisher.tick(at(4_000), &one).unwrap().unwrap();
+    publisher.tick(due, &one).unwrap();
+    assert_eq!(found(&publisher), [at_node("t/any", None)]);
+    // It lingers, and its agent is gone.
+    let flap = |agent: &Handle| {
+        for it in 0..6 {
+            publisher.receive(at(900_000 + it), agent, has(&["t/any"])).unwrap();
+            found(&publisher);
+            publisher.receive(at(900_000 + it), agent, lost(&["t/any"])).unwrap();
+        }
+        assert!(found(&publisher).is_empty());
+    };
+    flap(&one);
+    let (again, _) = publisher.open(&hello("one")).unwrap();
+    assert_eq!(found(&publisher), [at_node("t/any", None)]);
+    flap(&again);
+    publisher.close(&again);
+    assert_eq!(found(&publisher), [at_node("t/any", None)]);
+}
+
+#[test]
+fn what_was_found_before_a_controller_began_is_so_until_its_node_says_otherwise() {
+    let restored = |is_there: bool| {
+        let publisher = publisher();
+        let before = ["t/any", "t/bound", "t/none"].map(|port| (port.into(), "two".into()));
+        publisher.restore(before, |_| is_there);
+        let gone = ["t/bound", "t/none"].map(|port| at_node(port, None));
+        assert!(found(&publisher).ends_with(&gone));
+        let (one, _) = publisher.open(&hello("one")).unwrap();
+        publisher.receive(NOW, &one, has(&["t/any"])).unwrap();
+        (publisher, one)
+    };
+    let (publisher, _one) = restored(true);
+    assert!(found(&publisher).is_empty());
+    assert_eq!(hosts(&publisher), [("two".to_owned(), false)]);
+    assert_eq!(publisher.woken().0, 1);
+    assert_eq!(publisher.node("two"), None, "it has never been connected");
+    // It is back in time.
+    let (two, _) = publisher.open(&hello("two")).unwrap();
+    publisher.give_up_restored();
+    publisher.receive(NOW, &two, has(&["t/any"])).unwrap();
+    assert!(found(&publisher).is_empty());
+    assert_eq!(holder(&publisher).0, Some("two".to_owned()));
+    // It is not.
+    let (publisher, _one) = restored(true);
+    publisher.give_up_restored();
+    assert_eq!(found(&publisher), [at_node("t/any", Some("one"))]);
+    // It is back without the port.
+    let (publisher, _one) = restored(true);
+    let (two, _) = publisher.open(&hello("two")).unwrap();
+    publisher.receive(NOW, &two, has(&[])).unwrap();
+    assert_eq!(found(&publisher), [at_node("t/any", Some("one"))]);
+    // It is no node any more.
+    let (publisher, _one) = restored(false);
+    assert_eq!(found(&publisher), [at_node("t/any", Some("one"))]);
 }
 
 #[test]

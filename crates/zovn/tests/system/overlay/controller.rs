@@ -239,6 +239,27 @@ fn what_is_declared_at_a_controller_holds_between_hosts() {
     followed.shop.world.assert_balanced();
 }
 
+#[test]
+fn ports_that_nobody_has_bound_reach_each_other_between_hosts() {
+    let followed = Followed::new();
+    let text = followed.text(5432);
+    let unbound = text.lines().filter(|it| !it.contains("kind: Binding")).collect::<Vec<_>>();
+    followed.apply(&unbound.join("\n"));
+    followed.shop.attach();
+    until(|| followed.shop.pings(WEB, CONTAINERS[OTHER].address));
+    until(|| followed.shop.pings(WEB, CONTAINERS[DB].address));
+    let described = followed.zovn(&["describe", "LogicalPort/shop/db-1"]);
+    assert!(described.contains("Discovered") && described.contains("h1 has it"), "{described}");
+    while_talking(&followed.shop, |more| {
+        more();
+        // Where they are is kept.
+        followed.kill();
+        followed.start();
+        more();
+    });
+    followed.shop.world.assert_balanced();
+}
+
 /// Says the same again and again while something is done, and is answered each time.
 fn while_talking(shop: &Shop, act: impl FnOnce(&dyn Fn())) {
     let (rounds, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
