@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod apart;
 mod audit;
 mod cascade;
 mod catalog;

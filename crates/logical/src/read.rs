@@ -55,12 +55,16 @@ impl Source {
             Err(found) => found,
         };
         for fault in &mut found {
-            let node = fault.index.and_then(|index| self.nodes.get(index));
-            fault.position = node.map(|node| node.locate(&fault.path));
+            fault.position = fault.index.and_then(|index| self.locate(index, &fault.path));
         }
         self.faults.append(&mut found);
         self.faults.sort_by_key(|fault| fault.position);
         Err(self.faults)
+    }
+
+    /// Where a field of one of the objects stands, if that was read from a text.
+    pub fn locate(&self, index: usize, path: &str) -> Option<Position> {
+        self.nodes.get(index).map(|node| node.locate(path))
     }
 }
 
