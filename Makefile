@@ -73,25 +73,30 @@ count: packages ## the instructions that a frame and a turn cost, which must not
 		--package shares --package classifier --package plane --package overlay --package forwarding --package sim --bench instructions
 
 SHARE       = $(DESTDIR)$(PREFIX)/share
+SYSUSERS    = $(DESTDIR)$(PREFIX)/lib/sysusers.d/zovn-controller.conf
 BASH        = $(SHARE)/bash-completion/completions/zovn
 ZSH         = $(SHARE)/zsh/site-functions/_zovn
 FISH        = $(SHARE)/fish/vendor_completions.d/zovn.fish
 
 # The example's ports stay comments: it is for its reader to name containers that exist.
-install: build ## into DESTDIR/PREFIX: programs, their manual, completion, the agent's unit; an example of /etc/zovn/host.toml if there is none
+install: build ## into DESTDIR/PREFIX: programs, their manual, completion, units of the agent and the controller; examples of their files in /etc/zovn if there are none
 	$(CARGO) build --release --package zovn-agent
 	install -D -m 755 target/release/zovn target/release/zovn-agent -t $(DESTDIR)$(PREFIX)/bin
 	install -d $(DESTDIR)$(UNITS) $(DESTDIR)/etc/zovn $(dir $(BASH) $(ZSH) $(FISH))
 	sed 's|/usr/bin/|$(PREFIX)/bin/|' packaging/zovn-agent.service >$(DESTDIR)$(UNITS)/zovn-agent.service
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' packaging/zovn-controller.service >$(DESTDIR)$(UNITS)/zovn-controller.service
+	install -D -m 644 packaging/zovn-controller.sysusers $(SYSUSERS)
 	target/release/zovn man $(SHARE)/man/man1
 	target/release/zovn completion bash >$(BASH)
 	target/release/zovn completion zsh >$(ZSH)
 	target/release/zovn completion fish >$(FISH)
 	[ -e $(DESTDIR)/etc/zovn/host.toml ] || \
 	sed '/^\[\[port/,$$ s/^[^#]/# &/' examples/host.toml >$(DESTDIR)/etc/zovn/host.toml
+	[ -e $(DESTDIR)/etc/zovn/controller.env ] || cp examples/controller.env $(DESTDIR)/etc/zovn/controller.env
 
 uninstall: ## removes what `make install` has put there; /etc/zovn stays
-	rm -f $(DESTDIR)$(PREFIX)/bin/zovn $(DESTDIR)$(PREFIX)/bin/zovn-agent $(DESTDIR)$(UNITS)/zovn-agent.service
+	rm -f $(DESTDIR)$(PREFIX)/bin/zovn $(DESTDIR)$(PREFIX)/bin/zovn-agent
+	rm -f $(DESTDIR)$(UNITS)/zovn-agent.service $(DESTDIR)$(UNITS)/zovn-controller.service $(SYSUSERS)
 	rm -f $(SHARE)/man/man1/zovn.1 $(SHARE)/man/man1/zovn-*.1 $(BASH) $(ZSH) $(FISH)
 
 clean: ## removes what was built

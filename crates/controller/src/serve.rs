@@ -13,6 +13,7 @@ use axum::Router;
 use axum::extract::Extension;
 use connections::Bounds;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sd_notify::NotifyState;
 use southbound::Admit;
 use store::{Embedded, FolderError, Store, StoreError};
 use tls::{Own, Protocol, Server, TlsError};
@@ -179,6 +180,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
         let revision = catalog.store().revision();
         let store = catalog.store().uid();
         tracing::info!(%listen, %agents, metrics = metrics_at, store, %revision, "serving");
+        tell_systemd(NotifyState::Ready);
         if !is_asked {
             let is_encrypted = agents_tls.is_some();
             tracing::warn!(
@@ -204,10 +206,18 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
             never = show(scrapes, measured) => match never {},
         }
     })?;
+    tell_systemd(NotifyState::Stopping);
     // Waits for what is being written: its writers are not answered, but it is whole.
     drop(runtime);
     tracing::info!(revision = %catalog.store().revision(), "stopped");
     Ok(())
+}
+
+/// Notifies systemd, if it started us.
+fn tell_systemd(news: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[news]) {
+        tracing::warn!(%error, "systemd does not hear us");
+    }
 }
 
 /// Has this process open as many files as it may: each agent and each watch takes one.

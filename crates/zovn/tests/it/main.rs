@@ -12,6 +12,7 @@ mod manual;
 mod net;
 mod nlog;
 mod objects;
+mod packaged;
 mod plan;
 mod readme;
 mod restored;
