@@ -10,7 +10,8 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use axum::routing::get;
 use prometheus_client::encoding::text;
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use southbound::Publisher;
@@ -100,6 +101,11 @@ impl Measured {
                 self.publisher.behind() as u64,
             ),
             (
+                "refusing_agents",
+                "Agents that have refused the last that they were told of a domain",
+                self.publisher.refusing() as u64,
+            ),
+            (
                 "held_claims",
                 "Ports that come and go so often that their agents keep their domains for now",
                 self.publisher.held_claims() as u64,
@@ -116,11 +122,15 @@ impl Measured {
                 of(&metrics.recomputed),
             ),
             ("wakes", "How often an agent was told that there is something new", wakes),
-            ("refusals", "Updates that agents have not taken", self.publisher.refusals()),
         ];
         for (name, help, value) in counters {
             registry.register(name, help, ConstCounter::new(value));
         }
+        let refused = Family::<Vec<(&str, &str)>, Counter>::default();
+        for (reason, many) in self.publisher.refusals() {
+            refused.get_or_create(&vec![("reason", reason)]).inc_by(many);
+        }
+        registry.register("refused_updates", "Updates that agents have not taken", refused);
         let seconds = ConstCounter::new(of(&metrics.nanoseconds) as f64 / 1e9);
         let help = "The time that rows were computed in";
         registry.register_with_unit("computing", help, Unit::Seconds, seconds);

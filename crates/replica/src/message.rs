@@ -85,6 +85,23 @@ pub enum Reason {
     Refused(String),
 }
 
+impl Reason {
+    /// A word for each, to count them by.
+    pub const WORDS: [&str; 6] = ["base", "digest", "malformed", "older", "too_large", "refused"];
+
+    /// Its word.
+    pub fn word(&self) -> &'static str {
+        Self::WORDS[match self {
+            Self::Base => 0,
+            Self::Digest => 1,
+            Self::Malformed => 2,
+            Self::Older => 3,
+            Self::TooLarge => 4,
+            Self::Refused(_) => 5,
+        }]
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

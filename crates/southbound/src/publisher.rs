@@ -13,7 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::Generation;
-use replica::{Delta, Feed, Fence, Histories, History, Known, Map, Name, Reply, Store, ToAgent};
+use replica::{
+    Delta, Feed, Fence, Histories, History, Known, Map, Name, Reason, Reply, Store, ToAgent,
+};
 use tokio::sync::{Notify, watch};
 use units::{Instant, Span};
 
@@ -186,8 +188,8 @@ struct Inner {
     begun: u64,
     /// How often a session was woken.
     wakes: u64,
-    /// Updates that agents have not taken.
-    refusals: u64,
+    /// How many updates agents have not taken, by the reason's word.
+    refusals: BTreeMap<&'static str, u64>,
 }
 
 /// A controller's domains, where ports are, and its agents' sessions.
@@ -303,15 +305,24 @@ impl Publisher {
         sessions.values().filter(|it| it.is_connected).filter(lags).count()
     }
 
+    /// How many agents have refused the last that they were told of some domain that they have.
+    pub fn refusing(&self) -> usize {
+        let refuses = |session: &&Session| {
+            session.follows.iter().any(|domain| session.feed.refused(domain).is_some())
+        };
+        self.lock().sessions.values().filter(|it| it.is_connected).filter(refuses).count()
+    }
+
+    /// How many updates agents have not taken, for each reason.
+    pub fn refusals(&self) -> [(&'static str, u64); Reason::WORDS.len()] {
+        let inner = self.lock();
+        Reason::WORDS.map(|word| (word, inner.refusals.get(word).copied().unwrap_or_default()))
+    }
+
     /// How many agents are connected, and how often one was woken.
     pub fn woken(&self) -> (usize, u64) {
         let inner = self.lock();
         (inner.sessions.len() - inner.absent.len(), inner.wakes)
-    }
-
-    /// How many updates agents have not taken.
-    pub fn refusals(&self) -> u64 {
-        self.lock().refusals
     }
 
     /// How many ports have come and gone so often that their agents, which have them no more, are
@@ -393,14 +404,14 @@ impl Publisher {
             }
             Some(from_agent::Message::Nack(nack)) => {
                 let reply = convert::nack(nack)?;
+                session.answered(now, &reply)?;
                 if let Reply::Nack(domain, generation, reason) = &reply {
                     let node = &handle.node;
                     tracing::warn!(
                         "{node} does not take generation {generation} of {domain}: {reason}"
                     );
+                    *inner.refusals.entry(reason.word()).or_default() += 1;
                 }
-                session.answered(now, &reply)?;
-                inner.refusals += 1;
             }
             Some(from_agent::Message::Hello(_)) => {
                 return Err(Malformed("hello is said once, first").into());

@@ -149,13 +149,16 @@ impl Controller {
         Ok(self.counts()?("told_revision") as u64)
     }
 
-    /// The value of each of its metrics, by name.
+    /// The value of each of its metrics, by name: the sum over its labels.
     fn counts(&self) -> Result<impl Fn(&str) -> f64, MeasureError> {
         let page = self.metrics.text(api::METRICS).map_err(failed)?;
         Ok(move |name: &str| {
-            let name = format!("zovn_controller_{name} ");
-            let line = page.lines().find_map(|line| line.strip_prefix(&name));
-            line.and_then(|it| it.trim().parse().ok()).unwrap_or_default()
+            let name = format!("zovn_controller_{name}");
+            let values = page.lines().filter_map(|line| {
+                let (named, value) = line.rsplit_once(' ')?;
+                (named.split('{').next() == Some(&name)).then(|| value.parse::<f64>().ok())?
+            });
+            values.sum()
         })
     }
 
@@ -178,7 +181,7 @@ impl Controller {
             tuple_bytes: value("tuple_bytes_at_start") as u64,
             flows: value("rows") as u64,
             wakes: value("wakes_total") as u64,
-            refusals: value("refusals_total") as u64,
+            refusals: value("refused_updates_total") as u64,
             computed_s: value("computing_seconds_total"),
         })
     }

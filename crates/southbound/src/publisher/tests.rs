@@ -239,22 +239,6 @@ fn an_agent_that_a_revision_concerns_in_two_ways_is_woken_once() {
 }
 
 #[test]
-fn an_update_that_is_not_taken_is_counted() {
-    let publisher = publisher();
-    let (agent, _) = publisher.open(&hello("one")).unwrap();
-    publisher.receive(NOW, &agent, has(&["t/bound"])).unwrap();
-    let update = publisher.next(NOW, &agent).unwrap().unwrap().message;
-    let Some(from_controller::Message::Part(part)) = update else { panic!("{update:?}") };
-    let reason = proto::Reason::Digest.into();
-    let why = String::new();
-    let nack = proto::Nack { domain: part.domain, generation: part.to, reason, why };
-    let nack = proto::FromAgent { message: Some(from_agent::Message::Nack(nack)) };
-    assert_eq!(publisher.refusals(), 0);
-    publisher.receive(NOW, &agent, nack).unwrap();
-    assert_eq!(publisher.refusals(), 1);
-}
-
-#[test]
 fn a_port_that_lists_its_nodes_is_no_others() {
     let publisher = publisher();
     let [one, two] = ["one", "two"].map(|node| publisher.open(&hello(node)).unwrap().0);
@@ -553,4 +537,37 @@ fn who_does_not_answer_is_not_served_for_ever() {
         }
         assert_eq!(publisher.tick(at(2_120_000), &two).is_ok(), has_said);
     }
+}
+
+#[test]
+fn what_agents_refuse_is_counted_by_reason_and_so_are_those_who_still_do() {
+    let publisher = publisher();
+    let (one, _) = publisher.open(&hello("one")).unwrap();
+    publisher.receive(NOW, &one, has(&["t/bound"])).unwrap();
+    let counted = || {
+        let counted = publisher.refusals().into_iter().filter(|it| it.1 > 0);
+        (counted.collect::<Vec<_>>(), publisher.refusing())
+    };
+    assert_eq!((publisher.refusals().len(), counted()), (6, (vec![], 0)));
+    let refuse = |generation, reason: proto::Reason| {
+        let nack = proto::Nack {
+            domain: "a".into(),
+            generation,
+            reason: reason.into(),
+            why: String::new(),
+        };
+        proto::FromAgent { message: Some(from_agent::Message::Nack(nack)) }
+    };
+    while publisher.next(NOW, &one).unwrap().is_some() {}
+    publisher.receive(NOW, &one, refuse(1, proto::Reason::TooLarge)).unwrap();
+    assert_eq!(counted(), (vec![("too_large", 1)], 1));
+    // What it was not sent ends its session, and is no refusal.
+    assert!(publisher.receive(NOW, &one, refuse(7, proto::Reason::Refused)).is_err());
+    assert_eq!(counted(), (vec![("too_large", 1)], 1));
+    // It takes the next.
+    let rows = [(Arc::from([2u8]), Some(Arc::from([1u8])))].into_iter().collect();
+    let domains = BTreeMap::from([("a".into(), rows)]);
+    publisher.publish(Generation(2), Change { domains, ..Change::default() });
+    sent(&publisher, NOW, &one);
+    assert_eq!(counted(), (vec![("too_large", 1)], 0));
 }
