@@ -22,7 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use logical::objects::Identity;
 use model::{Generation, LogicalPortName, PortSpec, VtepList};
-use replica::{Changed, Fence, Follower, Limits, Name, Store};
+use replica::{Changed, Fence, Follower, Limits, Map, Name, Store};
 use southbound::{Backoff, Execute, FollowError, Node, Ports, Proof};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -221,6 +221,14 @@ impl Execute for Execution {
         }
         self.rows = rows;
         Ok(())
+    }
+
+    fn executes_instead(&self, domain: &Name, rows: &Map) -> Option<Map> {
+        let instead = self.rows.instead(domain, rows);
+        if instead.is_some() {
+            tracing::error!(%domain, "what is executed is not what the controller has said: all of it is asked for again");
+        }
+        instead
     }
 
     async fn dropped(&mut self, domain: &Name) {

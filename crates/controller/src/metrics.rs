@@ -121,6 +121,11 @@ impl Measured {
                 "Parts of recursive tables that were computed anew, as too much of them had to go",
                 of(&metrics.recomputed),
             ),
+            (
+                "differing_domains",
+                "Domains at agents that were not what these had answered for",
+                self.publisher.differing(),
+            ),
             ("wakes", "How often an agent was told that there is something new", wakes),
         ];
         for (name, help, value) in counters {

@@ -48,6 +48,9 @@ pub struct Feed {
     /// An update that there is no room for yet: it is encoded once while it waits.
     waiting: Option<Arc<Update>>,
     marked: Generation,
+    /// Whether a domain is to be compared, and the one that was compared last.
+    is_comparing: bool,
+    compared: Option<Name>,
 }
 
 /// What an agent has of a domain.
@@ -119,6 +122,11 @@ impl Feed {
         self.domains.get(domain)?.refused.as_ref()
     }
 
+    /// Has the agent look whether a domain is still what it has answered for: the next in turn.
+    pub fn compare(&mut self) {
+        self.is_comparing = true;
+    }
+
     /// Whether it has been sent some of an update that it has not answered.
     pub fn is_asked(&self) -> bool {
         self.domains.values().any(|it| it.underway.is_some())
@@ -130,6 +138,12 @@ impl Feed {
         if self.sending.is_none() {
             if let Some(domain) = self.drops() {
                 return Some(ToAgent::Drop(domain));
+            }
+            if mem::take(&mut self.is_comparing)
+                && let Some((domain, known)) = self.next_in_turn()
+            {
+                self.compared = Some(domain.clone());
+                return Some(ToAgent::Compare(domain, known));
             }
             self.begin(domains);
         }
@@ -144,6 +158,17 @@ impl Feed {
             self.marked = revision;
             ToAgent::Mark(revision)
         })
+    }
+
+    /// The domain to be compared after the last: one of which nothing is underway.
+    fn next_in_turn(&self) -> Option<(Name, Known)> {
+        let known = |(domain, it): (&Name, &Followed)| {
+            let known = it.known.filter(|_| it.underway.is_none());
+            Some((domain.clone(), known?))
+        };
+        let all = || self.domains.iter().filter_map(known);
+        let next = all().find(|(domain, _)| Some(domain) > self.compared.as_ref());
+        next.or_else(|| all().next())
     }
 
     /// Whether a domain has a newer generation than the one underway.
@@ -194,29 +219,47 @@ impl Feed {
     ///
     /// [`Misled`]: it answers for what it was not sent, or not whole.
     pub fn answered(&mut self, reply: &Reply) -> Result<(), Misled> {
-        let (Reply::Ack(domain, generation) | Reply::Nack(domain, generation, _)) = reply;
+        let (domain, generation, reason) = match reply {
+            Reply::Ack(domain, generation) => (domain, generation, None),
+            Reply::Nack(domain, generation, reason) => (domain, generation, Some(reason)),
+            Reply::Differs(domain, generation) => {
+                self.differs(domain, *generation);
+                return Ok(());
+            }
+        };
         let is_whole = self.sending.as_ref().is_none_or(|part| part.domain != *domain);
-        let is_refusal = matches!(reply, Reply::Nack(..));
         let followed = self.domains.get_mut(domain).ok_or(Misled)?;
         // What is too large may be refused at its first chunk.
-        let is_asked = |it: &mut Arc<Update>| it.to == *generation && (is_whole || is_refusal);
+        let is_asked =
+            |it: &mut Arc<Update>| it.to == *generation && (is_whole || reason.is_some());
         let update = followed.underway.take_if(is_asked).ok_or(Misled)?;
         if !is_whole {
             self.sending = None;
         }
         self.unanswered -= update.body.len();
-        match reply {
-            Reply::Ack(..) => {
+        match reason {
+            None => {
                 followed.known = Some(Known { generation: update.to, digest: update.digest });
                 followed.refused = None;
             }
             // All rows help, unless it had them all.
-            Reply::Nack(.., Reason::Base | Reason::Digest) if update.from != Generation(0) => {
+            Some(Reason::Base | Reason::Digest) if update.from != Generation(0) => {
                 followed.known = None;
             }
-            Reply::Nack(.., reason) => followed.refused = Some((update.to, reason.clone())),
+            Some(reason) => followed.refused = Some((update.to, reason.clone())),
         }
         self.behind.insert(domain.clone());
         Ok(())
+    }
+
+    /// What the agent has of a domain is not what it has answered for: it is sent all rows. It may
+    /// have been told to drop it meanwhile.
+    fn differs(&mut self, domain: &Name, generation: Generation) {
+        if let Some(followed) = self.domains.get_mut(domain)
+            && followed.known.take_if(|it| it.generation == generation).is_some()
+            && followed.underway.is_none()
+        {
+            self.behind.insert(domain.clone());
+        }
     }
 }

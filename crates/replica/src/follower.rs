@@ -257,6 +257,32 @@ impl Follower {
         Received::Changed(Changed { follower: self, domain, to, delta })
     }
 
+    /// Looks whether a domain is still what a controller holds it to be. `executed` says what is
+    /// executed instead of these rows, if it is other. The answer, if anything differs: the copy is
+    /// then what is executed, and of no generation, so all rows are taken.
+    pub fn compare(
+        &mut self,
+        domain: &Name,
+        known: Known,
+        executed: impl FnOnce(&Map) -> Option<Map>,
+    ) -> Option<Reply> {
+        let differs = Reply::Differs(domain.clone(), known.generation);
+        let Some(copy) = self.copies.get_mut(domain) else { return Some(differs) };
+        // The digest as of the rows: a map adds up its own, whatever becomes of a row.
+        let rows = copy.rows.rows().map(|(key, row)| (key.clone(), row.clone()));
+        copy.rows = rows.collect();
+        let executed = executed(&copy.rows);
+        let has = Known { generation: copy.generation, digest: copy.rows.digest() };
+        if has == known && executed.is_none() {
+            return None;
+        }
+        copy.generation = Generation(0);
+        if let Some(executed) = executed {
+            copy.rows = executed;
+        }
+        Some(differs)
+    }
+
     /// A domain has no ports here any more. Its rows, if it had any.
     pub fn drop(&mut self, domain: &str) -> Option<Map> {
         self.copies.remove(domain).map(|copy| copy.rows)

@@ -21,7 +21,9 @@
 //!
 //! An update is applied whole or not at all. It comes in chunks, which are staged in bounded
 //! memory; a [`Digest`] says whether the copy would be equal to the original; and whoever executes
-//! the rows may still refuse it. In each of these cases the copy stays as it was.
+//! the rows may still refuse it. In each of these cases the copy stays as it was. In between, an
+//! agent that is asked compares its copy, and what is executed, with what it has answered for; if
+//! that differs, it is sent all rows.
 //!
 //! The crate knows no socket, no clock and no disk.
 

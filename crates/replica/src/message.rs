@@ -66,6 +66,8 @@ pub enum ToAgent {
     Drop(Name),
     /// All updates up to a revision of the store have been sent.
     Mark(Generation),
+    /// What the controller holds a domain at the agent to be.
+    Compare(Name, Known),
 }
 
 /// Why an agent does not take an update.
@@ -124,4 +126,6 @@ pub enum Reply {
     Ack(Name, Generation),
     /// A generation of a domain is not taken; what was before it stays.
     Nack(Name, Generation, Reason),
+    /// A domain is not what a controller held it to be, which was of this generation.
+    Differs(Name, Generation),
 }

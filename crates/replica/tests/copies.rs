@@ -131,6 +131,9 @@ impl Agent {
                 feed.answered(&reply).unwrap();
             }
             1 => {
+                if refuses > 0 && rng.below(10) == 0 {
+                    feed.compare();
+                }
                 let Some(message) = feed.next(&mut controller.domains, controller.revision) else {
                     return false;
                 };
@@ -140,6 +143,17 @@ impl Agent {
                 None => return false,
                 Some(ToAgent::Drop(domain)) => drop(self.follower.drop(&domain)),
                 Some(ToAgent::Mark(revision)) => self.follower.mark(revision),
+                Some(ToAgent::Compare(domain, known)) => {
+                    let is_damaged = rng.below(4) == 0;
+                    let damaged = |_: &Map| {
+                        is_damaged.then(|| Map::from_iter([(Arc::from([200]), Arc::from([1]))]))
+                    };
+                    let has = self.follower.known().find(|(name, _)| **name == domain);
+                    let is_whole = has.is_some_and(|(_, known)| known.is_some());
+                    let reply = self.follower.compare(&domain, known, damaged);
+                    assert_eq!(reply.is_some(), is_damaged || !is_whole, "{domain}: {known:?}");
+                    up.extend(reply);
+                }
                 Some(ToAgent::Part(part)) => match self.follower.receive(&Chunk::from(&part)) {
                     Err(rejected) => panic!("{rejected}"),
                     Ok(Received::Part) => {}
@@ -321,6 +335,50 @@ fn a_copy_that_has_changed_by_itself_is_sent_all_rows() {
     }
     assert_eq!(whole, Some(Generation(0)));
     assert_eq!(follower.rows("d0"), Some(domains["d0"].rows()));
+}
+
+#[test]
+fn domains_are_compared_in_turn_and_one_that_is_executed_otherwise_is_sent_all_rows() {
+    let (mut domains, others) = (sent(3).0, sent(3).0);
+    domains.insert(name(1), others.into_values().next().unwrap());
+    let mut feed = Feed::new(1 << 20, BTreeMap::new());
+    (0..2).for_each(|it| feed.follow(name(it)));
+    feed.compare();
+    let mut follower = Follower::new(LIMITS);
+    // Takes whatever is sent, and says which domains were compared and which were sent whole.
+    let mut go_on = |feed: &mut Feed, executed: Option<Map>| {
+        let (mut compared, mut whole) = (Vec::new(), Vec::new());
+        while let Some(message) = feed.next(&mut domains, Generation(5)) {
+            let reply = match message {
+                ToAgent::Part(part) => match follower.receive(&Chunk::from(&part)).unwrap() {
+                    Received::Changed(changed) => {
+                        whole.push(changed.domain().to_string());
+                        Some(changed.realized())
+                    }
+                    other => panic!("{other:?}"),
+                },
+                ToAgent::Compare(domain, known) => {
+                    compared.push(domain.to_string());
+                    follower.compare(&domain, known, |_| executed.clone())
+                }
+                _ => None,
+            };
+            reply.into_iter().for_each(|it| feed.answered(&it).unwrap());
+        }
+        let rows = |it| follower.rows(name(it).as_ref()) == Some(domains[&name(it)].rows());
+        assert!((0..2).all(rows));
+        (compared, whole)
+    };
+    let both = || vec!["d0".to_owned(), "d1".to_owned()];
+    assert_eq!(go_on(&mut feed, None), (vec![], both()), "nothing to compare at first");
+    for turn in ["d0", "d1", "d0"] {
+        feed.compare();
+        assert_eq!(go_on(&mut feed, None), (vec![turn.to_owned()], vec![]));
+    }
+    feed.compare();
+    let damaged = Map::from_iter([(Arc::from([9]), Arc::from([9]))]);
+    let d1 = || vec!["d1".to_owned()];
+    assert_eq!(go_on(&mut feed, Some(damaged)), (d1(), d1()));
 }
 
 #[test]

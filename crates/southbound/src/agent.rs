@@ -9,7 +9,7 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 
 use model::Generation;
-use replica::{Changed, Fence, Follower, Name, Received, Rejected, Store};
+use replica::{Changed, Fence, Follower, Map, Name, Received, Rejected, Store};
 use tls::Protocol;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -148,6 +148,12 @@ pub trait Execute {
     fn execute(&mut self, changed: &Changed<'_>)
     -> impl Future<Output = Result<(), String>> + Send;
 
+    /// What it executes of a domain, if that is other than these rows. Who keeps none of its own
+    /// does not know.
+    fn executes_instead(&self, _domain: &Name, _rows: &Map) -> Option<Map> {
+        None
+    }
+
     /// A session with a controller of this store has begun.
     fn began(&mut self, store: Store, fence: Fence);
 
@@ -284,6 +290,13 @@ async fn take(
         Some(from_controller::Message::Mark(mark)) => {
             follower.mark(Generation(mark.revision));
             execute.marked(follower.marked()).await;
+        }
+        Some(from_controller::Message::Compare(known)) => {
+            let (domain, Some(known)) = convert::known(&known)? else {
+                return Err(Malformed("what is compared has a generation").into());
+            };
+            let executed = |rows: &Map| execute.executes_instead(&domain, rows);
+            return Ok(follower.compare(&domain, known, executed));
         }
         Some(from_controller::Message::Unknown(unknown)) => execute.unknown(unknown.ports),
         Some(from_controller::Message::Welcome(_)) => {

@@ -51,6 +51,7 @@ impl From<&ToAgent> for from_controller::Message {
             ToAgent::Part(part) => Self::Part(part.into()),
             ToAgent::Drop(domain) => Self::Drop(proto::Drop { domain: domain.to_string() }),
             ToAgent::Mark(revision) => Self::Mark(proto::Mark { revision: revision.0 }),
+            ToAgent::Compare(domain, known) => Self::Compare((domain, Some(*known)).into()),
         }
     }
 }
@@ -86,6 +87,10 @@ impl From<Reply> for from_agent::Message {
                 return Self::Ack(proto::Ack { domain, generation: generation.0 });
             }
             Reply::Nack(domain, generation, reason) => (domain, generation, reason),
+            Reply::Differs(domain, generation) => {
+                let domain = domain.to_string();
+                return Self::Differs(proto::Differs { domain, generation: generation.0 });
+            }
         };
         let (reason, why) = match reason {
             Reason::Base => (proto::Reason::Base, String::new()),

@@ -12,7 +12,8 @@
 //!
 //! An agent says which logical ports it has, and is sent the domains of those that its node may
 //! have and no other has. Domains that it has no port in cost it nothing: it is not woken for them.
-//! A port that comes and goes again and again has its domain followed until it is calm.
+//! A port that comes and goes again and again has its domain followed until it is calm. Now and then
+//! an agent is asked whether it still executes what it has answered for.
 //!
 //! # What messages do not have
 //!
@@ -23,8 +24,6 @@
 //!   has to know is a new version, and both ends say which they speak.
 //! - **When to connect again.** [`Backoff`] is an agent's own: a controller that cannot answer
 //!   cannot say so either.
-//! - **Comparisons at intervals.** A copy is compared with the controller's, by digest, when its
-//!   agent connects and with each update. In between nothing but the agent changes it.
 
 mod agent;
 mod convert;

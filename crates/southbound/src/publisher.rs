@@ -48,6 +48,9 @@ const MOST_ABSENT: usize = 1 << 14;
 /// How long an agent may take to answer an update, counted from its last bytes.
 const PATIENCE: Span = Span::from_secs(120);
 
+/// How often an agent is to compare a domain, one after another.
+const COMPARED: Span = Span::from_secs(60);
+
 /// What one revision of the store changes.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
@@ -190,6 +193,8 @@ struct Inner {
     wakes: u64,
     /// How many updates agents have not taken, by the reason's word.
     refusals: BTreeMap<&'static str, u64>,
+    /// How many domains agents have not had as they had answered for.
+    differing: u64,
 }
 
 /// A controller's domains, where ports are, and its agents' sessions.
@@ -199,6 +204,8 @@ pub struct Publisher {
     fence: Fence,
     inner: Mutex<Inner>,
     patience: Span,
+    /// How often an agent is to compare a domain.
+    pub(crate) compares: Span,
     /// Told when hosts may be further than they were.
     moved: watch::Sender<()>,
 }
@@ -225,13 +232,20 @@ impl Publisher {
         let mut inner = Inner { revision, domains, ..Inner::default() };
         ports.into_iter().for_each(|(port, place)| inner.locate(&port, Some(place)));
         let (inner, moved) = (Mutex::new(inner), watch::Sender::new(()));
-        Self { store, fence, inner, patience: PATIENCE, moved }
+        Self { store, fence, inner, patience: PATIENCE, compares: COMPARED, moved }
     }
 
     /// Agents may take so long to answer an update, instead of two minutes.
     #[must_use]
     pub fn with_patience(mut self, patience: Span) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// Agents compare a domain so often, instead of each minute.
+    #[must_use]
+    pub fn with_compares(mut self, every: Span) -> Self {
+        self.compares = every;
         self
     }
 
@@ -317,6 +331,11 @@ impl Publisher {
     pub fn refusals(&self) -> [(&'static str, u64); Reason::WORDS.len()] {
         let inner = self.lock();
         Reason::WORDS.map(|word| (word, inner.refusals.get(word).copied().unwrap_or_default()))
+    }
+
+    /// How many domains agents did not execute as they had answered for. They were sent all rows.
+    pub fn differing(&self) -> u64 {
+        self.lock().differing
     }
 
     /// How many agents are connected, and how often one was woken.
@@ -413,6 +432,15 @@ impl Publisher {
                     *inner.refusals.entry(reason.word()).or_default() += 1;
                 }
             }
+            Some(from_agent::Message::Differs(proto::Differs { domain, generation })) => {
+                let (node, domain) = (&handle.node, Name::from(domain));
+                let generation = Generation(generation);
+                session.answered(now, &Reply::Differs(domain.clone(), generation))?;
+                tracing::error!(
+                    "{node} did not execute generation {generation} of {domain} as it was told: it is sent all rows again; report this, with both logs"
+                );
+                inner.differing += 1;
+            }
             Some(from_agent::Message::Hello(_)) => {
                 return Err(Malformed("hello is said once, first").into());
             }
@@ -444,6 +472,12 @@ impl Publisher {
             session.asked = Some(now);
         }
         Ok(next.map(|it| message((&it).into())))
+    }
+
+    /// An agent is to compare a domain, the next in turn.
+    pub(crate) fn compare(&self, handle: &Handle) -> Result<(), Ended> {
+        self.lock().session(handle)?.feed.compare();
+        Ok(())
     }
 
     /// Does for an agent's session what is due by now, and says when to ask again.

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{MissedTickBehavior, interval, interval_at, sleep, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
 use tonic::transport::server::{Connected, TcpConnectInfo, TcpIncoming, TlsConnectInfo};
@@ -338,6 +338,9 @@ async fn tell(
 ) -> Result<(), Status> {
     // An agent that takes nothing is sent nothing more, and is still heard.
     let mut may_have_more = true;
+    let every = Duration::from_nanos(publisher.compares.as_nanos());
+    let mut compares = interval_at(tokio::time::Instant::now() + every, every);
+    compares.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let due = publisher.tick(clock.now(), handle)?;
         tokio::select! {
@@ -356,6 +359,10 @@ async fn tell(
             },
             () = handle.wake.notified() => may_have_more = true,
             () = clock.until(due) => {}
+            _ = compares.tick() => {
+                publisher.compare(handle)?;
+                may_have_more = true;
+            }
             permit = sender.reserve(), if may_have_more => {
                 let Ok(permit) = permit else { return Ok(()) };
                 match publisher.next(clock.now(), handle)? {

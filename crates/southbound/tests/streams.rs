@@ -34,6 +34,8 @@ struct Seen {
     told: Vec<usize>,
     unknown: BTreeSet<String>,
     marked: Generation,
+    /// Whether it has lost all rows of a domain, and does not know.
+    has_lost: bool,
 }
 
 /// Executes everything, but for rows that say that they cannot be.
@@ -52,6 +54,10 @@ impl Execute for Host {
         *generation = changed.generation();
         *rows += changed.delta().iter().filter(|(_, row)| row.is_some()).count();
         Ok(())
+    }
+
+    fn executes_instead(&self, _: &Name, _: &Map) -> Option<Map> {
+        std::mem::take(&mut self.0.lock().unwrap().has_lost).then(Map::default)
     }
 
     fn began(&mut self, _: Store, _: Fence) {}
@@ -227,6 +233,17 @@ async fn what_an_agent_refuses_is_told_and_another_has_it() {
     assert_eq!(until_of(&publisher, "b"), Generation(10));
     publisher.publish(Generation(12), change("b", edit(0, Some(b"good"))));
     until(|| until_of(&publisher, "b") == Generation(12)).await;
+}
+
+#[tokio::test]
+async fn what_a_host_has_lost_is_found_and_told_again() {
+    let (publisher, connection) = serve(publisher().with_compares(Span::from_millis(20))).await;
+    let one = agent(&connection, "one", 1, &["t/b1"], Follower::new(LIMITS));
+    until(|| until_of(&publisher, "b") == Generation(10) && generation(&one, "b").is_some()).await;
+    one.host.0.lock().unwrap().has_lost = true;
+    until(|| one.host.0.lock().unwrap().told == [2, 2]).await;
+    until(|| until_of(&publisher, "b") == Generation(10)).await;
+    assert_eq!(publisher.differing(), 1);
 }
 
 #[tokio::test]

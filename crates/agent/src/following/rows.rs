@@ -10,7 +10,7 @@ use std::sync::Arc;
 use image::{Domain, Site, Table, Told};
 use logical::objects::Identity;
 use model::Generation;
-use replica::{Delta, Name};
+use replica::{Delta, Map, Name};
 
 use crate::logical::{Domains, Sites};
 
@@ -109,6 +109,21 @@ impl Rows {
         self.domains.get(name)
     }
 
+    /// What is executed of a domain, as a controller writes it, if that is other than these rows.
+    pub fn instead(&self, domain: &Name, rows: &Map) -> Option<Map> {
+        let all = rows.rows().map(|(key, row)| (key.clone(), Some(row.clone()))).collect();
+        // Compared as they are read: another version may write the same otherwise.
+        let said = Self::default().with(domain, Generation(0), &all, &BTreeSet::new()).ok();
+        let said = said.as_ref().and_then(|it| it.domain(domain));
+        let executed = self.domain(domain);
+        if said.map(Followed::content) == executed.map(Followed::content) {
+            return None;
+        }
+        let mut instead = Map::default();
+        executed.into_iter().for_each(|it| instead.apply(it.encode()));
+        Some(instead)
+    }
+
     /// The newest generation of any.
     pub fn newest(&self) -> Generation {
         self.domains.values().map(|it| it.generation).max().unwrap_or_default()
@@ -125,6 +140,11 @@ impl Rows {
 }
 
 impl Followed {
+    /// What it is, of whatever generation.
+    fn content(&self) -> (&Domain, &Sites) {
+        (&self.rows, &self.sites)
+    }
+
     /// All rows as a controller writes them.
     pub fn encode(&self) -> Delta {
         let rows = Domain::default().diff(&self.rows).into_iter().map(Told::Row);
@@ -163,6 +183,28 @@ mod tests {
         let read = rows.domain(&name).unwrap();
         assert_eq!((&read.rows, &read.sites), (&shop.rows, &shop.sites));
         assert_eq!(rows.newest(), Generation(7));
+    }
+
+    #[test]
+    fn what_is_executed_otherwise_than_it_was_said_is_found() {
+        let (shop, name) = (shop(), Name::from("LogicalSwitch/shop/web"));
+        let with =
+            |delta: &Delta| Rows::default().with(&name, Generation(7), delta, &BTreeSet::new());
+        let mut said = Map::default();
+        said.apply(shop.encode());
+        let whole = with(&shop.encode()).unwrap();
+        assert_eq!(whole.instead(&name, &said), None);
+        // A row is lost here, or there, and what is lost can be told again.
+        let mut delta = shop.encode();
+        let lost = delta.iter().next().unwrap().0.clone();
+        delta.put(lost, None);
+        let less = with(&delta).unwrap();
+        let mut instead = less.instead(&name, &said).unwrap();
+        assert_eq!(instead.diff(&said).len(), 1);
+        assert_eq!(whole.instead(&name, &instead), Some(said.clone()));
+        instead.apply(instead.diff(&said));
+        assert_eq!(instead, said);
+        assert_eq!(Rows::default().instead(&name, &said), Some(Map::default()));
     }
 
     #[test]

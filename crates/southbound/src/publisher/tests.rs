@@ -20,7 +20,7 @@ fn said(rng: &mut Rng) -> proto::FromAgent {
     let domain = ["a", "b", "c"][rng.below(3) as usize].to_owned();
     let generation = 1 + rng.below(12);
     let port = ["t/a", "t/b", "t/c", &"x".repeat(200)][rng.below(100) as usize % 4].to_owned();
-    let message = match rng.below(6) {
+    let message = match rng.below(7) {
         0 => from_agent::Message::Hello(proto::Hello::default()),
         1 => from_agent::Message::Ports(proto::Ports {
             attached: vec![port],
@@ -32,6 +32,7 @@ fn said(rng: &mut Rng) -> proto::FromAgent {
             ..proto::Ports::default()
         }),
         3 | 4 => from_agent::Message::Ack(proto::Ack { domain, generation }),
+        5 => from_agent::Message::Differs(proto::Differs { domain, generation }),
         _ => {
             let (reason, why) = (rng.below(9) as i32, "x".repeat(rng.below(1100) as usize));
             from_agent::Message::Nack(proto::Nack { domain, generation, reason, why })
@@ -570,4 +571,25 @@ fn what_agents_refuse_is_counted_by_reason_and_so_are_those_who_still_do() {
     publisher.publish(Generation(2), Change { domains, ..Change::default() });
     sent(&publisher, NOW, &one);
     assert_eq!(counted(), (vec![("too_large", 1)], 0));
+}
+
+#[test]
+fn a_domain_that_an_agent_does_not_have_as_it_was_told_is_counted_and_sent_again() {
+    let publisher = publisher();
+    let (one, _) = publisher.open(&hello("one")).unwrap();
+    publisher.receive(NOW, &one, has(&["t/bound"])).unwrap();
+    sent(&publisher, NOW, &one);
+    publisher.compare(&one).unwrap();
+    let asked = sent(&publisher, NOW, &one);
+    let [from_controller::Message::Compare(known)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((known.domain.as_str(), known.generation, known.digest.len()), ("a", 1, 16));
+    // That it is so is not said.
+    assert_eq!((sent(&publisher, NOW, &one), publisher.differing()), (vec![], 0));
+    let differs = proto::Differs { domain: "a".into(), generation: 1 };
+    let said = proto::FromAgent { message: Some(from_agent::Message::Differs(differs)) };
+    publisher.receive(NOW, &one, said).unwrap();
+    let told = sent(&publisher, NOW, &one);
+    let [from_controller::Message::Part(part)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((part.from, part.to, publisher.differing()), (0, 1, 1));
+    assert_eq!(publisher.behind(), 0, "it has it again");
 }
