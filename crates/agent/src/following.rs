@@ -148,8 +148,9 @@ impl Following {
         let (sender, mut changes) = mpsc::channel(1);
         let attached = first.iter().map(ToString::to_string).collect();
         let all = Ports { attached, detached: Vec::new() };
-        let node = Node { name: node.clone(), incarnation: incarnation(), window_bytes: WINDOW };
         let Self { follower, execution, .. } = self;
+        let incarnation = execution.keeper.number(clock());
+        let node = Node { name: node.clone(), incarnation, window_bytes: WINDOW };
         tracing::info!(%controller, node = node.name, "following");
         let follow = southbound::follow(connection, &node, follower, &mut changes, all, execution);
         let tell = async {
@@ -255,8 +256,8 @@ impl Execute for Execution {
     }
 }
 
-/// Which start of a session this is: later ones are greater, as long as clocks go on.
-fn incarnation() -> u64 {
+/// What the host's clock says, in nanoseconds.
+fn clock() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_nanos() as u64
 }

@@ -10,7 +10,8 @@
 //! Rows and changes are as they come from the controller. Changes are appended until they are as
 //! much as the rows; then all rows are written anew, aside, and renamed. A thread of its own does
 //! that. A record is read only if it is whole, and all rows up to it come to the digest that its
-//! line has: what is behind one that does not was being written when the host lost its power.
+//! line has: what is behind one that does not was being written when the host lost its power. Beside
+//! the domains' files is one that has the number of the last session.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -29,6 +30,9 @@ use super::rows::{Followed, Rows};
 
 /// The end of the files' names.
 const END: &str = ".domain";
+
+/// The file that has the number of the last session.
+const LAST: &str = "session";
 
 /// The line of a record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -87,6 +91,8 @@ pub struct Keeper {
     folder: PathBuf,
     node: String,
     jobs: Sender<Job>,
+    /// The number of the last session; 0: none is known.
+    last: u64,
 }
 
 /// What its thread is to do.
@@ -110,7 +116,20 @@ impl Keeper {
         fs::create_dir_all(folder)?;
         let (jobs, inbox) = channel();
         thread::Builder::new().name("zovn-keeper".into()).spawn(move || keep(&inbox))?;
-        Ok(Self { folder: folder.into(), node: node.into(), jobs })
+        let last = fs::read_to_string(folder.join(LAST)).ok();
+        let last = last.and_then(|it| it.trim().parse().ok()).unwrap_or_default();
+        Ok(Self { folder: folder.into(), node: node.into(), jobs, last })
+    }
+
+    /// The number of a session that begins now, by the host's clock: greater than that of any
+    /// before, also if the clock was set back.
+    pub fn number(&mut self, clock: u64) -> u64 {
+        self.last = clock.max(self.last.saturating_add(1));
+        let path = self.folder.join(LAST);
+        if let Err(error) = replace(&path, self.last.to_string().as_bytes()) {
+            tracing::warn!(path = %path.display(), %error, "if the clock is set back, the next agent may have to wait for its controller");
+        }
+        self.last
     }
 
     /// What the agent before has left.
@@ -273,14 +292,19 @@ fn write(path: &Path, Record { head, domain, .. }: &Record) -> io::Result<Writte
     let digest = rows.digest().to_string();
     let mut bytes = Vec::new();
     Head { digest, bytes: body.len(), ..head.clone() }.put(&body, &mut bytes)?;
+    replace(path, &bytes)?;
+    Ok(Written { store: head.store.clone(), rows: bytes.len(), added: 0 })
+}
+
+/// Writes a file aside, then has it take the place of what is there.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let aside = path.with_extension("new");
     let mut file = File::create(&aside)?;
-    file.write_all(&bytes)?;
+    file.write_all(bytes)?;
     file.sync_data()?;
     fs::rename(aside, path)?;
     // Else the name may be the file of before, or none, once the host's power is back.
-    File::open(path.parent().expect("it is in a folder"))?.sync_all()?;
-    Ok(Written { store: head.store.clone(), rows: bytes.len(), added: 0 })
+    File::open(path.parent().expect("it is in a folder"))?.sync_all()
 }
 
 /// What a file has, if that is this node's, up to the first record that is not whole: the last
@@ -428,6 +452,20 @@ mod tests {
     /// The length of a file's first line.
     fn head(file: &[u8]) -> usize {
         file.iter().position(|it| *it == b'\n').unwrap()
+    }
+
+    #[test]
+    fn each_session_has_a_greater_number_than_those_before_whatever_the_clock_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let keeper = || Keeper::new(folder.path(), "h1").unwrap();
+        let mut first = keeper();
+        assert_eq!([1_000, 5, 2_000].map(|clock| first.number(clock)), [1_000, 1_001, 2_000]);
+        assert_eq!(keeper().number(7), 2_001);
+        assert_eq!(keeper().number(9_000), 9_000);
+        // What cannot be read is none.
+        fs::write(folder.path().join(LAST), "9\n\u{1}").unwrap();
+        assert_eq!(keeper().number(7), 7);
+        assert!(keeper().found().copies.is_empty());
     }
 
     #[test]
