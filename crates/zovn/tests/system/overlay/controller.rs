@@ -125,6 +125,11 @@ impl Followed {
         child.wait().unwrap();
     }
 
+    fn signal(&self, signal: Signal) {
+        let controller = self.controller.lock().unwrap();
+        kill_process(Pid::from_child(controller.as_ref().unwrap()), signal).unwrap();
+    }
+
     /// How a command ends whose context is the operator's.
     fn run(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
@@ -308,6 +313,34 @@ fn frames_flow_while_there_is_no_controller_and_it_is_followed_again() {
         until(|| followed.shop.connect(WEB, DB, 5433).is_ok());
         more();
     });
+    followed.shop.world.assert_balanced();
+}
+
+#[test]
+fn a_controller_that_is_stopped_holds_up_no_frame_and_is_followed_again() {
+    let mut followed = Followed::new();
+    followed.apply(&followed.text(5432));
+    followed.shop.attach();
+    while_talking(&followed.shop, |more| {
+        more();
+        followed.signal(Signal::STOP);
+        more();
+        followed.signal(Signal::CONT);
+        let ports = "ports: [5432, 5433]";
+        followed.apply(&followed.shop.text().replace("ports: [5432]", ports));
+        let _listener = followed.shop.listen(DB, 5433);
+        until(|| followed.shop.connect(WEB, DB, 5433).is_ok());
+        more();
+    });
+    // An agent that starts meanwhile goes on with what it was told, and is told the rest later.
+    followed.signal(Signal::STOP);
+    followed.shop.world.end(1, Signal::KILL);
+    followed.shop.world.start(1);
+    followed.shop.talk(WEB, DB, 5432, 1000);
+    followed.signal(Signal::CONT);
+    followed.apply(&followed.text(5433));
+    followed.zovn(&["wait", "Service/shop/postgres", "--timeout", "60s"]);
+    followed.until_only(5433, 5432);
     followed.shop.world.assert_balanced();
 }
 
