@@ -133,13 +133,21 @@ mod tests {
     fn any_problem() -> impl Strategy<Value = Problem> {
         let source = (1u64..300, 0.01..0.9).prop_map(|(rate, share)| Source::on_off(rate, share));
         let loads = prop::array::uniform3(prop::array::uniform2(source));
-        (loads, 500u64..3000, 500u64..30_000, any::<bool>()).prop_map(
-            |(loads, one, other, is_together)| Problem {
-                goal: Goal { epsilon: 1e-2, periods: Periods::Worst },
+        let periods = prop_oneof![
+            Just((Periods::Worst, [0, 0])),
+            Just((Periods::Worst, [0, 1])),
+            Just((Periods::Mean(vec![0.25, 0.75]), [0, 1])),
+        ];
+        (loads, 500u64..3000, 500u64..30_000, any::<bool>(), periods).prop_map(
+            |(loads, one, other, is_together, (periods, period))| Problem {
+                goal: Goal { epsilon: 1e-2, periods },
                 types: vec![HostType {
                     cores: 100,
                     memory: 100,
-                    limits: [one, other].map(|capacity| Limit { capacity, period: 0 }).to_vec(),
+                    limits: vec![
+                        Limit { capacity: one, period: period[0] },
+                        Limit { capacity: other, period: period[1] },
+                    ],
                     cost: 1,
                 }],
                 hosts: vec![],

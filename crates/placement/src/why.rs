@@ -212,12 +212,23 @@ impl Asked<'_> {
         let problem = self.judge.tables.problem;
         let limits = &problem.types[kind].limits;
         let period = limits[limit].period;
-        let others = (0..limits.len()).filter(|it| *it != limit && limits[*it].period == period);
-        let others: f64 = others.map(|it| self.overload_of_limit(kind, it, pattern)).sum();
-        // What is left of the goal for this limit in its period; of a mean, as if others had none.
+        let others = |period: usize| -> f64 {
+            (0..limits.len())
+                .filter(|it| *it != limit && limits[*it].period == period)
+                .map(|it| self.overload_of_limit(kind, it, pattern))
+                .sum()
+        };
+        let periods = limits.iter().map(|it| it.period + 1).max().unwrap_or(0);
+        let mut besides = (0..periods).filter(|it| *it != period);
+        // What is left of the goal for this limit in its period.
+        let goal = problem.goal.epsilon;
         let epsilon = match &problem.goal.periods {
-            Periods::Worst => problem.goal.epsilon - others,
-            Periods::Mean(shares) => problem.goal.epsilon / shares[period] - others,
+            Periods::Worst if besides.any(|it| others(it) > goal) => return None,
+            Periods::Worst => goal - others(period),
+            Periods::Mean(shares) => {
+                let besides: f64 = besides.map(|it| shares[it] * others(it)).sum();
+                (goal - besides) / shares[period] - others(period)
+            }
         };
         if epsilon <= 0.0 {
             return None;

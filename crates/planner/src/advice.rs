@@ -131,7 +131,7 @@ fn flow(plan: &Plan, terms: &Terms) -> Vec<Vec<u64>> {
     let rate = terms.rate.bits_per_sec();
     // Full frames, all of which leave the host.
     let migration = Load {
-        model: Model::constant(rate),
+        models: vec![Model::constant(rate)],
         fitted: None,
         frame: 1500,
         sends: 1.0,
@@ -147,7 +147,7 @@ fn flow(plan: &Plan, terms: &Terms) -> Vec<Vec<u64>> {
             }
             Carried::Bits | Carried::Frames | Carried::Time => 0,
         };
-        kind.limits.iter().map(|(carried, _)| of_limit(*carried)).collect()
+        kind.limits.iter().map(|it| of_limit(it.carried)).collect()
     };
     plan.kinds_of_hosts().iter().map(of_kind).collect()
 }

@@ -15,6 +15,8 @@ use crate::settings::{Prefer, UnknownHosts};
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct File {
     pub goal: Option<Goal>,
+    /// Classes of hours, and how many hours of the week are of each.
+    pub periods: Entries<u32>,
     pub types: Entries<HostType>,
     pub hosts: Entries<Hosts>,
     pub models: Entries<Model>,
@@ -51,6 +53,19 @@ pub(crate) struct Goal {
     pub epsilon: f64,
     #[serde(default)]
     pub least: Least,
+    #[serde(default)]
+    pub periods: Counts,
+}
+
+/// What counts of the overload in several classes of hours.
+#[derive(serde::Deserialize, Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Counts {
+    /// That of the worst.
+    #[default]
+    Worst,
+    /// The mean, in which each weighs as many hours as it has.
+    Mean,
 }
 
 /// What a placement has as little of as possible.
@@ -137,6 +152,9 @@ pub(crate) struct Model {
     pub rates: Option<Vec<Speed>>,
     pub hold: Option<Vec<Span>>,
     pub jump: Option<Vec<Vec<f64>>>,
+    /// One of these for each class of hours.
+    #[serde(default)]
+    pub periods: Entries<Rates>,
     /// A trace that states are fitted to, beside the file.
     pub trace: Option<PathBuf>,
     #[serde(default)]
@@ -151,6 +169,35 @@ pub(crate) struct Model {
     pub remote: f64,
     /// Machines of models with this word move together.
     pub together: Option<String>,
+}
+
+impl Model {
+    /// What it says of rates at all times.
+    pub fn always(&self) -> Rates {
+        let Self { rate, on, on_for, off_for, rates, hold, jump, .. } = self;
+        let (rates, hold, jump) = (rates.clone(), hold.clone(), jump.clone());
+        Rates { rate: *rate, on: *on, on_for: *on_for, off_for: *off_for, rates, hold, jump }
+    }
+}
+
+/// A model's rates, written as those of [`Model`].
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rates {
+    pub rate: Option<Speed>,
+    pub on: Option<Speed>,
+    pub on_for: Option<Span>,
+    pub off_for: Option<Span>,
+    pub rates: Option<Vec<Speed>>,
+    pub hold: Option<Vec<Span>>,
+    pub jump: Option<Vec<Vec<f64>>>,
+}
+
+impl Rates {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.rate.is_none() && self.on.is_none() && self.rates.is_none()
+    }
 }
 
 fn full_frame() -> Bytes {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use units::{Rate, Span};
 
 use crate::columns::Columns;
+use crate::hours::Period;
 use crate::trace::{Trace, TraceError, read};
 
 /// A trace, to which a model can be fitted.
@@ -86,6 +87,8 @@ pub fn fit_trace(
 pub struct Told {
     /// The trace.
     pub name: String,
+    /// The class of hours, if these are divided.
+    pub period: Option<String>,
     /// How many samples it has, and how many independent ones they are worth.
     pub samples: usize,
     /// See `samples`.
@@ -117,6 +120,16 @@ pub struct ToldState {
     pub hold_secs: f64,
 }
 
+impl Told {
+    /// The trace, and the class of hours if these are divided.
+    pub fn title(&self) -> String {
+        match &self.period {
+            None => self.name.clone(),
+            Some(period) => format!("{}, {period}", self.name),
+        }
+    }
+}
+
 impl Fitted {
     /// Reasons not to trust the fit, and what was left out of the trace.
     pub fn doubts(&self) -> Vec<String> {
@@ -134,6 +147,7 @@ impl Fitted {
         });
         Told {
             name: self.name.clone(),
+            period: None,
             samples: self.samples,
             effective_samples: self.fit.effective_samples,
             step_secs: self.step.as_secs_f64(),
@@ -147,47 +161,68 @@ impl Fitted {
     }
 }
 
-/// Fits as a file of models, which a plan can be given together with its own file. Reasons not to
-/// trust them are comments, and so are `remarks` about all of them.
-pub fn models_file(fits: &[Fitted], remarks: &[String]) -> String {
+/// Fits as a file of models, which a plan can be given together with its own file: of each trace
+/// one for each of these classes of hours, or the only one if there are none. Reasons not to trust
+/// them are comments, and so are `remarks` about all of them.
+pub fn models_file(fits: &[Vec<Fitted>], periods: &[Period], remarks: &[String]) -> String {
     let mut text = String::new();
     for it in remarks {
         let _ = writeln!(text, "# {it}");
     }
+    if !periods.is_empty() {
+        let hours = periods.iter().map(|it| format!("{}: {}", quoted(&it.name), it.hours_a_week));
+        let _ = writeln!(text, "periods: {{{}}}", hours.collect::<Vec<_>>().join(", "));
+    }
     text += "models:\n";
-    for it in fits {
-        let mean = |rate| si(rate, Unit::BITS_PER_SEC);
-        let (value, high) = (mean(it.fit.mean.value), mean(it.fit.mean.high));
-        let samples = it.samples;
-        let _ =
-            writeln!(text, "  # {samples} samples of {}; mean {value}, at most {high}", it.step);
-        for doubt in it.doubts() {
-            let _ = writeln!(text, "  # {doubt}");
+    for of_trace in fits {
+        let first = &of_trace[0];
+        if periods.is_empty() {
+            reasons(&mut text, "  ", first);
         }
         // JSON's words in quotes are YAML's, whatever the file is called.
-        let _ = writeln!(text, "  {}:", quoted(&it.name));
-        written(&mut text, &it.fit.careful());
-        if let Some(sends) = it.sends {
+        let _ = writeln!(text, "  {}:", quoted(&first.name));
+        if periods.is_empty() {
+            written(&mut text, "    ", &first.fit.careful());
+        } else {
+            text += "    periods:\n";
+        }
+        for (period, it) in periods.iter().zip(of_trace) {
+            reasons(&mut text, "      ", it);
+            let _ = writeln!(text, "      {}:", quoted(&period.name));
+            written(&mut text, "        ", &it.fit.careful());
+        }
+        if let Some(sends) = first.sends {
             let _ = writeln!(text, "    sends: {sends}");
         }
     }
     text
 }
 
-fn written(text: &mut String, model: &Model) {
+/// What a fit is of, and why not to trust it.
+fn reasons(text: &mut String, indent: &str, it: &Fitted) {
+    let mean = |rate| si(rate, Unit::BITS_PER_SEC);
+    let (value, high) = (mean(it.fit.mean.value), mean(it.fit.mean.high));
+    let (samples, step) = (it.samples, it.step);
+    let _ = writeln!(text, "{indent}# {samples} samples of {step}; mean {value}, at most {high}");
+    for doubt in it.doubts() {
+        let _ = writeln!(text, "{indent}# {doubt}");
+    }
+}
+
+fn written(text: &mut String, indent: &str, model: &Model) {
     let word = |rate: u64| Rate::from_bits_per_sec(rate).map_or("0".into(), |it| it.to_string());
     if let [state] = model.states() {
-        let _ = writeln!(text, "    rate: {}", word(state.rate));
+        let _ = writeln!(text, "{indent}rate: {}", word(state.rate));
         return;
     }
     let states = 0..model.states().len();
     let rates: Vec<_> = model.states().iter().map(|it| word(it.rate)).collect();
     let hold: Vec<_> = model.states().iter().map(|it| it.hold.to_string()).collect();
-    let _ = writeln!(text, "    rates: [{}]\n    hold: [{}]", rates.join(", "), hold.join(", "));
-    let _ = writeln!(text, "    jump:");
+    let _ = writeln!(text, "{indent}rates: [{}]", rates.join(", "));
+    let _ = writeln!(text, "{indent}hold: [{}]\n{indent}jump:", hold.join(", "));
     for from in states.clone() {
         let row: Vec<_> = states.clone().map(|to| model.jump(from, to).to_string()).collect();
-        let _ = writeln!(text, "      - [{}]", row.join(", "));
+        let _ = writeln!(text, "{indent}  - [{}]", row.join(", "));
     }
 }
 
@@ -237,19 +272,39 @@ mod tests {
         assert_eq!((told.samples, told.peak, told.sends), (1999, 80_000_000, Some(1.0)));
         assert!(told.doubts.iter().any(|it| it.contains("independent samples")), "{told:?}");
 
-        let text = models_file(std::slice::from_ref(&fitted), &["of January".into()])
+        let text = models_file(&[vec![fitted.clone()]], &[], &["of January".into()])
             + "goal: {epsilon: 0.001}\n";
         assert!(text.starts_with("# of January\nmodels:\n"), "{text}");
         let plan = Plan::of_text(Path::new("m.yaml"), &text).unwrap();
         assert_eq!((plan.models.len(), plan.models[0].name.as_str()), (1, "d\"b"));
-        let (read, careful) = (&plan.models[0].it.model, fitted.fit.careful());
+        let (read, careful) = (&plan.models[0].it.models[0], fitted.fit.careful());
         assert_eq!(read.states(), careful.states());
         let apart = read.shares().iter().zip(careful.shares()).map(|(a, b)| (a - b).abs());
         assert!(apart.fold(0.0, f64::max) < 1e-12);
 
+        // Of two classes of hours, here with the same fit.
+        let period = |name: &str, hours_a_week| Period {
+            name: name.into(),
+            weekdays: Vec::new(),
+            weekends: Vec::new(),
+            hours_a_week,
+            unseen_hours: 0,
+            utc_offset_minutes: 0,
+            times_mean: 1.0,
+            together: None,
+        };
+        let periods = [period("busy", 40), period("rest", 128)];
+        let text = models_file(&[vec![fitted.clone(); 2]], &periods, &[]);
+        let text = text + "goal: {epsilon: 0.001}\n";
+        let plan = Plan::of_text(Path::new("m.yaml"), &text).unwrap();
+        let hours: Vec<_> = plan.periods.iter().map(|it| (it.name.as_str(), it.it)).collect();
+        assert_eq!(hours, [("busy", 40), ("rest", 128)]);
+        let models = &plan.models[0].it.models;
+        assert!(models.len() == 2 && models.iter().all(|it| it.states() == careful.states()));
+
         // A plan that names the trace has the same model.
         let text = "goal: {epsilon: 0.001}\nmodels:\n  db: {trace: 'd\"b.csv'}\n";
         let plan = Plan::of_text(&folder.path().join("p.yaml"), text).unwrap();
-        assert_eq!(plan.models[0].it.model, careful);
+        assert_eq!(plan.models[0].it.models[0], careful);
     }
 }

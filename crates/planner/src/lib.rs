@@ -12,9 +12,9 @@
 //!                 ├▶ mixes      demands that fit a profiled switch and that do not, drawn
 //!                 └▶ serve      which hosts take a machine that a scheduler asks about, over HTTP
 //!
-//!   traces ─▶ busy ─┬▶ fitted    models, for files that are read with a plan
-//!    Prometheus     ├▶ together  whether machines are independent
-//!                   └▶ told      what is told of all of them
+//!   traces ─▶ hours ─┬▶ fitted    models, for files that are read with a plan
+//!    Prometheus      ├▶ together  whether machines are independent
+//!                    └▶ told      what is told of all of them
 //! ```
 //!
 //! What is computed is in crates `demand` and `placement`, which know places in lists. Here they
@@ -42,10 +42,10 @@ mod web;
 
 pub mod advice;
 pub mod bench;
-pub mod busy;
 pub mod course;
 pub mod fitted;
 pub mod history;
+pub mod hours;
 pub mod mixes;
 pub mod placed;
 pub mod prometheus;
@@ -61,7 +61,7 @@ pub mod told;
 pub use columns::{Columns, Counted, CountedError};
 pub use fault::{Fault, PlanError};
 pub use file::Least;
-pub use plan::{Carried, Kind, Plan};
+pub use plan::{Capacity, Carried, Kind, Plan};
 pub use profile::Measured;
 pub use settings::{Prefer, Settings, UnknownHosts};
 pub use share::Share;

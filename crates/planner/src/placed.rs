@@ -259,6 +259,47 @@ vms:
     }
 
     #[test]
+    fn a_mean_over_hours_needs_fewer_hosts_than_the_worst_of_them() {
+        // A tenth of the week these machines send; at other times hardly.
+        let text = "\
+goal: {epsilon: 0.01}
+periods: {day: 17, night: 151}
+types: {r: {cores: 80, memory: 256gib, price: 10, switch: [{carries: 1gbit}]}}
+hosts: {h: {type: r, count: 6}}
+models: {web: {periods: {day: {on: 100mbit, on_for: 1s, off_for: 9s}, night: {rate: 1mbit}}}}
+vms: {web: {count: 210, model: web, cores: 1, memory: 1gib}}
+";
+        let of = |goal: &str| {
+            let text = text.replace("epsilon: 0.01", goal);
+            let plan = Plan::of_text(Path::new("p.yaml"), &text).unwrap();
+            let placed = placed(&plan, Algorithm::Risk, WORK);
+            assert!(placed.unplaced.is_empty() && placed.above_goal == 0, "{placed:?}");
+            assert!(placed.least_cost <= placed.cost, "{placed:?}");
+            let text = format!("{text}{}", placement_file(&plan, &placed.placement));
+            (Plan::of_text(Path::new("p.yaml"), &text).unwrap(), placed)
+        };
+        let (plan, worst) = of("epsilon: 0.01, periods: worst");
+        let (_, mean) = of("epsilon: 0.01, periods: mean");
+        assert!(mean.cost < worst.cost, "{mean:?} {worst:?}");
+
+        // By day it is what it would be of a plan of that alone.
+        let by_day = plan.of_period(plan.period("day").unwrap());
+        let alone = risks::risks(&by_day);
+        for (both, day) in risks::risks(&plan).iter().zip(&alone) {
+            assert_eq!((&both.machines, both.limits.len()), (&day.machines, 2));
+            let [one, _] = &both.limits[..] else { panic!("a limit for each class of hours") };
+            assert_eq!((one.limit.as_str(), one.time), ("switch, day", day.limits[0].time));
+            assert_eq!(both.overload.high, day.overload.high.max(both.limits[1].time.high));
+        }
+        let drawn = by_monte_carlo(&by_day, 20_000, 1);
+        assert!(drawn.iter().all(|it| it.agrees), "{drawn:?}");
+        let (web, host) = (plan.vm("web").unwrap(), plan.host("h-1").unwrap());
+        let told = reasons(&plan, web, host);
+        assert_eq!(told.costs.len(), 2, "{told:?}");
+        assert_eq!(purchase::offers(&plan).unwrap()[0].binds, "switch, day");
+    }
+
+    #[test]
     fn a_bound_comes_with_what_each_machine_is_worth() {
         let plan = plan("");
         let placed = placed(&plan, Algorithm::Exact, WORK);
@@ -322,7 +363,7 @@ vms:
         assert!(offers[0].price <= offers[1].price && offers[0].break_even == 0.0, "{offers:?}");
         // Four machines are to be apart, so four hosts are the least.
         assert!(offers.iter().all(|it| it.hosts >= 4 && it.unplaced == 0), "{offers:?}");
-        assert_eq!((offers[0].kind.as_str(), offers[0].binds), ("r", "switch"));
+        assert_eq!((offers[0].kind.as_str(), offers[0].binds.as_str()), ("r", "switch"));
         assert!(offers.iter().all(|it| it.blind_hosts <= it.hosts), "{offers:?}");
     }
 }

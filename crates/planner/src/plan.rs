@@ -9,7 +9,7 @@ use placement::{
 };
 use units::Rate;
 
-use crate::file::Least;
+use crate::file::{Counts, Least};
 use crate::fitted::Fitted;
 use crate::profile::{Costs, Measured};
 use crate::settings::Settings;
@@ -19,6 +19,11 @@ use crate::settings::Settings;
 pub struct Plan {
     /// The share of time in which a host may be asked for too much.
     pub epsilon: f64,
+    /// What counts of several classes of hours.
+    pub(crate) counts: Counts,
+    /// Classes of hours, and how many hours of the week are of each; one of all hours if the plan
+    /// does not divide them.
+    pub periods: Vec<Named<u32>>,
     /// What there is to be as little of as possible.
     pub least: Least,
     /// Types of hosts, one for each number of cores that the switch may have.
@@ -60,8 +65,8 @@ pub struct Kind {
     /// How many tunnels its switch has, if that is bounded.
     pub(crate) tunnels: Option<u32>,
     pub(crate) watts: Option<u64>,
-    /// What is carried, and how much of it.
-    pub limits: Vec<(Carried, u64)>,
+    /// What is carried, in each class of hours.
+    pub limits: Vec<Capacity>,
     /// What frames take of the switch's time, if that was measured.
     pub(crate) costs: Option<Costs>,
 }
@@ -82,6 +87,19 @@ impl Kind {
     fn frame_secs(&self, size: f64, remote: f64) -> f64 {
         self.costs.as_ref().map_or(0.0, |costs| costs.careful.secs(size, remote))
     }
+}
+
+/// Something that a host carries, of which machines may ask for too much.
+#[derive(Clone, Debug)]
+pub struct Capacity {
+    /// What carries it; and when, if the plan divides hours: `switch, busy`.
+    pub name: String,
+    /// What is carried.
+    pub carried: Carried,
+    /// How much of it.
+    pub amount: u64,
+    /// The class of hours whose demand it is held against.
+    pub(crate) period: usize,
 }
 
 /// What a limit of a host counts.
@@ -128,8 +146,8 @@ impl Carried {
 /// What a machine asks for.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// In bits a second, both directions together.
-    pub model: Model,
+    /// In bits a second, both directions together: a model for each class of hours.
+    pub models: Vec<Model>,
     /// What the model was fitted to.
     pub fitted: Option<Fitted>,
     /// The mean size of a frame, in bytes.
@@ -143,6 +161,11 @@ pub struct Load {
 }
 
 impl Load {
+    /// What a machine asks for at a random time of each class of hours.
+    fn sources(&self) -> Vec<Source> {
+        self.models.iter().map(Model::source).collect()
+    }
+
     /// What a rate in bits a second is to a limit of a host. Rounded up.
     pub(crate) fn on(&self, kind: &Kind, carried: Carried, rate: u64) -> u64 {
         let on_wire = (self.frame + kind.overhead) as f64 / self.frame as f64;
@@ -239,7 +262,7 @@ impl Plan {
             count: self.machines_of(model).clamp(1, u32::MAX.into()) as u32,
             cores: 0,
             memory: 0,
-            loads: self.loads(model, &self.models[model].it.model.source(), &kinds),
+            loads: self.loads(model, &self.models[model].it.sources(), &kinds),
             together: self.models[model].it.together,
             apart: None,
             cluster: None,
@@ -253,8 +276,33 @@ impl Plan {
         let mut plan = self.clone();
         for Named { it, .. } in &mut plan.models {
             if let Some(fitted) = &it.fitted {
-                it.model = fitted.fit.model.clone();
+                it.models.fill(fitted.fit.model.clone());
             }
+        }
+        plan
+    }
+
+    /// The place of a class of hours.
+    ///
+    /// # Errors
+    ///
+    /// What may have been meant, if there is none of this name.
+    pub fn period(&self, name: &str) -> Result<usize, String> {
+        let known: Vec<&str> = self.periods.iter().map(|it| it.name.as_str()).collect();
+        find("class of hours", name, &known)
+    }
+
+    /// The plan of one of its classes of hours alone.
+    #[must_use]
+    pub fn of_period(&self, period: usize) -> Self {
+        let mut plan = self.clone();
+        plan.periods = vec![self.periods[period].clone()];
+        for kind in &mut plan.kinds {
+            kind.limits.retain(|it| it.period == period);
+            kind.limits.iter_mut().for_each(|it| it.period = 0);
+        }
+        for Named { it, .. } in &mut plan.models {
+            it.models = vec![it.models.swap_remove(period)];
         }
         plan
     }
@@ -268,10 +316,22 @@ impl Plan {
     }
 
     /// What a machine of a model is to each limit of each kind.
-    fn loads(&self, model: usize, source: &Source, kinds: &[&Kind]) -> Vec<Vec<Source>> {
+    fn loads(&self, model: usize, sources: &[Source], kinds: &[&Kind]) -> Vec<Vec<Source>> {
         let load = &self.models[model].it;
-        let on = |kind: &Kind, carried| source.map(|rate| load.on(kind, carried, rate));
-        kinds.iter().map(|kind| kind.limits.iter().map(|(it, _)| on(kind, *it)).collect()).collect()
+        let on = |kind: &Kind, limit: &Capacity| {
+            sources[limit.period].map(|rate| load.on(kind, limit.carried, rate))
+        };
+        kinds.iter().map(|kind| kind.limits.iter().map(|it| on(kind, it)).collect()).collect()
+    }
+
+    /// What counts of the overload in each class of hours.
+    fn counted(&self) -> Periods {
+        let all: u32 = self.periods.iter().map(|it| it.it).sum();
+        let share = |it: &Named<u32>| f64::from(it.it) / f64::from(all);
+        match self.counts {
+            Counts::Worst => Periods::Worst,
+            Counts::Mean => Periods::Mean(self.periods.iter().map(share).collect()),
+        }
     }
 
     /// Machines on hosts that could be bought: every kind, at its price.
@@ -295,11 +355,11 @@ impl Plan {
             limits: kind
                 .limits
                 .iter()
-                .map(|(_, capacity)| Limit { capacity: *capacity, period: 0 })
+                .map(|it| Limit { capacity: it.amount, period: it.period })
                 .collect(),
             cost: cost(kind),
         });
-        let sources: Vec<Source> = self.models.iter().map(|it| it.it.model.source()).collect();
+        let sources: Vec<Vec<Source>> = self.models.iter().map(|it| it.it.sources()).collect();
         let classes = self.vms.iter().enumerate().map(|(group, Named { it, .. })| Class {
             count: it.count,
             cores: it.cores,
@@ -310,7 +370,7 @@ impl Plan {
             cluster: it.cluster,
         });
         Problem {
-            goal: Goal { epsilon: self.epsilon, periods: Periods::Worst },
+            goal: Goal { epsilon: self.epsilon, periods: self.counted() },
             types: types.collect(),
             hosts,
             classes: classes.collect(),

@@ -29,10 +29,15 @@ pub struct Drawn {
 }
 
 /// Draws the states of each host's machines so often, and compares.
+///
+/// # Panics
+///
+/// If the plan has several classes of hours: take it [of one](Plan::of_period).
 pub fn by_monte_carlo(plan: &Plan, draws: u64, seed: u64) -> Vec<Drawn> {
     let problem = plan.problem();
     let risks = risks(&problem, &plan.placement);
-    let sources: Vec<Source> = plan.models.iter().map(|it| it.it.model.source()).collect();
+    assert_eq!(plan.periods.len(), 1, "machines are in one class of hours at a time");
+    let sources: Vec<Source> = plan.models.iter().map(|it| it.it.models[0].source()).collect();
     let mut rng = Rng::new(seed);
     let alike = plan.alike(&plan.placement);
     alike
@@ -75,8 +80,9 @@ impl Sampler {
             let model = plan.vms[class].it.model;
             let load = &plan.models[model].it;
             let states = |times: u64| -> States {
-                let of =
-                    |rate| kind.limits.iter().map(move |(it, _)| load.on(kind, *it, rate) * times);
+                let of = |rate| {
+                    kind.limits.iter().map(move |it| load.on(kind, it.carried, rate) * times)
+                };
                 let shares = sources[model].shares().iter();
                 shares.map(|(rate, share)| (*share, of(*rate).collect())).collect()
             };
@@ -86,7 +92,7 @@ impl Sampler {
             }
         }
         Self {
-            capacities: kind.limits.iter().map(|(_, capacity)| *capacity).collect(),
+            capacities: kind.limits.iter().map(|it| it.amount).collect(),
             machines,
             groups: groups.into_values().collect(),
         }

@@ -26,7 +26,7 @@ pub struct Offer {
     /// The mean share of a host's cores that is left.
     pub cores_free: f64,
     /// What hosts run out of first.
-    pub binds: &'static str,
+    pub binds: String,
     /// Whether no other offer is as good in price, watts and free cores, and better in one. Watts
     /// do not count unless all types say theirs.
     pub is_efficient: bool,
@@ -65,9 +65,9 @@ pub fn offers(plan: &Plan) -> Result<Vec<Offer>, String> {
             unplaced: it.unplaced,
             cores_free: it.cores_free,
             binds: match it.binds {
-                Binding::Cores => "cores",
-                Binding::Memory => "memory",
-                Binding::Limit(limit) => kind.limits[limit].0.name(),
+                Binding::Cores => "cores".into(),
+                Binding::Memory => "memory".into(),
+                Binding::Limit(limit) => kind.limits[limit].name.clone(),
             },
             is_efficient: it.is_efficient,
             break_even: cheapest.map_or(0.0, |cheapest| it.break_even(&cheapest)),

@@ -7,7 +7,7 @@ use placement::{Problem, Refusal, Remedy, Why, why, why_nowhere};
 use serde::Serialize;
 
 use crate::bandwidth::Tilts;
-use crate::plan::{Kind, Plan};
+use crate::plan::{Capacity, Kind, Plan};
 use crate::share::Share;
 
 /// What one host says of one more machine.
@@ -69,13 +69,13 @@ pub fn reasons(plan: &Plan, vm: usize, host: usize) -> Reasons {
 fn costs(plan: &Plan, problem: &Problem, vm: usize, host: usize) -> Vec<String> {
     let (kind, tilts) = (problem.hosts[host].kind, Tilts::of(problem));
     let count = plan.placement.hosts[host].count(vm) + 1;
-    let limits = plan.kind_of(host).limits.iter().enumerate().map(|(limit, (carried, capacity))| {
+    let limits = plan.kind_of(host).limits.iter().enumerate().map(|(limit, it)| {
         let cost = tilts.cost(kind, limit, vm, count);
         let load = &problem.classes[vm].loads[kind][limit];
-        let all = *capacity as f64;
+        let all = it.amount as f64;
         let [told, all_told, mean, peak] =
-            [cost, all, load.mean(), load.peak() as f64].map(|it| carried.amount(it));
-        let (name, vm) = (carried.name(), &plan.vms[vm].name);
+            [cost, all, load.mean(), load.peak() as f64].map(|amount| it.carried.amount(amount));
+        let (name, vm) = (&it.name, &plan.vms[vm].name);
         let sentence = format!(
             "{name}: one {vm} costs {told} of {all_told}, between its mean ({mean}) and its peak ({peak})"
         );
@@ -113,8 +113,8 @@ fn refused(plan: &Plan, kind: &Kind, refusal: Refusal, after: Share) -> String {
         }
         Refusal::Rack => "it is to be in another rack than one that is in this one".into(),
         Refusal::Overload { limit } => {
-            let (carried, capacity) = kind.limits[limit];
-            let (name, capacity) = (carried.name(), carried.amount(capacity as f64));
+            let Capacity { name, carried, amount, .. } = &kind.limits[limit];
+            let capacity = carried.amount(*amount as f64);
             let goal = Share { low: plan.epsilon, high: plan.epsilon };
             format!("{name}: asked for more than {capacity} in {after} of the time, goal {goal}")
         }
@@ -124,8 +124,8 @@ fn refused(plan: &Plan, kind: &Kind, refusal: Refusal, after: Share) -> String {
 fn remedied(plan: &Plan, kind: &Kind, remedy: Remedy) -> String {
     match remedy {
         Remedy::Capacity { limit, from } => {
-            let carried = kind.limits[limit].0;
-            format!("{}: it fits from {} on", carried.name(), carried.amount(from as f64))
+            let Capacity { name, carried, .. } = &kind.limits[limit];
+            format!("{name}: it fits from {} on", carried.amount(from as f64))
         }
         Remedy::Without { class } => {
             format!("it fits if one `{}` is elsewhere", plan.vms[class].name)

@@ -12,14 +12,17 @@ use serde::Deserialize;
 use tree::{Node, NotYaml, Position, Value};
 
 use crate::fault::{Fault, PlanError};
-use crate::file::{self, Apart, Entries, File, Goal, HostType, Least, Speed};
+use crate::file::{self, Apart, Counts, Entries, File, Goal, HostType, Least, Rates, Speed};
 use crate::fitted::{Fitted, fit_trace};
 use crate::misfits;
-use crate::plan::{Carried, Kind, Load, Machines, Named, Plan, WHOLE_TIME};
+use crate::plan::{Capacity, Carried, Kind, Load, Machines, Named, Plan, WHOLE_TIME};
 use crate::profile::Costs;
 
 /// The cores of a switch that is profiled.
 const PROFILED_CORES: u32 = 1;
+
+/// Hours of a week.
+const WEEK: u32 = 168;
 
 /// More hosts than this of one entry are a mistake.
 const MOST_HOSTS: u32 = 1_000_000;
@@ -181,7 +184,8 @@ impl<'a> Resolver<'a> {
     }
 
     fn plan(&mut self) -> Plan {
-        let Goal { epsilon, least } = self.goal();
+        let Goal { epsilon, least, periods: counts } = self.goal();
+        let (periods, period_places) = self.section("periods", "class of hours", |it| &it.periods);
         let (types, type_places) = self.section("types", "type", |it| &it.types);
         let (hosts, _) = self.section("hosts", "host", |it| &it.hosts);
         let (models, model_places) = self.section("models", "model", |it| &it.models);
@@ -189,24 +193,40 @@ impl<'a> Resolver<'a> {
         let (clusters, cluster_places) = self.section("clusters", "cluster", |it| &it.clusters);
 
         self.racks(&hosts, &vms, &cluster_places);
+        let periods = self.periods(&periods);
         let mut kinds = Vec::new();
         // Where each type's kinds begin.
         let mut first_kinds = Vec::new();
         for entry in &types {
             first_kinds.push(kinds.len());
-            kinds.extend(self.kinds(entry, least));
+            kinds.extend(self.kinds(entry, least, &periods));
         }
         first_kinds.push(kinds.len());
         let hosts = self.hosts(&hosts, &type_places, &first_kinds, &kinds);
         let mut groups = BTreeMap::new();
-        let models: Vec<_> = models.iter().map(|it| self.model(it, epsilon, &mut groups)).collect();
+        let models: Vec<_> = models
+            .iter()
+            .map(|it| self.model(it, epsilon, &periods, &period_places, &mut groups))
+            .collect();
         let vms: Vec<_> =
             vms.iter().map(|it| self.machines(it, &model_places, &cluster_places)).collect();
         let placement = self.placement(&hosts, &vms, &vm_places);
         let clusters =
             clusters.iter().map(|it| (it.name.to_owned(), it.it.hose.bits_per_sec())).collect();
         let serve = self.serve(&hosts, &model_places, &vm_places);
-        Plan { epsilon, least, kinds, hosts, models, vms, clusters, placement, serve }
+        Plan {
+            epsilon,
+            counts,
+            periods,
+            least,
+            kinds,
+            hosts,
+            models,
+            vms,
+            clusters,
+            placement,
+            serve,
+        }
     }
 
     fn goal(&mut self) -> Goal {
@@ -233,13 +253,35 @@ impl<'a> Resolver<'a> {
                     let message = "`goal` is missing: add `goal: {epsilon: 0.001}`";
                     self.complain(0, "", message);
                 }
-                Goal { epsilon: 0.001, least: Least::Hosts }
+                Goal { epsilon: 0.001, least: Least::Hosts, periods: Counts::Worst }
             }
         }
     }
 
+    /// Classes of hours; one of all hours if none is written.
+    fn periods(&mut self, entries: &[Entry<'_, u32>]) -> Vec<Named<u32>> {
+        let all: u64 = entries.iter().map(|it| u64::from(*it.it)).sum();
+        match entries.last() {
+            None => return vec![Named { name: "all hours".into(), it: WEEK }],
+            Some(last) if all != u64::from(WEEK) => {
+                let message = format!("a week has {WEEK} hours, and these are {all}");
+                self.complain(last.file, "/periods", message);
+            }
+            Some(_) => {}
+        }
+        for Entry { file, path, .. } in entries.iter().filter(|it| *it.it == 0) {
+            self.complain(*file, path, "a class of hours has an hour at least");
+        }
+        entries.iter().map(|it| Named { name: it.name.to_owned(), it: *it.it }).collect()
+    }
+
     /// A type with each number of cores that its switch may have.
-    fn kinds(&mut self, entry: &Entry<'_, HostType>, least: Least) -> Vec<Kind> {
+    fn kinds(
+        &mut self,
+        entry: &Entry<'_, HostType>,
+        least: Least,
+        periods: &[Named<u32>],
+    ) -> Vec<Kind> {
         let Entry { file, path, name, it } = entry;
         match it.price {
             None if least == Least::Price => {
@@ -252,7 +294,7 @@ impl<'a> Resolver<'a> {
         let card = it.nic.into_iter().flat_map(|nic| {
             [Carried::Out, Carried::In].map(|carried| (carried, nic.bits_per_sec()))
         });
-        let kind = |name: String, switch_cores, tunnels, limits, costs| Kind {
+        let kind = |name: String, switch_cores, tunnels, limits: Vec<_>, costs| Kind {
             name,
             kind: entry.name.to_owned(),
             switch_cores,
@@ -262,7 +304,7 @@ impl<'a> Resolver<'a> {
             price: it.price,
             watts: it.watts,
             tunnels,
-            limits,
+            limits: in_each(periods, &limits),
             costs,
         };
         for (place, switch) in it.switch.iter().enumerate() {
@@ -399,6 +441,8 @@ impl<'a> Resolver<'a> {
         &mut self,
         entry: &Entry<'_, file::Model>,
         epsilon: f64,
+        periods: &[Named<u32>],
+        places: &Places<'_>,
         groups: &mut BTreeMap<String, usize>,
     ) -> Named<Load> {
         let Entry { file, path, name, it } = entry;
@@ -415,17 +459,20 @@ impl<'a> Resolver<'a> {
             (Some(trace), true) => self.fit(entry, trace, epsilon),
             _ => None,
         };
-        let model = match (&fitted, &it.trace) {
-            (Some(fitted), _) => fitted.fit.careful(),
-            (None, Some(_)) => Model::constant(0),
-            (None, None) => self.stated(entry).unwrap_or_else(|| Model::constant(0)),
+        let always = |model| vec![model; periods.len()];
+        let nothing = Model::constant(0);
+        let models = match (&fitted, &it.trace) {
+            (Some(fitted), _) => always(fitted.fit.careful()),
+            (None, Some(_)) => always(nothing),
+            (None, None) if !it.periods.0.is_empty() => self.by_period(entry, periods, places),
+            (None, None) => always(self.stated(*file, path, &it.always()).unwrap_or(nothing)),
         };
         let next = groups.len();
         let together = it.together.clone().map(|group| *groups.entry(group).or_insert(next));
         let sends = it.sends.or(fitted.as_ref().and_then(|it| it.sends)).unwrap_or(0.5);
         Named {
             name: (*name).to_owned(),
-            it: Load { model, fitted, frame: it.frame.0, sends, remote: it.remote, together },
+            it: Load { models, fitted, frame: it.frame.0, sends, remote: it.remote, together },
         }
     }
 
@@ -436,7 +483,7 @@ impl<'a> Resolver<'a> {
         epsilon: f64,
     ) -> Option<Fitted> {
         let Entry { file, path, it, .. } = entry;
-        if it.rate.is_some() || it.on.is_some() || it.rates.is_some() {
+        if !it.always().is_empty() || !it.periods.0.is_empty() {
             let message = "a trace says the rates: take one of both out";
             self.complain(*file, &format!("{path}/trace"), message);
             return None;
@@ -454,14 +501,42 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A model that is written out.
-    fn stated(&mut self, entry: &Entry<'_, file::Model>) -> Option<Model> {
+    /// The models of an entry that has one for each class of hours.
+    fn by_period(
+        &mut self,
+        entry: &Entry<'_, file::Model>,
+        periods: &[Named<u32>],
+        places: &Places<'_>,
+    ) -> Vec<Model> {
         let Entry { file, path, it, .. } = entry;
+        let path = format!("{path}/periods");
+        if !it.always().is_empty() {
+            let message = "classes of hours say the rates: take one of both out";
+            self.complain(*file, &path, message);
+        }
+        let mut models: Vec<Option<Model>> = vec![None; periods.len()];
+        for (name, rates) in &it.periods.0 {
+            let path = format!("{path}/{}", tree::escape(name));
+            let stated = self.stated(*file, &path, rates);
+            if let Some(place) = self.look_up(places, name, *file, &path) {
+                models[place] = Some(stated.unwrap_or_else(|| Model::constant(0)));
+            }
+        }
+        let is_missing = |it: &Option<Model>| it.is_none() && places.written.len() == periods.len();
+        for (period, _) in periods.iter().zip(&models).filter(|(_, it)| is_missing(it)) {
+            let message = format!("`{}` is missing: say what is asked for then", period.name);
+            self.complain(*file, &path, message);
+        }
+        models.into_iter().map(|it| it.unwrap_or_else(|| Model::constant(0))).collect()
+    }
+
+    /// A model that is written out.
+    fn stated(&mut self, file: usize, path: &str, it: &Rates) -> Option<Model> {
         let model = match it {
-            file::Model { rate: Some(Speed(rate)), on: None, rates: None, .. } => {
+            Rates { rate: Some(Speed(rate)), on: None, rates: None, .. } => {
                 return Some(Model::constant(*rate));
             }
-            file::Model {
+            Rates {
                 rate: None,
                 on: Some(Speed(on)),
                 on_for: Some(on_for),
@@ -469,7 +544,7 @@ impl<'a> Resolver<'a> {
                 rates: None,
                 ..
             } => Model::on_off(*on, *on_for, *off_for),
-            file::Model {
+            Rates {
                 rate: None,
                 on: None,
                 rates: Some(rates),
@@ -479,7 +554,7 @@ impl<'a> Resolver<'a> {
             } => {
                 if hold.len() != rates.len() {
                     let message = format!("{} rates need as many times", rates.len());
-                    self.complain(*file, &format!("{path}/hold"), message);
+                    self.complain(file, &format!("{path}/hold"), message);
                     return None;
                 }
                 let states = rates.iter().zip(hold);
@@ -488,12 +563,12 @@ impl<'a> Resolver<'a> {
             }
             _ => {
                 let message = "a model is one of: `rate`; `on`, `on_for` and `off_for`; `rates`, \
-                               `hold` and `jump`; `trace`";
-                self.complain(*file, path, message);
+                               `hold` and `jump`; `trace`; `periods` with one of the first three";
+                self.complain(file, path, message);
                 return None;
             }
         };
-        model.map_err(|error| self.complain(*file, path, error.to_string())).ok()
+        model.map_err(|error| self.complain(file, path, error.to_string())).ok()
     }
 
     fn machines(
@@ -560,6 +635,21 @@ impl<'a> Resolver<'a> {
         }
         placement
     }
+}
+
+/// What is carried, in each class of hours.
+fn in_each(periods: &[Named<u32>], limits: &[(Carried, u64)]) -> Vec<Capacity> {
+    let mut all = Vec::new();
+    for (period, Named { name: hours, .. }) in periods.iter().enumerate() {
+        all.extend(limits.iter().map(|(carried, amount)| {
+            let name = match periods.len() {
+                1 => carried.name().to_owned(),
+                _ => format!("{}, {hours}", carried.name()),
+            };
+            Capacity { name, carried: *carried, amount: *amount, period }
+        }));
+    }
+    all
 }
 
 #[cfg(test)]
@@ -642,6 +732,66 @@ placement:
         assert_eq!(told.len(), expected.len(), "{told:#?}");
     }
 
+    const DIVIDED: &str = "\
+goal: {epsilon: 0.001, periods: mean}
+periods: {busy: 42, rest: 126}
+types:
+  r: {cores: 8, memory: 32gib, nic: 10gbit, switch: [{carries: 2gbit}]}
+hosts:
+  h: {type: r, count: 2}
+models:
+  web:
+    periods:
+      rest: {rate: 1mbit}
+      busy: {on: 100mbit, on_for: 1s, off_for: 9s}
+  db: {rate: 5mbit}
+vms:
+  web: {count: 3, model: web, cores: 2, memory: 4gib}
+  db: {model: db, cores: 2, memory: 4gib}
+";
+
+    #[test]
+    fn each_class_of_hours_has_limits_of_its_own() {
+        let plan = plan(&[(Path::new("p.yaml"), DIVIDED.into())]).unwrap();
+        let problem = plan.problem();
+        assert_eq!(problem.goal.periods, placement::Periods::Mean(vec![0.25, 0.75]));
+        let names: Vec<&str> = plan.kind_of(0).limits.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(
+            names[..4],
+            ["switch, busy", "card, out, busy", "card, in, busy", "switch, rest"]
+        );
+        let periods: Vec<usize> = problem.types[0].limits.iter().map(|it| it.period).collect();
+        assert_eq!(periods, [0, 0, 0, 1, 1, 1]);
+        let peaks = |class: usize| {
+            let loads = &problem.classes[class].loads[0];
+            [loads[0].peak(), loads[3].peak()]
+        };
+        assert_eq!([peaks(0), peaks(1)], [[100_000_000, 1_000_000], [5_000_000; 2]]);
+        let rest = plan.of_period(plan.period("rest").unwrap()).problem();
+        assert_eq!(
+            (rest.types[0].limits.len(), rest.classes[0].loads[0][0].peak()),
+            (3, 1_000_000)
+        );
+        assert_eq!(rest.goal.periods, placement::Periods::Mean(vec![1.0]));
+        assert!(plan.period("night").is_err());
+    }
+
+    #[test]
+    fn classes_of_hours_that_do_not_fit_are_told() {
+        for (one, other, expected) in [
+            ("rest: 126", "rest: 100", "2:10: /periods: a week has 168 hours, and these are 142"),
+            ("rest: 126", "rest: 126, never: 0", "/periods/never: a class of hours has an hour"),
+            ("      rest: {rate: 1mbit}\n", "", "/models/web/periods: `rest` is missing: say what"),
+            ("      rest: {", "      night: {", "no class of hours has this name: `night`"),
+            ("periods: {busy: 42, rest: 126}\n", "", "there is no class of hours `rest`, nor any"),
+            ("  web:\n", "  web:\n    rate: 1mbit\n", "classes of hours say the rates: take one"),
+            ("  db: {", "  db: {periods: {busy: {}}, ", "classes of hours say the rates: take one"),
+        ] {
+            let told = told(&[("p.yaml", &DIVIDED.replacen(one, other, 1))]);
+            assert!(told.iter().any(|it| it.contains(expected)), "{expected}: {told:#?}");
+        }
+    }
+
     #[test]
     fn hosts_say_their_rack_where_something_depends_on_it() {
         let apart = RIGHT.replace("memory: 4gib}", "memory: 4gib, apart: rack}");
@@ -708,7 +858,7 @@ placement:
         assert_eq!(plan.problem().types[0].limits[0].capacity, WHOLE_TIME);
         assert!((time as f64 / (1e8 / 8.0 / 1514.0 * 25e-6 * 1e9) - 1.0).abs() < 1e-6, "{time}");
         let kind = plan.kind_of(0);
-        assert_eq!((kind.limits[0].0.name(), kind.doubts().len()), ("switch, time", 0));
+        assert_eq!((kind.limits[0].name.as_str(), kind.doubts().len()), ("switch, time", 0));
         assert_eq!(Carried::Time.amount(time as f64), "20.6 %");
     }
 

@@ -7,7 +7,7 @@ use placement::{Pattern, risks as risks_of};
 use serde::Serialize;
 
 use crate::bandwidth::Tilts;
-use crate::plan::{Carried, Kind, Plan};
+use crate::plan::{Capacity, Kind, Load, Plan};
 use crate::share::Share;
 
 /// What hosts risk that are alike.
@@ -30,8 +30,9 @@ pub struct GroupRisk {
 /// What a limit of a host risks.
 #[derive(Clone, Debug, Serialize)]
 pub struct LimitRisk {
-    /// What carries it: `switch`, `switch, frames`, `card, out` or `card, in`.
-    pub limit: &'static str,
+    /// What carries it: `switch`, `switch, frames`, `card, out` or `card, in`; and in which class of
+    /// hours, if the plan divides them.
+    pub limit: String,
     /// How much is carried, in bits or frames a second.
     pub capacity: u64,
     /// What is asked for on average.
@@ -42,8 +43,8 @@ pub struct LimitRisk {
     pub time: Share,
     /// The share of what is asked for that is more.
     pub traffic: Share,
-    /// How often that begins, a second; none if models that move together differ, of which only
-    /// shares of time are known.
+    /// How often that begins, a second of these hours; none if models that move together differ, of
+    /// which only shares of time are known.
     pub episodes_per_sec: Option<Share>,
     /// How long it lasts on average; none if it never happens.
     pub episode_secs: Option<Share>,
@@ -60,10 +61,10 @@ pub fn risks(plan: &Plan) -> Vec<GroupRisk> {
         .map(|alike| {
             let host = alike.hosts[0];
             let (kind, risk) = (plan.kind_of(host), &risks[host]);
-            let limits = kind.limits.iter().enumerate().map(|(place, (carried, capacity))| {
+            let limits = kind.limits.iter().enumerate().map(|(place, limit)| {
                 let of_problem = problem.hosts[host].kind;
                 let loads = &problem.types[of_problem];
-                debug_assert_eq!(loads.limits[place].capacity, *capacity);
+                debug_assert_eq!(loads.limits[place].capacity, limit.amount);
                 let mean = alike.pattern.iter().map(|(class, count)| {
                     let load = &problem.classes[class].loads[of_problem][place];
                     load.mean() * f64::from(count)
@@ -72,10 +73,10 @@ pub fn risks(plan: &Plan) -> Vec<GroupRisk> {
                     let cost = tilts.cost(of_problem, place, class, count);
                     (plan.vms[class].name.clone(), cost)
                 });
-                let episodes = episodes_of(plan, kind, *carried, *capacity, &alike.pattern);
+                let episodes = episodes_of(plan, kind, limit, &alike.pattern);
                 LimitRisk {
-                    limit: carried.name(),
-                    capacity: *capacity,
+                    limit: limit.name.clone(),
+                    capacity: limit.amount,
                     mean: mean.sum(),
                     costs: costs.collect(),
                     time: risk.limits[place].time.into(),
@@ -98,14 +99,9 @@ pub fn risks(plan: &Plan) -> Vec<GroupRisk> {
 
 /// Episodes on one limit. Machines of one model that move together are one whose rates are theirs
 /// together.
-fn episodes_of(
-    plan: &Plan,
-    kind: &Kind,
-    carried: Carried,
-    capacity: u64,
-    pattern: &Pattern,
-) -> Option<Episodes> {
+fn episodes_of(plan: &Plan, kind: &Kind, limit: &Capacity, pattern: &Pattern) -> Option<Episodes> {
     const CELLS: u64 = 4096;
+    let on = |load: &Load| load.models[limit.period].map(|rate| load.on(kind, limit.carried, rate));
     let mut machines: Vec<(Model, u32)> = Vec::new();
     // Of each group that moves together: its model, and how many machines it has here.
     let mut groups: BTreeMap<usize, (usize, u32)> = BTreeMap::new();
@@ -113,7 +109,7 @@ fn episodes_of(
         let model = plan.vms[class].it.model;
         let load = &plan.models[model].it;
         match load.together {
-            None => machines.push((load.model.map(|rate| load.on(kind, carried, rate)), count)),
+            None => machines.push((on(load), count)),
             Some(group) => {
                 let entry = groups.entry(group).or_insert((model, 0));
                 if entry.0 != model {
@@ -125,11 +121,10 @@ fn episodes_of(
     }
     for (model, count) in groups.into_values() {
         let load = &plan.models[model].it;
-        let all = load.model.map(|rate| load.on(kind, carried, rate) * u64::from(count));
-        machines.push((all, 1));
+        machines.push((on(load).map(|rate| rate * u64::from(count)), 1));
     }
     let sources: Vec<_> = machines.iter().map(|(model, _)| model.source()).collect();
-    let grid = Grid::fitting(capacity, &sources, CELLS, CELLS);
+    let grid = Grid::fitting(limit.amount, &sources, CELLS, CELLS);
     let machines: Vec<_> = machines.iter().map(|(model, count)| (model, *count)).collect();
     Some(episodes(grid, &machines))
 }

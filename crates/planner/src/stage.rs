@@ -100,14 +100,19 @@ impl Stage {
 }
 
 /// The hosts of the plan's placement that are in use, those that are alike once.
+///
+/// # Panics
+///
+/// If the plan has several classes of hours: take it [of one](Plan::of_period).
 pub fn stages(plan: &Plan) -> Vec<Stage> {
+    assert_eq!(plan.periods.len(), 1, "machines are in one class of hours at a time");
     let problem = plan.problem();
     let risks = risks(&problem, &plan.placement);
     let stage = |alike: Alike| {
         let host = alike.hosts[0];
         let (kind, risk) = (plan.kind_of(host), &risks[host]);
-        let carries = |what| kind.limits.iter().find(|(it, _)| *it == what).map(|(_, much)| *much);
-        let timed = kind.limits.iter().position(|(it, _)| *it == Carried::Time);
+        let carries = |what| kind.limits.iter().find(|it| it.carried == what).map(|it| it.amount);
+        let timed = kind.limits.iter().position(|it| it.carried == Carried::Time);
         let profile = kind.costs.as_ref().zip(timed).map(|(costs, limit)| Profiled {
             measured: costs.measured.clone(),
             time: risk.limits[limit].time.into(),
@@ -144,10 +149,10 @@ fn actors(plan: &Plan, kind: &Kind, pattern: &Pattern) -> Vec<Actor> {
         let load = &plan.models[model].it;
         let group = load.together.map(|group| &groups[&group][..]);
         match group {
-            None | Some([_]) => load.model.clone(),
+            None | Some([_]) => load.models[0].clone(),
             Some(models) => {
                 let all: Vec<Model> =
-                    models.iter().map(|it| plan.models[*it].it.model.clone()).collect();
+                    models.iter().map(|it| plan.models[*it].it.models[0].clone()).collect();
                 let place = models.iter().position(|it| *it == model).expect("it is of its group");
                 in_step(&all).swap_remove(place)
             }

@@ -43,13 +43,14 @@ impl Sum {
 
     /// Compares the sum with that of the models, which were fitted to the same traces. `None` of a
     /// single trace, or if no half of a trace has times that all have.
-    pub fn compare(&self, fits: &[Fitted], share: f64) -> Option<Together> {
+    pub fn compare(&self, fits: &[&Fitted], share: f64) -> Option<Together> {
         let (traces, samples) = (self.0.traces(), self.0.samples());
         if fits.iter().any(|it| it.samples > 2 * samples) {
             return None;
         }
         let sources: Vec<_> = fits.iter().map(|it| it.fit.model.source()).collect();
-        let of_common = |it: &Fitted| it.fit.effective_samples * samples as f64 / it.samples as f64;
+        let of_common =
+            |it: &&Fitted| it.fit.effective_samples * samples as f64 / it.samples as f64;
         let found = self.0.compare(&sources, share)?;
         let Dependence { predicted, observed, variance } = found;
         Some(Together {
@@ -66,8 +67,8 @@ impl Sum {
 }
 
 impl Together {
-    /// What is told of it; `is_busy` if the traces are of busy hours alone.
-    pub fn sentence(&self, is_busy: bool) -> String {
+    /// What is told of it; `is_divided` if the traces are of one class of hours.
+    pub fn sentence(&self, is_divided: bool) -> String {
         let rate = |rate: u64| si(rate as f64, Unit::BITS_PER_SEC);
         let sum = format!(
             "the sum of the {} traces is above {} for {} of the time; of independent machines it \
@@ -87,7 +88,7 @@ impl Together {
         if !self.is_dependent {
             return format!("{sum}. It varies as much as theirs");
         }
-        let first = if is_busy { "" } else { "fit busy hours alone (`--busy`), or " };
+        let first = if is_divided { "" } else { "divide hours (`--busy`), or " };
         format!(
             "{sum}. It varies {:.1} times as much as theirs: {first}name machines that move \
              together (`together`)",
@@ -122,7 +123,7 @@ mod tests {
             let traced = Traced { name: "m".into(), series, sends: None, doubts: Vec::new() };
             fits.push(traced.fit(&FitSettings::default()));
         }
-        sum.compare(&fits, 0.01)
+        sum.compare(&fits.iter().collect::<Vec<_>>(), 0.01)
     }
 
     #[test]
@@ -138,7 +139,7 @@ mod tests {
         let alike = compared(&[1, 1, 1, 1], 20_000, &[0; 4]).unwrap();
         assert_eq!((alike.observed, alike.independent), (400_000_000, 300_000_000));
         let told = alike.sentence(false);
-        assert!(told.contains("It varies 4.0 times as much as theirs: fit busy hours "), "{told}");
+        assert!(told.contains("It varies 4.0 times as much as theirs: divide hours "), "{told}");
         let told = alike.sentence(true);
         assert!(told.contains("It varies 4.0 times as much as theirs: name machines "), "{told}");
     }

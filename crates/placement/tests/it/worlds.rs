@@ -62,30 +62,45 @@ fn any_apart() -> impl Strategy<Value = Option<Apart>> {
     ]
 }
 
-/// A few classes, one or two types, and hosts enough or not.
+/// A few classes, one or two types, and hosts enough or not; of one period or of two.
 pub fn any_problem() -> impl Strategy<Value = Problem> {
     let class = (
         1u32..6,
         1u32..5,
         1u64..5,
-        any_source(),
+        (any_source(), any_source()),
         any_apart(),
         prop::option::weighted(0.2, 0usize..2),
     )
-        .prop_map(|(count, cores, gib, load, apart, together)| Class {
+        .prop_map(|(count, cores, gib, (load, rest), apart, together)| Class {
             apart,
             together,
             cluster: Some(0),
+            loads: vec![vec![load.clone(), rest]; 2],
             ..class(count, cores, gib, load, 2)
         });
     let epsilon = prop_oneof![Just(1e-1), Just(1e-2), Just(1e-3)];
-    (prop::collection::vec(class, 1..4), 600u64..2000, 1usize..12, epsilon).prop_map(
-        |(classes, capacity, hosts, epsilon)| Problem {
-            goal: Goal { epsilon, periods: Periods::Worst },
-            types: vec![host_type(8, 12, capacity, 2), host_type(12, 24, capacity * 2, 3)],
-            hosts: (0..hosts).map(|host| Host { kind: host % 2, rack: host / 3 }).collect(),
-            classes,
-            clusters: vec![Cluster { hose: 10 }],
+    let periods = prop_oneof![
+        2 => Just(None),
+        1 => Just(Some(Periods::Worst)),
+        1 => Just(Some(Periods::Mean(vec![0.25, 0.75]))),
+    ];
+    (prop::collection::vec(class, 1..4), 600u64..2000, 1usize..12, epsilon, periods).prop_map(
+        |(mut classes, capacity, hosts, epsilon, periods)| {
+            let mut types = vec![host_type(8, 12, capacity, 2), host_type(12, 24, capacity * 2, 3)];
+            if periods.is_some() {
+                let second = |it: &HostType| Limit { period: 1, ..it.limits[0] };
+                types.iter_mut().for_each(|it| it.limits.push(second(it)));
+            } else {
+                classes.iter_mut().flat_map(|it| &mut it.loads).for_each(|it| it.truncate(1));
+            }
+            Problem {
+                goal: Goal { epsilon, periods: periods.unwrap_or(Periods::Worst) },
+                types,
+                hosts: (0..hosts).map(|host| Host { kind: host % 2, rack: host / 3 }).collect(),
+                classes,
+                clusters: vec![Cluster { hose: 10 }],
+            }
         },
     )
 }

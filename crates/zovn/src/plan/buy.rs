@@ -60,7 +60,7 @@ fn table(offers: &[Offer]) -> String {
             si(it.price_per_machine, Unit::NONE),
             watts(it),
             format!("{:.1}", it.machines_per_host),
-            it.binds.to_owned(),
+            it.binds.clone(),
             percent(it.cores_free),
             if it.is_efficient { "yes" } else { "no" }.to_owned(),
             format!("{:.0}", it.break_even),

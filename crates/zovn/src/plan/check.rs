@@ -52,6 +52,8 @@ struct SwitchTold {
 #[derive(Serialize)]
 struct ModelTold {
     name: String,
+    /// The class of hours, if the plan divides them.
+    period: Option<String>,
     /// How many machines have it.
     machines: u64,
     states: usize,
@@ -63,16 +65,23 @@ struct ModelTold {
 
 impl Glance {
     fn of(plan: &Plan) -> Self {
-        let models = plan.models.iter().enumerate().map(|(place, it)| {
-            let source = it.it.model.source();
-            ModelTold {
-                name: it.name.clone(),
-                machines: plan.machines_of(place),
-                states: it.it.model.states().len(),
-                mean: source.mean(),
-                peak: source.peak(),
-                doubts: it.it.fitted.as_ref().map(|it| it.doubts()).unwrap_or_default(),
-            }
+        let is_divided = plan.periods.len() > 1;
+        let models = plan.models.iter().enumerate().flat_map(|(place, it)| {
+            let machines = plan.machines_of(place);
+            it.it.models.iter().zip(&plan.periods).enumerate().map(move |(period, (model, of))| {
+                let source = model.source();
+                // A trace is one of all hours.
+                let fitted = it.it.fitted.as_ref().filter(|_| period == 0);
+                ModelTold {
+                    name: it.name.clone(),
+                    period: is_divided.then(|| of.name.clone()),
+                    machines,
+                    states: model.states().len(),
+                    mean: source.mean(),
+                    peak: source.peak(),
+                    doubts: fitted.map(|it| it.doubts()).unwrap_or_default(),
+                }
+            })
         });
         let switches = plan.kinds.iter().filter(|it| !it.doubts().is_empty());
         let switches =
@@ -92,7 +101,11 @@ impl Glance {
         for it in &self.models {
             let counts = [it.machines.to_string(), it.states.to_string()];
             let [machines, states] = counts;
-            table.add_row([it.name.clone(), machines, states, rate(it.mean), rate(it.peak as f64)]);
+            let name = match &it.period {
+                None => it.name.clone(),
+                Some(period) => format!("{}, {period}", it.name),
+            };
+            table.add_row([name, machines, states, rate(it.mean), rate(it.peak as f64)]);
         }
         let Self { types, hosts, machines, .. } = self;
         let mut told = format!(

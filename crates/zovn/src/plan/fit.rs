@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use demand::{FitSettings, SeriesError};
 use figures::{Unit, percent, si};
-use planner::busy::{BusyTraces, UtcOffset, busy};
-use planner::fitted::{Traced, models_file, read_trace};
+use planner::fitted::{Fitted, Told, Traced, models_file, read_trace};
+use planner::hours::{UtcOffset, divide};
 use planner::prometheus::{Query, Traces, Values, traces};
 use planner::together::Sum;
 use planner::told::ToldFits;
@@ -62,9 +62,9 @@ pub struct Args {
     /// mbit [default: b of counters, bit of a rate].
     #[arg(long, value_name = "UNIT", conflicts_with = "prometheus")]
     unit: Option<Counted>,
-    /// Fit the busy hours of the week alone. Hours of weekdays and of weekends are divided into so
-    /// many classes by what all traces together ask for, 2 if no number is said, and the busiest
-    /// counts. Times have to be since 1970.
+    /// Fit busy hours of the week and others each by themselves. Hours of weekdays and of weekends
+    /// are divided into so many classes by what all traces together ask for, 2 if no number is
+    /// said. Times have to be since 1970.
     #[arg(
         long,
         value_name = "CLASSES",
@@ -154,31 +154,47 @@ pub fn run(args: &Args) -> Outcome {
     let files = args.traces.iter().map(|it| read_trace(it, &columns));
     let all = traces.into_iter().map(Ok).chain(files);
     // Without hours to be found first, one trace at a time is in memory.
-    let mut hours = None;
-    let all: Box<dyn Iterator<Item = Result<Traced, TraceError>>> = match args.busy {
-        None => Box::new(all),
+    let mut periods = Vec::new();
+    let all: Box<dyn Iterator<Item = Result<Vec<Traced>, TraceError>>> = match args.busy {
+        None => Box::new(all.map(|traced| Ok(vec![traced?]))),
         Some(classes) => {
             let all = all.collect::<Result<_, _>>()?;
             let offset = args.utc_offset.unwrap_or_default();
-            let BusyTraces { busy, traces, left_out } = busy(all, classes.into(), offset)?;
-            name_left_out(left_out);
-            hours = Some(busy);
+            let divided = divide(all, classes.into(), offset)?;
+            name_left_out(divided.left_out);
+            periods = divided.periods;
+            let traces = divided.traces;
             Box::new(traces.into_iter().map(Ok))
         }
     };
-    let (mut fits, mut sum) = (Vec::new(), Sum::default());
-    for traced in all {
-        let traced = traced?;
-        sum.push(&traced.series);
-        fits.push(traced.fit(&settings));
+    // Of each trace a fit for each class of hours, and of each class the sum of traces.
+    let mut fits: Vec<Vec<Fitted>> = Vec::new();
+    let mut sums: Vec<Sum> = Vec::new();
+    for traces in all {
+        let traces = traces?;
+        sums.resize_with(traces.len(), Sum::default);
+        sums.iter_mut().zip(&traces).for_each(|(sum, it)| sum.push(&it.series));
+        fits.push(traces.into_iter().map(|it| it.fit(&settings)).collect());
     }
+    let mut together = sums.iter().enumerate().map(|(class, sum)| {
+        let of_class: Vec<&Fitted> = fits.iter().map(|it| &it[class]).collect();
+        sum.compare(&of_class, args.epsilon)
+    });
+    for (period, found) in periods.iter_mut().zip(&mut together) {
+        period.together = found;
+    }
+    let told = |of_trace: &Vec<Fitted>| {
+        let names = periods.iter().map(|it| Some(it.name.clone())).chain([None]);
+        let told = of_trace.iter().zip(names).map(|(it, period)| Told { period, ..it.told() });
+        told.collect::<Vec<_>>()
+    };
     let told = ToldFits {
-        traces: fits.iter().map(|it| it.told()).collect(),
-        busy: hours,
-        together: sum.compare(&fits, args.epsilon),
+        traces: fits.iter().flat_map(told).collect(),
+        together: together.next().flatten(),
+        periods,
     };
     if let Some(out) = &args.out {
-        fs::write(out, models_file(&fits, &told.remarks()))
+        fs::write(out, models_file(&fits, &told.periods, &told.remarks()))
             .map_err(|error| format!("cannot write {}: {error}", out.display()))?;
     }
     put(page, || of_fits(&told))?;
@@ -208,7 +224,7 @@ fn table(fits: &ToldFits) -> String {
         let states: Vec<_> = it.states.iter().map(|it| rate(it.rate as f64)).collect();
         let shares: Vec<_> = it.states.iter().map(|it| percent(it.share)).collect();
         table.add_row([
-            it.name.clone(),
+            it.title(),
             it.samples.to_string(),
             si(it.step_secs, Unit::SECONDS),
             format!("{:.0}", it.effective_samples),
@@ -224,7 +240,7 @@ fn table(fits: &ToldFits) -> String {
     }
     for it in &fits.traces {
         for doubt in &it.doubts {
-            told += &format!("\n{}: {doubt}", it.name);
+            told += &format!("\n{}: {doubt}", it.title());
         }
     }
     told

@@ -9,7 +9,7 @@ use planner::placed::Placed;
 use planner::purchase::{Offer, unknown_watts};
 use planner::risks::GroupRisk;
 use planner::told::ToldFits;
-use planner::{Least, Plan};
+use planner::{Capacity, Least, Plan};
 
 use super::words::{hosts, machines, watts};
 use crate::ending::{PageFile, command_line};
@@ -88,11 +88,11 @@ pub fn of_risks(plan: &Plan, groups: &[GroupRisk]) -> Page {
     for group in groups {
         let kind = plan.kinds.iter().find(|it| it.name == group.kind);
         let limits = kind.map(|it| it.limits.as_slice()).unwrap_or_default();
-        for (it, (carried, _)) in group.limits.iter().zip(limits) {
+        for (it, Capacity { carried, .. }) in group.limits.iter().zip(limits) {
             table = table.row([
                 hosts(&group.hosts),
                 machines(&group.machines),
-                it.limit.to_owned(),
+                it.limit.clone(),
                 carried.amount(it.capacity as f64),
                 carried.amount(it.mean),
                 it.time.to_string(),
@@ -182,7 +182,7 @@ pub fn of_offers(offers: &[Offer]) -> Page {
             figures::si(it.price_per_machine, Unit::NONE),
             watts(it),
             figures::percent(it.cores_free),
-            it.binds.to_owned(),
+            it.binds.clone(),
             it.unplaced.to_string(),
         ]);
     }
@@ -212,7 +212,7 @@ pub fn of_fits(fits: &ToldFits) -> Page {
             (rate, above)
         });
         let chart = Lines::new(
-            format!("Time in which {} asks for at least so much", it.name),
+            format!("Time in which {} asks for at least so much", it.title()),
             Axis::linear("rate", Unit::BITS_PER_SEC),
             Axis::linear("share of time", Unit::SHARE).reach(1.0),
         );
@@ -227,7 +227,7 @@ pub fn of_fits(fits: &ToldFits) -> Page {
             si(it.step_secs, Unit::SECONDS),
             it.effective_samples
         );
-        page = page.section(&it.name, samples).chart(chart);
+        page = page.section(it.title(), samples).chart(chart);
         page = it.doubts.iter().fold(page, |page, doubt| page.note(format!("{doubt}.")));
     }
     page

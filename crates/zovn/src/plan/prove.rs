@@ -83,6 +83,9 @@ pub struct Args {
     /// them ask for less than the switch carries and half for more, by a tenth at least.
     #[arg(long, value_name = "N", value_parser = within(1..=10_000u32))]
     mixes: Option<u32>,
+    /// The class of hours, which has to be said if the plan divides hours.
+    #[arg(long, value_name = "NAME")]
+    period: Option<String>,
     /// The seed of what is drawn.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -157,10 +160,23 @@ pub fn run(args: &Args) -> Outcome {
         eprintln!("zovn: {why}");
         return Ok(ExitCode::from(USAGE));
     }
-    args.files.then_on_hosts(|plan| match args.by {
-        Way::MonteCarlo => monte_carlo(args, plan),
-        Way::Sim => by_sim(args, plan),
-        Way::Lab => by_lab(args, plan),
+    args.files.then_on_hosts(|plan| {
+        let period = match &args.period {
+            Some(name) => plan.period(name)?,
+            None if plan.periods.len() > 1 => {
+                let names: Vec<&str> = plan.periods.iter().map(|it| it.name.as_str()).collect();
+                let names = names.join(", ");
+                eprintln!("zovn: the plan divides hours: say one of {names} by --period");
+                return Ok(ExitCode::from(USAGE));
+            }
+            None => 0,
+        };
+        let plan = &plan.of_period(period);
+        match args.by {
+            Way::MonteCarlo => monte_carlo(args, plan),
+            Way::Sim => by_sim(args, plan),
+            Way::Lab => by_lab(args, plan),
+        }
     })
 }
 

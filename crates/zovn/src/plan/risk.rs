@@ -2,7 +2,7 @@
 
 use figures::{Unit, si};
 use planner::risks::{GroupRisk, risks};
-use planner::{Plan, Share};
+use planner::{Capacity, Plan, Share};
 
 use super::files::Files;
 use super::page::{Html, of_risks, put};
@@ -44,7 +44,7 @@ fn table(plan: &Plan, groups: &[GroupRisk]) -> String {
         let kind = plan.kinds.iter().find(|it| it.name == group.kind);
         let limits = kind.map(|it| it.limits.as_slice()).unwrap_or_default();
         let mut cells = (hosts(&group.hosts), machines(&group.machines));
-        for (it, (carried, _)) in group.limits.iter().zip(limits) {
+        for (it, Capacity { carried, .. }) in group.limits.iter().zip(limits) {
             let lasts = it.episode_secs.map(|it| si(it.high, Unit::SECONDS));
             // How often needs both ends to be known, and is told by the upper one.
             let a_day =
@@ -52,7 +52,7 @@ fn table(plan: &Plan, groups: &[GroupRisk]) -> String {
             table.add_row([
                 std::mem::take(&mut cells.0),
                 std::mem::take(&mut cells.1),
-                it.limit.to_owned(),
+                it.limit.clone(),
                 carried.amount(it.capacity as f64),
                 carried.amount(it.mean),
                 it.time.to_string(),

@@ -65,7 +65,7 @@ fn a_trace_is_fitted_and_a_plan_uses_the_fit() {
     let row = out.lines().find(|it| it.starts_with("db ")).unwrap();
     assert!(row.contains(" 10 s "), "{out}");
     let (_, told) = json(&["fit", "examples/plan/db.csv"]);
-    assert!(told["busy"].is_null() && told["together"].is_null(), "{told}");
+    assert!(told["periods"] == serde_json::json!([]) && told["together"].is_null(), "{told}");
     let shares =
         told["traces"][0]["states"].as_array().unwrap().iter().map(|it| it["share"].as_f64());
     assert!((shares.map(Option::unwrap).sum::<f64>() - 1.0).abs() < 1e-9, "{told}");
@@ -108,7 +108,7 @@ fn office(path: &Path, seed: u64, ticks_a_second: u64) -> String {
 }
 
 #[test]
-fn busy_hours_are_fitted_alone_and_machines_together_are_told() {
+fn classes_of_hours_are_fitted_each_and_machines_together_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let [a, b] = [("a", 1), ("b", 2)]
         .map(|(name, seed)| office(&folder.path().join(format!("{name}.csv")), seed, 1));
@@ -116,27 +116,55 @@ fn busy_hours_are_fitted_alone_and_machines_together_are_told() {
     let (code, told) = json(&whole);
     assert_eq!(code, Some(0), "{told}");
     // Both are busy at the same hours.
-    assert_eq!((told["together"]["is_dependent"] == true, told["busy"].is_null()), (true, true));
+    assert_eq!(told["together"]["is_dependent"], true, "{told}");
     let mean = |told: &Value| told["traces"][0]["mean"].as_f64().unwrap();
     assert!((mean(&told) / 20e6 - 1.0).abs() < 0.05, "{told}");
     let (_, out, _) = plan(&whole);
-    assert!(out.contains(" times as much as theirs: fit busy hours alone (`--busy`), "), "{out}");
+    assert!(out.contains(" times as much as theirs: divide hours (`--busy`), "), "{out}");
 
     let models = folder.path().join("models.yaml");
     let models = models.to_str().unwrap();
     let busy = [&whole[..], &["--busy", "--out", models]].concat();
     let (code, told) = json(&busy);
-    assert_eq!((code, &told["together"]["is_dependent"]), (Some(0), &Value::Bool(false)), "{told}");
-    assert_eq!(told["busy"]["weekdays"], serde_json::json!([[9, 17]]));
+    let periods = &told["periods"];
     assert_eq!(
-        (&told["busy"]["hours_a_week"], &told["traces"][0]["samples"]),
-        (&40.into(), &480.into())
+        (code, &periods[0]["together"]["is_dependent"]),
+        (Some(0), &Value::Bool(false)),
+        "{told}"
     );
+    assert_eq!(periods[0]["weekdays"], serde_json::json!([[9, 17]]));
+    let names = [&periods[0]["name"], &periods[1]["name"], &told["traces"][1]["period"]];
+    assert_eq!(names, ["busy", "rest", "rest"]);
+    let hours = [&periods[0]["hours_a_week"], &periods[1]["hours_a_week"]];
+    assert_eq!(hours, [40, 128]);
+    let samples = [&told["traces"][0]["samples"], &told["traces"][1]["samples"]];
+    // The last row has no next one.
+    assert_eq!(samples, [480, 1535]);
     assert!((mean(&told) / 80e6 - 1.0).abs() < 0.05, "{told}");
-    let sentence =
-        "fitted to busy hours alone: weekdays 09:00 to 17:00 (UTC), 40 of 168 hours, when";
+    let sentence = "busy: weekdays 09:00 to 17:00 (UTC), 40 of 168 hours, when";
     let written = std::fs::read_to_string(models).unwrap();
     assert!(written.starts_with(&format!("# {sentence}")), "{written}");
+    // A plan has them as they were written.
+    let own = folder.path().join("plan.yaml");
+    let own = own.to_str().unwrap();
+    let text = "\
+goal: {epsilon: 0.01}
+types: {r: {cores: 8, memory: 8gib, switch: [{carries: 150mbit}]}}
+hosts: {h: {type: r, count: 2}}
+vms: {a: {model: a, cores: 1, memory: 1gib}, b: {model: b, cores: 1, memory: 1gib}}
+placement: {h-1: {a: 1, b: 1}}
+";
+    std::fs::write(own, text).unwrap();
+    let (code, out, error) = plan(&["risk", own, "--with", models]);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(out.contains("switch, busy") && out.contains("switch, rest"), "{out}");
+    let prove = ["prove", own, "--with", models, "--by", "monte-carlo"];
+    let (code, _, error) = plan(&prove);
+    assert!(code == Some(2) && error.contains("say one of busy, rest by --period"), "{error}");
+    let (code, out, _) = plan(&[&prove[..], &["--period", "busy"]].concat());
+    assert_eq!(code, Some(0), "{out}");
+    let (_, out, _) = plan(&["check", own, "--with", models]);
+    assert!(out.contains("a, busy") && out.contains("b, rest"), "{out}");
     let (_, out, _) = plan(&[&busy[..], &["--utc-offset", "-08:00"]].concat());
     let west = sentence.replace("09:00 to 17:00 (UTC)", "01:00 to 09:00 (UTC-08:00)");
     assert!(out.contains(&west), "{out}");

@@ -1,4 +1,4 @@
-//! Traces of the busy hours of the week alone.
+//! Traces, divided by hours of the week that are alike.
 
 use std::str::FromStr;
 
@@ -7,6 +7,7 @@ use serde::Serialize;
 use units::Span;
 
 use crate::fitted::Traced;
+use crate::together::Together;
 
 /// How far clocks are ahead of UTC where people live.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -54,26 +55,30 @@ impl FromStr for UtcOffset {
     }
 }
 
-/// The hours of the week in which traces together ask for most.
+/// Hours of the week in which traces together ask for about as much.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Busy {
+pub struct Period {
+    /// What they are called: `busy`, `rest`.
+    pub name: String,
     /// Hours of weekdays, each range from its first to the one after its last.
     pub weekdays: Vec<[usize; 2]>,
     /// Hours of Saturdays and Sundays.
     pub weekends: Vec<[usize; 2]>,
     /// How many hours of the week that is.
     pub hours_a_week: usize,
-    /// How many hours of the week no trace has. They count as busy.
+    /// How many of them no trace has: those count as busy.
     pub unseen_hours: usize,
     /// How many minutes these hours' clock is ahead of UTC.
     pub utc_offset_minutes: i32,
     /// What the traces ask for then, beside what they ask for at all times.
     pub times_mean: f64,
+    /// What the traces say then of machines together, if they are of the same times.
+    pub together: Option<Together>,
 }
 
-/// Why there are no busy hours.
+/// Why traces cannot be divided.
 #[derive(Debug, thiserror::Error)]
-pub enum BusyError {
+pub enum DivideError {
     /// Times are not since 1970.
     #[error(
         "{name} has no hours of a week, as its times are not since 1970: take a trace with such \
@@ -84,7 +89,9 @@ pub enum BusyError {
         name: String,
     },
     /// No trace has enough samples.
-    #[error("no trace has enough samples in the busy hours, as {name} shows: take longer traces")]
+    #[error(
+        "no trace has enough samples in each class of hours, as {name} shows: take longer traces"
+    )]
     Short {
         /// One of them.
         name: String,
@@ -93,44 +100,48 @@ pub enum BusyError {
     },
 }
 
-/// Traces of busy hours, and what they are.
+/// Traces by classes of hours, and what these are.
 #[derive(Debug)]
-pub struct BusyTraces {
-    /// The hours.
-    pub busy: Busy,
-    /// What the traces have then.
-    pub traces: Vec<Traced>,
-    /// Names of traces that have too few samples then.
+pub struct Divided {
+    /// The classes, the busiest first.
+    pub periods: Vec<Period>,
+    /// Of each trace, what it has in each class.
+    pub traces: Vec<Vec<Traced>>,
+    /// Names of traces that have too few samples in a class.
     pub left_out: Vec<(String, SeriesError)>,
 }
 
 /// Divides the hours of the week into at most `classes` by what all traces together ask for, and
-/// keeps what they have in the busiest.
+/// traces by them.
 ///
 /// # Errors
 ///
-/// [`BusyError`]
-pub fn busy(
+/// [`DivideError`]
+pub fn divide(
     traces: Vec<Traced>,
     classes: usize,
     offset: UtcOffset,
-) -> Result<BusyTraces, BusyError> {
+) -> Result<Divided, DivideError> {
     const YEAR_NS: u64 = 365 * 24 * 3_600_000_000_000;
     let begin = |it: &Traced| it.series.samples()[0].0.as_nanos();
     if let Some(it) = traces.iter().find(|it| begin(it) < YEAR_NS) {
-        return Err(BusyError::Relative { name: it.name.clone() });
+        return Err(DivideError::Relative { name: it.name.clone() });
     }
     let hours = Hours::find(traces.iter().map(|it| &it.series), classes, offset.since_monday());
-    let class = hours.count() - 1;
-    let (mut mean, mut kept_mean) = (0.0, 0.0);
+    let classes: Vec<usize> = (0..hours.count()).rev().collect();
+    let (mut mean, mut means) = (0.0, vec![0.0; classes.len()]);
     let (mut kept, mut left_out) = (Vec::new(), Vec::new());
-    for mut it in traces {
-        match it.series.filtered(|at| hours.class(at) == class) {
-            Ok(series) => {
+    for it in traces {
+        let in_class = |class: &usize| -> Result<Traced, SeriesError> {
+            let series = it.series.filtered(|at| hours.class(at) == *class)?;
+            let (name, doubts) = (it.name.clone(), it.doubts.clone());
+            Ok(Traced { name, series, sends: it.sends, doubts })
+        };
+        match classes.iter().map(in_class).collect::<Result<Vec<_>, _>>() {
+            Ok(parts) => {
                 mean += it.series.mean();
-                kept_mean += series.mean();
-                it.series = series;
-                kept.push(it);
+                means.iter_mut().zip(&parts).for_each(|(sum, it)| *sum += it.series.mean());
+                kept.push(parts);
             }
             Err(source) => left_out.push((it.name, source)),
         }
@@ -138,22 +149,35 @@ pub fn busy(
     if kept.is_empty()
         && let Some((name, source)) = left_out.pop()
     {
-        return Err(BusyError::Short { name, source });
+        return Err(DivideError::Short { name, source });
     }
-    let [weekdays, weekends] = hours.of_class(class);
-    let busy = Busy {
-        weekdays,
-        weekends,
-        hours_a_week: hours.a_week(class),
-        unseen_hours: hours.unseen(),
-        utc_offset_minutes: offset.minutes,
-        times_mean: if mean > 0.0 { kept_mean / mean } else { 1.0 },
-    };
-    Ok(BusyTraces { busy, traces: kept, left_out })
+    let periods = classes.iter().zip(means).map(|(class, of_class)| {
+        let [weekdays, weekends] = hours.of_class(*class);
+        Period {
+            name: name(*class, classes.len()),
+            weekdays,
+            weekends,
+            hours_a_week: hours.a_week(*class),
+            unseen_hours: if *class + 1 == classes.len() { hours.unseen() } else { 0 },
+            utc_offset_minutes: offset.minutes,
+            times_mean: if mean > 0.0 { of_class / mean } else { 1.0 },
+            together: None,
+        }
+    });
+    Ok(Divided { periods: periods.collect(), traces: kept, left_out })
 }
 
-impl Busy {
-    /// What is told of the hours.
+/// What a class of hours is called, the quietest being 0.
+fn name(class: usize, count: usize) -> String {
+    match (count - class, count) {
+        (1, _) => "busy".into(),
+        (_, 2) => "rest".into(),
+        (place, _) => format!("rest-{}", place - 1),
+    }
+}
+
+impl Period {
+    /// What is told of these hours.
     pub fn sentence(&self) -> String {
         let ranges = |days: &str, ranges: &[[usize; 2]]| match ranges {
             [] => None,
@@ -178,8 +202,8 @@ impl Busy {
             hours => format!("; {hours} hours of the week, which no trace has, count as busy"),
         };
         format!(
-            "fitted to busy hours alone: {} ({clock}), {} of 168 hours, when traces ask for {:.1} \
-             times their mean{unseen}",
+            "{}: {} ({clock}), {} of 168 hours, when traces ask for {:.1} times their mean{unseen}",
+            self.name,
             days.join(", "),
             self.hours_a_week,
             self.times_mean,
@@ -210,39 +234,48 @@ mod tests {
     }
 
     #[test]
-    fn busy_hours_are_those_of_the_clock_that_is_said() {
+    fn hours_are_those_of_the_clock_that_is_said() {
         let office = || traced("web", 336, |hour| if is_office(hour) { 90 } else { 10 });
-        let all = busy(vec![office()], 2, UtcOffset::default()).unwrap();
-        assert_eq!((all.busy.weekdays.as_slice(), all.busy.weekends.len()), (&[[9, 17]][..], 0));
-        assert_eq!(all.traces[0].series.rates().collect::<Vec<_>>(), [90; 80]);
+        let all = divide(vec![office()], 2, UtcOffset::default()).unwrap();
+        let [busy, rest] = &all.periods[..] else { panic!("two classes: {all:?}") };
+        assert_eq!((busy.weekdays.as_slice(), busy.weekends.len()), (&[[9, 17]][..], 0));
+        let rates = |class: usize| all.traces[0][class].series.rates().collect::<Vec<_>>();
+        assert_eq!((rates(0), rates(1)), (vec![90; 80], vec![10; 256]));
         assert_eq!(
-            all.busy.sentence(),
-            "fitted to busy hours alone: weekdays 09:00 to 17:00 (UTC), 40 of 168 hours, when \
-             traces ask for 3.1 times their mean"
+            busy.sentence(),
+            "busy: weekdays 09:00 to 17:00 (UTC), 40 of 168 hours, when traces ask for 3.1 times \
+             their mean"
         );
-        let west = busy(vec![office()], 2, "-08:00".parse().unwrap()).unwrap();
-        assert_eq!(west.busy.weekdays, [[1, 9]]);
-        assert!(west.busy.sentence().contains("weekdays 01:00 to 09:00 (UTC-08:00)"));
+        assert_eq!(
+            rest.sentence(),
+            "rest: weekdays 00:00 to 09:00 and 17:00 to 24:00, all hours of weekends (UTC), 128 of \
+             168 hours, when traces ask for 0.3 times their mean"
+        );
+        let west = divide(vec![office()], 2, "-08:00".parse().unwrap()).unwrap();
+        assert_eq!(west.periods[0].weekdays, [[1, 9]]);
+        assert!(west.periods[0].sentence().contains("weekdays 01:00 to 09:00 (UTC-08:00)"));
         assert_eq!(west.traces, all.traces);
+        assert_eq!([0, 1, 2].map(|class| name(class, 3)), ["rest-2", "rest-1", "busy"]);
     }
 
     #[test]
     fn what_cannot_be_divided_is_told() {
         let night = traced("night", 9, |_| 5);
         let day = traced("day", 20, |hour| if is_office(hour) { 90 } else { 10 });
-        let all = busy(vec![night, day], 2, UtcOffset::default()).unwrap();
+        let all = divide(vec![night, day], 2, UtcOffset::default()).unwrap();
         assert_eq!(all.left_out, [("night".to_owned(), SeriesError::Short { samples: 0 })]);
         // The last four hours of weekdays, and weekends.
-        assert_eq!(all.busy.unseen_hours, 5 * 4 + 2 * 24);
+        let unseen: Vec<_> = all.periods.iter().map(|it| it.unseen_hours).collect();
+        assert_eq!(unseen, [5 * 4 + 2 * 24, 0]);
         assert!(
-            all.busy
+            all.periods[0]
                 .sentence()
                 .ends_with("; 68 hours of the week, which no trace has, count as busy")
         );
         let mut early = traced("early", 9, |_| 5);
         early.series = Series::from_rates(Instant::ZERO, Span::from_secs(1), &[1, 2, 3]).unwrap();
-        let error = busy(vec![early], 2, UtcOffset::default()).unwrap_err();
-        assert!(matches!(error, BusyError::Relative { .. }), "{error}");
+        let error = divide(vec![early], 2, UtcOffset::default()).unwrap_err();
+        assert!(matches!(error, DivideError::Relative { .. }), "{error}");
     }
 
     #[test]
