@@ -72,7 +72,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Reasons why its switch may carry more than the plan counts on.
+    /// Reasons why its switch may carry more or less than the plan counts on.
     pub fn doubts(&self) -> &[String] {
         self.costs.as_ref().map_or(&[], |costs| &costs.doubts)
     }

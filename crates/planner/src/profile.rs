@@ -5,6 +5,9 @@
 //! is interpolated. Smaller frames take what the smallest take, larger ones so much a byte as the
 //! largest: both are rather too much than too little.
 //!
+//! One plans with what was carried while next to nothing was lost, where a profile's curve has it:
+//! what an entry tells itself may have lost a twentieth.
+//!
 //! Where a switch was measured on several numbers of processors, those with the most count; where
 //! with several numbers of far hosts, those with the fewest.
 
@@ -13,6 +16,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use figures::percent;
 use serde::{Deserialize, Serialize};
 
 /// A switch as a profile has it.
@@ -31,13 +35,14 @@ pub struct Measured {
 pub(crate) struct Costs {
     /// Where that was measured.
     pub measured: Measured,
-    /// What one plans with: three of four rounds carried so much at least.
+    /// What one plans with: three of four rounds carried so much at least, and next to nothing was
+    /// lost.
     pub careful: Ways,
-    /// The same of the median round.
+    /// What the median round carried at most.
     pub typical: Ways,
     /// Bytes of the smallest and of the largest frame that was measured, large segments apart.
     pub frames: (u32, u32),
-    /// Reasons why the switch may carry more.
+    /// Reasons why the switch may carry more, or less.
     pub doubts: Vec<String>,
 }
 
@@ -153,6 +158,56 @@ struct Entry {
     fps: Quartiles,
     bound_by: String,
     at_least: bool,
+    #[serde(default)]
+    curve: Vec<Step>,
+    /// Frames that did not arrive.
+    #[serde(default)]
+    lost: u64,
+}
+
+/// What was carried of some rate.
+#[derive(Clone, Copy, Deserialize)]
+struct Step {
+    carried_fps: Quartiles,
+    loss_ratio: f64,
+}
+
+/// What an entry may have lost of what it says was carried.
+const TOLERATED_LOSS: f64 = 0.05;
+
+/// What a switch may lose that follows what it is asked for.
+const NEGLIGIBLE_LOSS: f64 = 0.001;
+
+impl Entry {
+    /// The step of which most was carried, among those that lost no more than this.
+    fn best(&self, loss: f64) -> Option<Step> {
+        let steps = self.curve.iter().filter(|it| it.loss_ratio <= loss && it.carried_fps.q1 > 0.0);
+        let by_carried = |one: &&Step, other: &&Step| {
+            one.carried_fps.median.total_cmp(&other.carried_fps.median)
+        };
+        steps.max_by(by_carried).copied()
+    }
+
+    /// The step up to which the switch follows, where it carried more by losing some.
+    fn followed(&self) -> Option<Step> {
+        let best = self.best(TOLERATED_LOSS)?;
+        if best.loss_ratio > NEGLIGIBLE_LOSS { self.best(NEGLIGIBLE_LOSS) } else { None }
+    }
+
+    /// What one plans with, in frames a second.
+    fn careful_fps(&self) -> f64 {
+        self.followed().map_or(self.fps.q1, |it| it.carried_fps.q1.min(self.fps.q1))
+    }
+
+    /// The share that was lost of what one plans with: at most so much.
+    fn loss(&self) -> f64 {
+        match (self.followed(), self.best(TOLERATED_LOSS)) {
+            (Some(step), _) | (None, Some(step)) => step.loss_ratio,
+            // A stream takes back what its frames ask for until nothing is lost.
+            (None, None) if self.lost > 0 && self.load == Load::Frames => TOLERATED_LOSS,
+            (None, None) => 0.0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Deserialize, Eq, PartialEq)]
@@ -199,13 +254,13 @@ impl Costs {
             // Frames, and what large segments are in their place; segments of the MTU are frames.
             there.filter(|it| it.load == Load::Frames || it.offload).copied().collect::<Vec<_>>()
         };
-        let cost = |entries: &[&Entry], of: fn(Quartiles) -> f64| {
+        let cost = |entries: &[&Entry], of: fn(&Entry) -> f64| {
             let has_frames = entries.iter().any(|it| it.load == Load::Frames);
-            let points = entries.iter().map(|it| (f64::from(it.size), 1.0 / of(it.fps)));
+            let points = entries.iter().map(|it| (f64::from(it.size), 1.0 / of(it)));
             Cost::new(points.collect()).filter(|_| has_frames)
         };
         let both = |entries: &[&Entry]| {
-            Some((cost(entries, |fps| fps.q1)?, cost(entries, |fps| fps.median)?))
+            Some((cost(entries, Entry::careful_fps)?, cost(entries, |it| it.fps.median)?))
         };
         let (is_said, tunnel) = (tunnel.is_some(), tunnel.unwrap_or("none"));
         let within = on(Way::Host, "none");
@@ -253,20 +308,30 @@ fn parse(path: &Path, text: &str) -> Result<Profile, ProfileError> {
     }
 }
 
-/// What was bound by something else than the switch, if anything was.
+/// What was bound by something else than the switch, and what was lost, if anything was.
 fn doubts(path: &Path, switch: &str, used: &[&Entry]) -> Vec<String> {
+    let some_of = |some: usize| {
+        format!("{some} of {} entries that are used of {}", used.len(), path.display())
+    };
+    let mut doubts = Vec::new();
     let lower: Vec<_> = used.iter().filter(|it| it.at_least).collect();
-    if lower.is_empty() {
-        return Vec::new();
+    if !lower.is_empty() {
+        let by: BTreeSet<&str> = lower.iter().map(|it| it.bound_by.as_str()).collect();
+        let by = by.into_iter().collect::<Vec<_>>().join(", ");
+        let some = some_of(lower.len());
+        doubts.push(format!("{some} were bound by {by}: {switch} carries so much at least"));
     }
-    let by: BTreeSet<&str> = lower.iter().map(|it| it.bound_by.as_str()).collect();
-    let by = by.into_iter().collect::<Vec<_>>().join(", ");
-    vec![format!(
-        "{} of {} entries that are used of {} were bound by {by}: {switch} carries so much at least",
-        lower.len(),
-        used.len(),
-        path.display()
-    )]
+    let losses = used.iter().map(|it| it.loss()).filter(|loss| *loss > NEGLIGIBLE_LOSS);
+    let losses: Vec<f64> = losses.collect();
+    if !losses.is_empty() {
+        let most = percent(losses.iter().copied().fold(0.0, f64::max));
+        let some = some_of(losses.len());
+        doubts.push(format!(
+            "{some} have no rate that is known to be without loss: up to {most} of what {switch} is \
+             said to carry is lost"
+        ));
+    }
+    doubts
 }
 
 #[cfg(test)]
@@ -286,6 +351,42 @@ mod tests {
         near(cost.of(1500.0), 8e-6);
         near(cost.of(3000.0), 16e-6);
         assert_eq!(Cost::new(Vec::new()), None);
+    }
+
+    /// An entry of 64 bytes that carried 100 frames a second, with these steps: what three of four
+    /// rounds carried, and what was lost.
+    fn stepped(steps: &[(f64, f64)], lost: u64) -> Entry {
+        let step = |(q1, loss): &(f64, f64)| {
+            let carried = serde_json::json!({"q1": q1, "median": q1 + 1.0});
+            serde_json::json!({"carried_fps": carried, "loss_ratio": loss})
+        };
+        let entry = serde_json::json!({
+            "switch": "ovs", "way": "host", "tunnel": "none", "load": "frames", "offload": false,
+            "size": 64, "fps": {"q1": 100.0, "median": 101.0}, "bound_by": "switch",
+            "at_least": false, "lost": lost,
+            "curve": steps.iter().map(step).collect::<Vec<_>>(),
+        });
+        serde_json::from_value(entry).unwrap()
+    }
+
+    #[test]
+    fn what_was_carried_by_losing_some_is_not_planned_with() {
+        let doubts = |it: &Entry| doubts(Path::new("host.json"), "ovs", &[it]);
+        let lossy = stepped(&[(50.0, 0.0), (80.0, 0.0005), (100.0, 0.04), (90.0, 0.3)], 10);
+        assert_eq!((lossy.careful_fps(), doubts(&lossy)), (80.0, vec![]));
+        // Where senders wait, steps are rounds of one rate: what each round carried at most counts.
+        let lossless = stepped(&[(50.0, 0.0), (98.0, 0.0), (99.0, 0.0)], 0);
+        assert_eq!((lossless.careful_fps(), doubts(&lossless)), (100.0, vec![]));
+        for (entry, most) in
+            [(stepped(&[(50.0, 0.02), (100.0, 0.04)], 10), "4 %"), (stepped(&[], 10), "5 %")]
+        {
+            let doubt = format!(
+                "1 of 1 entries that are used of host.json have no rate that is known to be \
+                 without loss: up to {most} of what ovs is said to carry is lost"
+            );
+            assert_eq!((entry.careful_fps(), doubts(&entry)), (100.0, vec![doubt]));
+        }
+        assert_eq!(doubts(&stepped(&[], 0)), Vec::<String>::new());
     }
 
     #[test]

@@ -13,8 +13,7 @@ use crate::table::{headed, text};
 /// Tell what a plan is, and all that is wrong with it at once.
 ///
 /// Exit code 0 if all of it is right, 2 if not, 1 if a file cannot be read. Models that are fitted
-/// to traces are told with the reasons not to trust them, and switches that were profiled with what
-/// else was the bound.
+/// to traces are told with the reasons not to trust them, and so are switches that were profiled.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -39,7 +38,7 @@ struct Glance {
     hosts: usize,
     machines: u64,
     models: Vec<ModelTold>,
-    /// Reasons why switches may carry more than the plan counts on, by type.
+    /// Reasons why switches may carry more or less than the plan counts on, by type.
     switches: Vec<SwitchTold>,
 }
 
