@@ -175,6 +175,9 @@ struct Step {
 /// What an entry may have lost of what it says was carried.
 const TOLERATED_LOSS: f64 = 0.05;
 
+/// A switch that still carries so much of its most, whatever it is asked for, does not collapse.
+const KEPT: f64 = 0.95;
+
 /// What a switch may lose that follows what it is asked for.
 const NEGLIGIBLE_LOSS: f64 = 0.001;
 
@@ -192,6 +195,14 @@ impl Entry {
     fn followed(&self) -> Option<Step> {
         let best = self.best(TOLERATED_LOSS)?;
         if best.loss_ratio > NEGLIGIBLE_LOSS { self.best(NEGLIGIBLE_LOSS) } else { None }
+    }
+
+    /// What is carried at the last step, at which senders send what they can, as a share of the most
+    /// that any step carried.
+    fn kept(&self) -> f64 {
+        let carried = |it: &Step| it.carried_fps.median;
+        let most = self.curve.iter().map(carried).fold(0.0, f64::max);
+        self.curve.last().filter(|_| most > 0.0).map_or(1.0, |it| carried(it) / most)
     }
 
     /// What one plans with, in frames a second.
@@ -308,7 +319,8 @@ fn parse(path: &Path, text: &str) -> Result<Profile, ProfileError> {
     }
 }
 
-/// What was bound by something else than the switch, and what was lost, if anything was.
+/// What was bound by something else than the switch, what was lost, and whether more is lost when
+/// more is asked for.
 fn doubts(path: &Path, switch: &str, used: &[&Entry]) -> Vec<String> {
     let some_of = |some: usize| {
         format!("{some} of {} entries that are used of {}", used.len(), path.display())
@@ -329,6 +341,15 @@ fn doubts(path: &Path, switch: &str, used: &[&Entry]) -> Vec<String> {
         doubts.push(format!(
             "{some} have no rate that is known to be without loss: up to {most} of what {switch} is \
              said to carry is lost"
+        ));
+    }
+    let kept: Vec<f64> = used.iter().map(|it| it.kept()).filter(|kept| *kept < KEPT).collect();
+    if !kept.is_empty() {
+        let least = percent(kept.iter().copied().fold(1.0, f64::min));
+        let some = some_of(kept.len());
+        doubts.push(format!(
+            "{some} carried less when asked for more, down to {least} of the most: while {switch} is asked \
+             for too much, it loses more than the plan tells"
         ));
     }
     doubts
@@ -372,7 +393,7 @@ mod tests {
     #[test]
     fn what_was_carried_by_losing_some_is_not_planned_with() {
         let doubts = |it: &Entry| doubts(Path::new("host.json"), "ovs", &[it]);
-        let lossy = stepped(&[(50.0, 0.0), (80.0, 0.0005), (100.0, 0.04), (90.0, 0.3)], 10);
+        let lossy = stepped(&[(50.0, 0.0), (80.0, 0.0005), (100.0, 0.04), (98.0, 0.3)], 10);
         assert_eq!((lossy.careful_fps(), doubts(&lossy)), (80.0, vec![]));
         // Where senders wait, steps are rounds of one rate: what each round carried at most counts.
         let lossless = stepped(&[(50.0, 0.0), (98.0, 0.0), (99.0, 0.0)], 0);
@@ -387,6 +408,17 @@ mod tests {
             assert_eq!((entry.careful_fps(), doubts(&entry)), (100.0, vec![doubt]));
         }
         assert_eq!(doubts(&stepped(&[], 0)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_switch_that_collapses_is_told() {
+        // What it carries is 100 frames a second; asked for what senders can, it carries 25.
+        let entry = stepped(&[(50.0, 0.0), (99.0, 0.0), (24.0, 0.8)], 10);
+        let told = doubts(Path::new("host.json"), "bridge", &[&entry]);
+        let expected = "1 of 1 entries that are used of host.json carried less when asked for more, down \
+                        to 25 % of the most: while bridge is asked for too much, it loses more than the \
+                        plan tells";
+        assert_eq!(told, [expected]);
     }
 
     #[test]
