@@ -52,6 +52,12 @@ impl Fit {
     pub fn careful(&self) -> Model {
         self.model.raised_to(self.mean.high)
     }
+
+    /// The model of what a trace leaves no doubt of: its mean is the lower end of what the trace's
+    /// may be.
+    pub fn sure(&self) -> Model {
+        self.model.lowered_to(self.mean.low)
+    }
 }
 
 /// Fits states to a trace: levels of its rates, how long each is kept, and what follows it.

@@ -194,14 +194,30 @@ impl Model {
     /// to 99.9 % of it.
     #[must_use]
     pub fn raised_to(&self, mean: f64) -> Self {
+        if mean > self.source().mean() { self.tilted_to(mean) } else { self.clone() }
+    }
+
+    /// The model with so much less time at higher rates that its mean rate is `mean`: the same with
+    /// θ below zero, so that no rate is exceeded for longer than before.
+    ///
+    /// What lies above the mean that there is changes nothing, and the mean stays above the lowest
+    /// rate by a thousandth of what the peak is above it.
+    #[must_use]
+    pub fn lowered_to(&self, mean: f64) -> Self {
+        if mean < self.source().mean() { self.tilted_to(mean) } else { self.clone() }
+    }
+
+    fn tilted_to(&self, mean: f64) -> Self {
         let source = self.source();
-        let peak = source.peak() as f64;
-        if mean <= source.mean() || source.shares().len() == 1 {
+        let (least, peak) = (source.shares()[0].0 as f64, source.peak() as f64);
+        if source.shares().len() == 1 {
             return self.clone();
         }
-        let mean = mean.min(0.999 * peak);
-        // Rates count as parts of the peak, and the peak's holding time stays: nothing overflows.
-        let factor = |rate: u64, theta: f64| libm::exp(theta * (rate as f64 / peak - 1.0));
+        let is_raised = mean > source.mean();
+        let mean = mean.min(0.999 * peak).max(least + 0.001 * (peak - least));
+        // Rates count as parts of the peak, and the longest holding time stays: nothing overflows.
+        let longest = if is_raised { 1.0 } else { least / peak };
+        let factor = |rate: u64, theta: f64| libm::exp(theta * (rate as f64 / peak - longest));
         let reached = |theta: f64| {
             let weights =
                 source.shares().iter().map(|(rate, share)| (rate, share * factor(*rate, theta)));
@@ -210,20 +226,24 @@ impl Model {
             });
             sum / all
         };
-        let (mut low, mut high) = (0.0, 1.0);
-        while reached(high) < mean && high < 1e6 {
+        let is_short = |theta: f64| {
+            let reached = reached(theta);
+            if is_raised { reached < mean } else { reached > mean }
+        };
+        let (mut low, mut high) = (0.0, if is_raised { 1.0 } else { -1.0 });
+        while is_short(high) && high.abs() < 1e6 {
             high *= 2.0;
         }
         for _ in 0..100 {
             let middle = (low + high) / 2.0;
-            if reached(middle) < mean { low = middle } else { high = middle }
+            if is_short(middle) { low = middle } else { high = middle }
         }
-        // Among the holding times of one shape, those are taken in which no state is left sooner
-        // than before.
+        // Among the holding times of one shape, those are taken in which the lowest rate is kept
+        // for as long as before.
         let lowest = factor(source.shares()[0].0, high);
         let stretched = |state: &State| {
             let ns = state.hold.as_nanos() as f64 * (factor(state.rate, high) / lowest);
-            State { hold: Span::from_nanos(libm::round(ns) as u64), ..*state }
+            State { hold: Span::from_nanos(libm::round(ns).max(1.0) as u64), ..*state }
         };
         Self::of(self.states.iter().map(stretched).collect(), self.jump.clone())
     }
@@ -364,5 +384,21 @@ mod tests {
         }
         assert_eq!(model.raised_to(0.5 * mean), model);
         assert!(model.raised_to(1e9).source().mean() <= 0.9991 * 20.0);
+    }
+
+    #[test]
+    fn a_lowered_model_has_the_mean_that_was_asked_for_and_exceeds_no_rate_longer() {
+        let jump = [vec![0.0, 0.7, 0.3], vec![0.6, 0.0, 0.4], vec![0.3, 0.7, 0.0]];
+        let model = Model::new(states(&[20, 8, 5]), &jump).unwrap();
+        let (before, mean) = (model.source(), model.source().mean());
+        let after = model.lowered_to(0.8 * mean).source();
+        assert!((after.mean() / (0.8 * mean) - 1.0).abs() < 1e-6);
+        for (rate, _) in before.shares() {
+            assert!(after.above(*rate) <= before.above(*rate));
+        }
+        assert_eq!(model.lowered_to(1.5 * mean), model);
+        let least = model.lowered_to(-1.0).source().mean();
+        assert!((0.0..0.03).contains(&least), "{least}");
+        assert_eq!(Model::constant(7).lowered_to(3.0), Model::constant(7));
     }
 }

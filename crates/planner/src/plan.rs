@@ -271,12 +271,12 @@ impl Plan {
         Problem { classes, clusters: Vec::new(), ..self.problem() }
     }
 
-    /// The plan with models as they were fitted, and not with the most that their means may be.
-    pub(crate) fn by_traces(&self) -> Self {
+    /// The plan with the least that means of traces may be, and not with the most.
+    pub(crate) fn sure(&self) -> Self {
         let mut plan = self.clone();
         for Named { it, .. } in &mut plan.models {
             if let Some(fitted) = &it.fitted {
-                it.models.fill(fitted.fit.model.clone());
+                it.models.fill(fitted.fit.sure());
             }
         }
         plan

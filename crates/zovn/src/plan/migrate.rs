@@ -118,7 +118,7 @@ fn table(moves: &Moves, dwell: u32) -> String {
     let mut told = String::new();
     if !moves.unsure.is_empty() {
         told += &format!(
-            "above the goal only if machines send more than their traces show: {}\n",
+            "above the goal only if machines send more than their traces prove: {}\n",
             moves.unsure.join(", ")
         );
     }
