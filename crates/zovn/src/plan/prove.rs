@@ -43,8 +43,8 @@ use crate::table::{headed, text};
 /// for as long as they asked for too much, but for a fifth of that and two hundredths of all time,
 /// four fifths of what was expected was carried, no frame was lost or came again, and the switch's
 /// own accounts hold. Of `--mixes`, unless half of those that fit and of those that do not could be
-/// asked for, and 95 % of them are right; what a switch promises to carry without loss may not be
-/// lost nor come again.
+/// asked for, 95 % of them are right, and as many carried what the profile's curve says, within a
+/// tenth; what a switch promises to carry without loss may not be lost nor come again.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -101,8 +101,8 @@ pub struct MixesSeen {
     pub unbalanced: usize,
     /// Whether enough of them were judged: half of those that fit, and of those that do not.
     pub is_enough: bool,
-    /// Whether the goal is met: enough were judged, 95 % of those are right, and where the switch
-    /// promises to lose nothing it kept its promise.
+    /// Whether the goal is met: enough were judged, 95 % of those are right, as many carried what
+    /// the curve says, and where the switch promises to lose nothing it kept its promise.
     pub is_met: bool,
     /// All of them.
     pub mixes: Vec<MixSeen>,
@@ -115,10 +115,10 @@ pub const RESOLUTION: f64 = 0.01;
 const RELATIVE: f64 = 0.2;
 const ABSOLUTE: f64 = 0.02;
 
-/// So many mixes are to be predicted right.
+/// So many mixes are to be predicted right, and to carry what the profile's curve says.
 const GOAL: f64 = 0.95;
 
-/// So much may what is carried differ from the profile's curve.
+/// So much may what is carried differ from that.
 const NEAR_CURVE: f64 = 0.1;
 
 /// What the socket of a planned host's machine holds, in bytes: a few frames, so that machines are
@@ -348,22 +348,26 @@ impl MixesSeen {
         let judged = || mixes.iter().filter(|it| it.seen != Verdict::Open);
         let count = judged().count();
         let right = judged().filter(|it| it.seen == it.predicted).count();
+        let near_curve = judged().filter(|it| it.is_near_curve()).count();
         let promised = || mixes.iter().filter(|it| promises(it)).map(|it| &it.observed);
         // Those that ask for more are the first that a lab falls short of.
         let is_enough = [Verdict::Fits, Verdict::DoesNotFit].into_iter().all(|kind| {
             let judged = judged().filter(|it| it.predicted == kind).count();
             2 * judged >= mixes.iter().filter(|it| it.predicted == kind).count()
         });
-        let is_right = count > 0 && right as f64 >= GOAL * count as f64;
+        let is_goal = |of: usize| count > 0 && of as f64 >= GOAL * count as f64;
         Self {
             judged: count,
             right,
-            near_curve: judged().filter(|it| it.is_near_curve()).count(),
+            near_curve,
             lost: promised().map(|it| it.lost).sum(),
             duplicates: promised().map(|it| it.duplicates).sum(),
             unbalanced: promised().filter(|it| it.balanced == Some(false)).count(),
             is_enough,
-            is_met: is_enough && is_right && promised().all(Observed::is_whole),
+            is_met: is_enough
+                && is_goal(right)
+                && is_goal(near_curve)
+                && promised().all(Observed::is_whole),
             mixes,
         }
     }
@@ -462,6 +466,26 @@ mod tests {
         unbalanced[0].observed.balanced = Some(false);
         let unbalanced = MixesSeen::of(unbalanced, |_| true);
         assert_eq!((unbalanced.unbalanced, unbalanced.is_met), (1, false));
+    }
+
+    #[test]
+    fn nineteen_of_twenty_mixes_have_to_carry_what_the_curve_says() {
+        let of = |near: usize, carried_fps: f64| {
+            let all = (0..20).map(|it| {
+                let carried = if it < near { 100.0 } else { carried_fps };
+                match it % 2 {
+                    0 => mix(0.6, Verdict::Fits, carried),
+                    _ => mix(1.2, Verdict::DoesNotFit, carried),
+                }
+            });
+            let all = MixesSeen::of(all.collect(), |_| true);
+            assert_eq!((all.judged, all.right), (20, 20));
+            (all.near_curve, all.is_met)
+        };
+        assert_eq!(of(19, 111.0), (19, true));
+        assert_eq!(of(18, 111.0), (18, false));
+        assert_eq!(of(18, 89.0), (18, false));
+        assert_eq!(of(18, 91.0), (20, true));
     }
 
     #[test]

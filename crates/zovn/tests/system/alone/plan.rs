@@ -104,11 +104,15 @@ fn a_host_and_a_profile_are_held_against_a_real_switch() {
     let judged = count(&|it| it["seen"] != "open");
     let right = count(&|it| it["seen"] == it["predicted"]);
     assert_eq!((&out["judged"], &out["right"]), (&judged.into(), &right.into()), "{out:#}");
+    let is_near =
+        |it: &Value| (fps(it, "carried_fps") / fps(it, "expected_fps") - 1.0).abs() <= 0.1;
+    let near = count(&|it| it["seen"] != "open" && is_near(it));
+    assert_eq!(out["near_curve"], near, "{out:#}");
     let enough = ["fits", "does-not-fit"]
         .iter()
         .all(|kind| count(&|it| it["predicted"] == *kind && it["seen"] != "open") >= 1);
     assert_eq!(out["is_enough"], enough, "{out:#}");
-    assert_eq!(out["is_met"], enough && right == judged, "{out:#}");
+    assert_eq!(out["is_met"], enough && right == judged && near == judged, "{out:#}");
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn verdict(all: &MixesSeen) -> String {
     let MixesSeen { judged, right, near_curve, lost, duplicates, unbalanced, mixes, .. } = all;
     let mut told = format!(
         "{right} of {judged} are predicted right, and {near_curve} carried as much as the profile's curve says, \
-         within a tenth"
+         within a tenth: 95 % are to do so of each"
     );
     told += &broken(*lost, *duplicates, *unbalanced > 0);
     let open = mixes.len() - judged;
@@ -234,5 +234,6 @@ mod tests {
         assert!(verdict(&few).contains("proves nothing"), "{}", verdict(&few));
         let enough = MixesSeen { is_enough: true, ..few };
         assert!(!verdict(&enough).contains("proves nothing"), "{}", verdict(&enough));
+        assert!(verdict(&enough).contains("95 % are to do so of each"), "{}", verdict(&enough));
     }
 }
