@@ -84,7 +84,7 @@ impl Kind {
 
     /// The seconds that a frame of so many bytes takes the switch, of which this share leaves the
     /// host or comes to it.
-    fn frame_secs(&self, size: f64, remote: f64) -> f64 {
+    pub(crate) fn frame_secs(&self, size: f64, remote: f64) -> f64 {
         self.costs.as_ref().map_or(0.0, |costs| costs.careful.secs(size, remote))
     }
 }

@@ -64,6 +64,8 @@ pub struct Actor {
     /// The seconds that a frame takes the switch, as the median round of its profile has them; 0 if
     /// there is no profile.
     pub frame_secs: f64,
+    /// The same as one plans with it.
+    pub planned_secs: f64,
     /// A number that machines have in common which are in the same state at all times; their
     /// models have the same holding times and jumps.
     pub together: Option<usize>,
@@ -89,6 +91,26 @@ impl Stage {
         (self.frames_per_sec() / visits_per_sec / frames_a_visit as f64).max(1.0)
     }
 
+    /// Frames and bits a second that its switch carries of these machines; any number if absent.
+    /// A profile says such a number if all their frames take the same time, or all their bits.
+    ///
+    /// None if neither do: then what is carried depends on who sends.
+    pub fn capacity(&self) -> Option<(Option<u64>, Option<u64>)> {
+        let Self { frames, bits, .. } = *self;
+        if self.profile.is_none() {
+            return Some((frames, bits));
+        }
+        let of_time = |secs: f64| (1.0 / secs).round() as u64;
+        let least = |limit: Option<u64>, timed| Some(limit.unwrap_or(u64::MAX).min(timed));
+        let a_frame = self.actors.iter().map(|it| it.planned_secs);
+        let a_bit = self.actors.iter().map(|it| it.planned_secs / (8.0 * it.frame as f64));
+        match (same(a_frame), same(a_bit)) {
+            (Some(secs), _) => Some((least(frames, of_time(secs)), bits)),
+            (None, Some(secs)) => Some((frames, least(bits, of_time(secs)))),
+            (None, None) => None,
+        }
+    }
+
     /// How many machines it has.
     pub fn count(&self) -> u32 {
         self.actors.iter().map(|it| it.count).sum()
@@ -98,6 +120,15 @@ impl Stage {
         self.actors.iter().map(|it| f64::from(it.count) * of(it)).sum()
     }
 }
+
+/// The largest of some numbers, if they are the same.
+fn same(all: impl Iterator<Item = f64> + Clone) -> Option<f64> {
+    let most = all.clone().fold(0.0, f64::max);
+    all.into_iter().all(|it| it >= (1.0 - NEARLY) * most).then_some(most)
+}
+
+/// Times that differ by less are the same.
+const NEARLY: f64 = 1e-3;
 
 /// The hosts of the plan's placement that are in use, those that are alike once.
 ///
@@ -171,6 +202,7 @@ fn actors(plan: &Plan, kind: &Kind, pattern: &Pattern) -> Vec<Actor> {
                 .costs
                 .as_ref()
                 .map_or(0.0, |costs| costs.typical.secs(load.frame as f64, load.remote)),
+            planned_secs: kind.frame_secs(load.frame as f64, load.remote),
             together: load.together,
         }
     };
@@ -228,7 +260,50 @@ const ROUNDING: f64 = 1e-12;
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
+
+    #[test]
+    fn a_profile_is_a_number_of_frames_or_bits_where_machines_cost_alike() {
+        let machine = |frame: u64, secs: f64| Actor {
+            count: 1,
+            model: Model::on_off(100, Span::from_secs(1), Span::from_secs(1)).unwrap(),
+            frame,
+            sends: 0.5,
+            remote: 0.0,
+            frame_secs: secs / 2.0,
+            planned_secs: secs,
+            together: None,
+        };
+        let share = Share { low: 0.0, high: 0.0 };
+        let measured = Measured { file: "a".into(), switch: "zovn".into(), tunnel: "none".into() };
+        let mut stage = Stage {
+            hosts: Vec::new(),
+            machines: BTreeMap::new(),
+            bits: Some(900_000),
+            frames: None,
+            profile: Some(Profiled { measured, time: share }),
+            card: None,
+            overhead: 0,
+            actors: Vec::new(),
+            time: share,
+            traffic: 0.0,
+        };
+        let mut of = |actors: &[Actor]| {
+            stage.actors = actors.to_vec();
+            stage.capacity()
+        };
+        let (small, large) = (machine(125, 0.002), machine(250, 0.004));
+        assert_eq!(of(slice::from_ref(&small)), Some((Some(500), Some(900_000))));
+        assert_eq!(of(&[small.clone(), machine(250, 0.002)]), Some((Some(500), Some(900_000))));
+        // Twice as much for twice as many bits; what is said by bits holds beside it.
+        assert_eq!(of(&[small.clone(), large]), Some((None, Some(500_000))));
+        assert_eq!(of(&[machine(500, 0.002), machine(1000, 0.004)]), Some((None, Some(900_000))));
+        assert_eq!(of(&[small, machine(250, 0.003)]), None);
+        stage.profile = None;
+        assert_eq!(stage.capacity(), Some((None, Some(900_000))));
+    }
 
     #[test]
     fn models_that_move_together_keep_their_shares_of_time_and_are_high_at_once() {

@@ -67,13 +67,14 @@ impl Rehearsal {
     ///
     /// A host that cannot be simulated, in a sentence.
     pub fn new(stage: &Stage, scale: Scale) -> Result<Self, String> {
-        if stage.profile.is_some() {
-            return Err(format!(
-                "what the switch of {} carries is a profile, and a simulated one carries bits and frames: ask with `--by \
-                 lab` or `--by monte-carlo`, or say `carries` or `frames` in place of `profile`",
+        let capacity = stage.capacity().ok_or_else(|| {
+            format!(
+                "frames of the machines of {} take its switch different times by its profile, and a simulated one carries \
+                 so many frames, or bits, of whoever sends: ask with `--by lab` or `--by monte-carlo`, or say `carries` or \
+                 `frames` in place of `profile`",
                 stage.hosts[0]
-            ));
-        }
+            )
+        })?;
         let machines = stage.count();
         if machines > MOST_MACHINES {
             return Err(format!(
@@ -90,7 +91,7 @@ impl Rehearsal {
         }
         let faster = stage.faster(scale.burst);
         let run_secs = scale.frames as f64 / f64::from(scale.runs) / frames_per_sec;
-        let text = Text { stage, faster, run_secs, scale }.write();
+        let text = Text { stage, capacity, faster, run_secs, scale }.write();
         Ok(Self { text, faster, secs: run_secs * faster })
     }
 }
@@ -98,6 +99,8 @@ impl Rehearsal {
 /// What a scenario is written of.
 struct Text<'a> {
     stage: &'a Stage,
+    /// Frames and bits a second that its switch carries.
+    capacity: (Option<u64>, Option<u64>),
     faster: f64,
     run_secs: f64,
     scale: Scale,
@@ -105,7 +108,7 @@ struct Text<'a> {
 
 impl Text<'_> {
     fn write(&self) -> String {
-        let Self { stage, run_secs, scale, .. } = self;
+        let Self { stage, capacity: (frames, bits), run_secs, scale, .. } = self;
         let longest = stage.actors.iter().map(|it| it.frame).max().unwrap_or(0).max(LEAST_MTU);
         let around = stage.overhead.saturating_sub(LINK);
         let frame = longest + around;
@@ -134,8 +137,8 @@ impl Text<'_> {
             4 * frame
         );
         let capacity = [
-            stage.frames.map(|it| format!("frames = {it}")),
-            stage.bits.map(|it| format!("bits = \"{it}bit\"")),
+            frames.map(|it| format!("frames = {it}")),
+            bits.map(|it| format!("bits = \"{it}bit\"")),
         ];
         let capacity: Vec<String> = capacity.into_iter().flatten().collect();
         if !capacity.is_empty() {
