@@ -1,6 +1,8 @@
 //! How fast plans are computed, against the goals that hold for 100,000 machines on 10,000 hosts.
 
+use std::error::Error;
 use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,11 +12,13 @@ use serde::Serialize;
 use serde_json::json;
 use units::Rng;
 
+use crate::columns::Columns;
 use crate::plan::Plan;
 use crate::purchase::offers;
 use crate::reasons::reasons;
 use crate::risks::risks;
 use crate::serve::{Question, Scheduler, by_model, respond};
+use crate::trace::read;
 
 /// How large a bench is. Goals are for the default; on less they are easier.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -72,14 +76,18 @@ impl Figure {
 /// A placement has at most so many times the hosts that are needed.
 const MOST_TIMES: f64 = 1.05;
 
+/// How many traces are read from files.
+const READ: u32 = 20;
+
 /// How many models there are; machines are named like them.
 const MODELS: u32 = 20;
 
-/// Places, bounds, judges, answers, explains, fits and buys; a figure each. `tell` hears of each.
+/// Places, bounds, judges, answers, explains, reads, fits and buys; a figure each. `tell` hears of each.
 ///
 /// # Errors
 ///
-/// A sentence: a machine had no place, so that figures would be of something else.
+/// A sentence: a machine had no place, so that figures would be of something else, or there is no
+/// folder for temporary files.
 pub fn bench(size: Size, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, String> {
     let mut plan = Plan::of_text(Path::new("bench.yaml"), &large(size.hosts))
         .map_err(|error| format!("cannot read the bench's own plan: {error}"))?;
@@ -135,11 +143,20 @@ pub fn bench(size: Size, tell: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, Stri
     drop(why);
     figures.push(Figure::took("why a host takes a machine, or not".into(), 0.05, begun.elapsed()));
 
+    tell("reading");
+    let took = reads(size.samples)
+        .map_err(|error| format!("cannot read the bench's own traces: {error}"))?;
+    figures.push(Figure::took(
+        format!("read a CSV trace of {} samples, mean of {READ}", size.samples),
+        0.03,
+        took / READ,
+    ));
+
     let traces = (size.hosts / 10).max(1);
     tell("fitting");
     let took = fits(traces, size.samples);
     figures.push(Figure::took(
-        format!("fit {traces} traces of {} samples", size.samples),
+        format!("fit {traces} traces of {} samples, in memory", size.samples),
         30.0,
         took,
     ));
@@ -261,21 +278,47 @@ fn answers(plan: &Plan, questions: u32) -> Result<Duration, String> {
     Ok(times.get(times.len() * 99 / 100).copied().unwrap_or_default())
 }
 
-/// The time that fits take of traces with bursts.
+/// Counters of a trace with bursts, a reading each second.
+fn counters(trace: u32, samples: u32) -> Vec<[u64; 1]> {
+    let mut rng = Rng::new(trace.into());
+    let (mut bytes, mut level) = (0u64, 0u64);
+    let reading = |_| {
+        let read = [bytes];
+        if rng.below(10) == 0 {
+            level = rng.below(6);
+        }
+        bytes += level * level * 1_000_000 + rng.below(200_000);
+        read
+    };
+    (0..samples).map(reading).collect()
+}
+
+/// The time that it takes to read so many traces from files, which have a counter for each
+/// direction.
+fn reads(samples: u32) -> Result<Duration, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("trace.csv");
+    let mut took = Duration::ZERO;
+    for trace in 0..READ {
+        let mut text = "time,sent_bytes,received_bytes\n".to_owned();
+        for (row, [bytes]) in counters(trace, samples).into_iter().enumerate() {
+            let _ = writeln!(text, "{},{bytes},{}", 1_790_000_000 + row, bytes / 2);
+        }
+        fs::write(&path, text)?;
+        let begun = Instant::now();
+        std::hint::black_box(read(&path, &Columns::default())?);
+        took += begun.elapsed();
+    }
+    Ok(took)
+}
+
+/// The time that fits take of traces.
 fn fits(traces: u32, samples: u32) -> Duration {
+    let second = |row: u32| units::Instant::from_nanos(u64::from(row) * 1_000_000_000);
+    let times: Vec<_> = (0..samples).map(second).collect();
     let mut took = Duration::ZERO;
     for trace in 0..traces {
-        let mut rng = Rng::new(trace.into());
-        let (mut bytes, mut level) = (0u64, 0u64);
-        let (mut times, mut counters) = (Vec::new(), Vec::new());
-        for row in 0..samples {
-            times.push(units::Instant::from_nanos(u64::from(row) * 1_000_000_000));
-            counters.push([bytes]);
-            if rng.below(10) == 0 {
-                level = rng.below(6);
-            }
-            bytes += level * level * 1_000_000 + rng.below(200_000);
-        }
+        let counters = counters(trace, samples);
         let begun = Instant::now();
         if let Ok(series) = Series::from_counters(&times, &counters, 8) {
             std::hint::black_box(fit(&series, &FitSettings::default()));
@@ -295,10 +338,11 @@ mod tests {
         let size = Size { hosts: 30, samples: 500, questions: 5 };
         let figures = bench(size, &mut |it| told.push(it.to_owned())).unwrap();
         // Hosts are beside those that are needed as soon as both are known.
-        assert_eq!((figures.len(), told.len()), (8, 7));
+        assert_eq!((figures.len(), told.len()), (9, 8));
         assert!(figures.iter().all(|it| it.value > 0.0 && it.goal > 0.0), "{figures:?}");
         assert!(figures[0].what == "place 300 machines on 30 hosts", "{figures:?}");
-        assert!(figures[7].what.starts_with("64 offers"), "{figures:?}");
+        assert!(figures[6].what.starts_with("read a CSV trace of 500 samples"), "{figures:?}");
+        assert!(figures[8].what.starts_with("64 offers"), "{figures:?}");
         let hosts: Vec<_> = figures.iter().filter(|it| it.unit == Measure::Ratio).collect();
         assert!(hosts.len() == 1 && hosts[0].value >= 1.0, "{hosts:?}");
     }

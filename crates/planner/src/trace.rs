@@ -105,26 +105,28 @@ pub(crate) fn read(path: &Path, columns: &Columns) -> Result<Trace, TraceError> 
     wanted.trace(path, &table)
 }
 
-/// Rows of a file; a value that is no number is `None`, one that is missing `Some(None)`.
+/// Rows of a file, one after the other; a value that is no number is `None`, one that is missing
+/// `Some(None)`. Each row has as many values as there are names.
 struct Table {
     names: Vec<String>,
-    rows: Vec<Vec<Option<Option<f64>>>>,
+    values: Vec<Option<Option<f64>>>,
 }
 
 fn of_csv(path: &Path) -> Result<Table, TraceError> {
     let wrong = |source| TraceError::Csv { path: path.into(), source };
     let file = open(path)?;
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(file);
+    // Cells are trimmed below: the library would copy each record for that.
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(file);
     let names = reader.headers().map_err(wrong)?.iter().map(str::to_owned).collect();
-    let mut rows = Vec::new();
-    for record in reader.records() {
-        let value = |cell: &str| match cell {
-            "" => Some(None),
-            cell => cell.parse().ok().map(Some),
-        };
-        rows.push(record.map_err(wrong)?.iter().map(value).collect());
+    let value = |cell: &str| match cell.trim() {
+        "" => Some(None),
+        cell => cell.parse().ok().map(Some),
+    };
+    let (mut record, mut values) = (csv::StringRecord::new(), Vec::new());
+    while reader.read_record(&mut record).map_err(wrong)? {
+        values.extend(record.iter().map(value));
     }
-    Ok(Table { names, rows })
+    Ok(Table { names, values })
 }
 
 fn of_parquet(path: &Path) -> Result<Table, TraceError> {
@@ -141,7 +143,7 @@ fn rows_of(file: File) -> Result<Table, ParquetError> {
     let fields = reader.metadata().file_metadata().schema_descr().root_schema().get_fields();
     let names = fields.iter().map(|it| it.name().to_owned()).collect();
     let are_nanos: Vec<bool> = fields.iter().map(|it| is_nanos(it)).collect();
-    let mut rows = Vec::new();
+    let mut values = Vec::new();
     for row in reader.get_row_iter(None)? {
         let row = row?;
         let fields = row.get_column_iter().zip(&are_nanos);
@@ -149,9 +151,9 @@ fn rows_of(file: File) -> Result<Table, ParquetError> {
             Field::Long(ns) if *is_nanos => Some(Some(*ns as f64 / 1e9)),
             field => number(field),
         };
-        rows.push(fields.map(value).collect());
+        values.extend(fields.map(value));
     }
-    Ok(Table { names, rows })
+    Ok(Table { names, values })
 }
 
 /// Whether a column has timestamps in nanoseconds: the library reads those as plain numbers.
@@ -233,10 +235,11 @@ impl Wanted {
             Values::Rate(rate) => (Some(rate), None),
             Values::Counters { sent, received } => (sent, received),
         };
-        let mut times = Vec::with_capacity(table.rows.len());
-        let mut readings = Vec::with_capacity(table.rows.len());
-        let mut rows = Vec::with_capacity(table.rows.len());
-        'rows: for (row, cells) in table.rows.iter().enumerate() {
+        let all = table.values.chunks_exact(table.names.len());
+        let mut times = Vec::with_capacity(all.len());
+        let mut readings = Vec::with_capacity(all.len());
+        let mut rows = Vec::with_capacity(all.len());
+        'rows: for (row, cells) in all.enumerate() {
             let mut values = [0.0; 3];
             let wanted = [Some(self.time), first, second];
             for (value, column) in values.iter_mut().zip(wanted) {

@@ -663,7 +663,7 @@ fn speed_is_told_with_its_goals() {
     let words = ["bench", "--hosts", "30", "--samples", "500", "--questions", "3"];
     let (_, told) = json(&words);
     let figures = told["figures"].as_array().unwrap();
-    assert_eq!(figures.len(), 8, "{told}");
+    assert_eq!(figures.len(), 9, "{told}");
     assert!(figures.iter().all(|it| it["value"].as_f64() > Some(0.0)), "{told}");
     let hosts: Vec<_> = figures.iter().filter(|it| it["unit"] == "ratio").collect();
     assert!(hosts.len() == 1 && hosts[0]["goal"] == 1.05, "{told}");
