@@ -318,15 +318,17 @@ pub fn filter(
 ) -> FilterResult {
     let machine = args.machine(scheduler);
     scheduler.ask(now, &machine.key);
-    let mut unresolvable = BTreeMap::new();
+    let (mut failed, mut unresolvable) = (BTreeMap::new(), BTreeMap::new());
     let mut passes = Vec::with_capacity(args.names().len());
     for name in args.names() {
         let judged = scheduler.judge(&machine, name);
         passes.push(judged.is_ok());
         let Err(refused) = judged else { continue };
         refusals.add(&refused);
-        // Taking other pods away does not help: what runs is what the plan's files say.
-        unresolvable.insert(name.clone(), refused.to_string());
+        // Taking other pods away may help where an agent is read, which sees them go. Elsewhere what
+        // runs is what the plan's files say.
+        let refusing = if scheduler.is_read(name) { &mut failed } else { &mut unresolvable };
+        refusing.insert(name.clone(), refused.to_string());
     }
     // If one node is left, the scheduler does not ask which is best.
     let mut left = args.names().iter().zip(&passes).filter(|(_, passes)| **passes);
@@ -343,7 +345,7 @@ pub fn filter(
     FilterResult {
         nodes: nodes.map(|items| Items { metadata: BTreeMap::new(), items }),
         node_names,
-        failed_nodes: BTreeMap::new(),
+        failed_nodes: failed,
         failed_and_unresolvable_nodes: unresolvable,
         error: "",
     }

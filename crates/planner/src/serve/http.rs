@@ -191,13 +191,15 @@ fn replace(app: &App, again: &impl Fn() -> Result<Plan, PlanError>) {
     }
 }
 
-/// Answers questions about a plan.
+/// Answers questions about a plan. Its agents are read while the future is waited for, which never
+/// ends.
 ///
 /// # Errors
 ///
 /// No thread can be had.
-pub fn router(plan: Plan) -> io::Result<Router> {
-    Ok(router_of(App::new(Desk::open(plan)?)))
+pub fn router(plan: Plan) -> io::Result<(Router, impl Future<Output = ()>)> {
+    let app = App::new(Desk::open(plan)?);
+    Ok((router_of(app.clone()), app.observe()))
 }
 
 #[derive(Clone)]

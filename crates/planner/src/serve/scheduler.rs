@@ -36,8 +36,19 @@ pub struct Scheduler<'a> {
     ends: BTreeSet<(Duration, String)>,
     /// The same by host and model.
     ends_by: HashMap<(usize, usize), BTreeSet<(Duration, String)>>,
-    /// Hosts of which nothing is known, as their agents say it and have not yet.
-    unread: BTreeSet<usize>,
+    /// Who says what is on each host.
+    tellers: Vec<Teller>,
+}
+
+/// Who says which machines a host has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Teller {
+    /// The plan's files.
+    Files,
+    /// Nobody: its agent does, and has not yet.
+    Nobody,
+    /// Its agent, which was read.
+    Agent,
 }
 
 /// Cores and memory of a host.
@@ -107,8 +118,11 @@ impl<'a> Scheduler<'a> {
         };
         let asked: Vec<usize> =
             plan.serve.models.iter().copied().chain(plan.serve.default).collect();
+        let mut tellers = vec![Teller::Files; plan.hosts().len()];
         let agents = plan.serve.agents.iter().filter(|_| !plan.serve.ports.is_empty());
-        let unread = agents.map(|it| it.0).filter(|host| plan.placement.hosts[*host].is_empty());
+        for (host, _) in agents.filter(|it| plan.placement.hosts[it.0].is_empty()) {
+            tellers[*host] = Teller::Nobody;
+        }
         Self {
             plan,
             placed: plan.placement.hosts.clone(),
@@ -118,7 +132,7 @@ impl<'a> Scheduler<'a> {
             assumed: HashMap::new(),
             ends: BTreeSet::new(),
             ends_by: HashMap::new(),
-            unread: unread.collect(),
+            tellers,
         }
     }
 
@@ -190,10 +204,15 @@ impl<'a> Scheduler<'a> {
         })
     }
 
+    /// Whether an agent says what is on a host, so that machines that leave it are seen to.
+    pub fn is_read(&self, host: &str) -> bool {
+        self.places.get(host).is_some_and(|host| self.tellers[*host] == Teller::Agent)
+    }
+
     /// What part of a host would be left beside the machine: of its cores, its memory, or what its
     /// switch carries, whichever is least.
     fn left_with(&mut self, machine: &Machine, host: usize) -> Result<f64, Refused> {
-        if self.unread.contains(&host) {
+        if self.tellers[host] == Teller::Nobody {
             return Err(Refused::Unread);
         }
         let room = &self.rooms[host];
@@ -222,7 +241,7 @@ impl<'a> Scheduler<'a> {
     ///
     /// If the plan has no such host.
     pub fn place(&mut self, host: usize, machines: Pattern) {
-        self.unread.remove(&host);
+        self.tellers[host] = Teller::Agent;
         if self.placed[host] == machines {
             return;
         }
@@ -569,10 +588,12 @@ serve: {models: [web], assume: 60s}
         with(&followed, |scheduler| {
             // The files say what `h-1` has, and `h-3` has no agent.
             assert_eq!(judged(scheduler), [None, Some(Refused::Unread), None]);
+            assert!(["h-1", "h-2", "h-3", "h-4"].iter().all(|host| !scheduler.is_read(host)));
             assert!(Refused::Unread.to_string().contains("agent was not read"));
             // An agent without ports was read.
             scheduler.place(1, Pattern::default());
             assert_eq!(judged(scheduler), [None; 3]);
+            assert!(scheduler.is_read("h-2") && !scheduler.is_read("h-1"));
         });
     }
 }

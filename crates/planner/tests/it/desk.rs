@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{self, SocketAddr, TcpStream};
 use std::path::Path;
-use std::thread;
+use std::thread::{self, sleep};
 use std::time::Duration;
 
 use connections::Bounds;
@@ -40,6 +40,34 @@ placement:
 serve: {models: [web, loud], default: web}
 ";
 
+/// The same plan, in which the first host has an agent that says how full it is.
+pub fn read_plan() -> String {
+    let serve = format!(
+        "default: web, agents: {{n1: \"{}\"}}, ports: {{\"web-*\": web}}}}",
+        start_agent(38)
+    );
+    PLAN.replace("  n1: {web: 38}\n", "").replace("default: web}", &serve)
+}
+
+/// An agent's page with so many ports of web servers. It is there until the tests end.
+fn start_agent(ports: usize) -> SocketAddr {
+    let paused = |port| format!("zovn_sender_paused_seconds_total{{port=\"web-{port}\"}} 0\n");
+    let page: String = (0..ports).map(paused).chain([format!("zovn_ports {ports}\n")]).collect();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n", page.len());
+    let answer = format!("{head}connection: close\r\n\r\n{page}");
+    let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // A request of some hundred bytes comes at once.
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    address
+}
+
 /// A server. It ends with its guard.
 pub struct Server {
     pub address: SocketAddr,
@@ -59,10 +87,10 @@ impl Server {
 
     fn start_with(plan: &str, encryption: Option<Encryption>) -> Self {
         let plan = Plan::of_text(Path::new("p.yaml"), plan).unwrap_or_else(|it| panic!("{it:?}"));
-        let router = router(plan).unwrap();
         let (stop, stopped) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::channel();
         let thread = thread::spawn(move || {
+            let (router, observing) = router(plan).unwrap();
             Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 tell.send(listener.local_addr().unwrap()).unwrap();
@@ -78,6 +106,7 @@ impl Server {
                 };
                 tokio::select! {
                     _ = stopped => {}
+                    () = observing => {}
                     never = answer => match never {},
                 }
             });
@@ -123,6 +152,21 @@ impl Server {
         (status, answer["detail"].as_str().unwrap().to_owned())
     }
 
+    /// The share of time in which a host is asked for too much, as metrics have it.
+    pub fn overflow(&self, host: &str) -> f64 {
+        let page = self.metrics();
+        let of_host = format!("zovn_plan_overflow_probability{{host=\"{host}\"}} ");
+        let mut lines = page.lines();
+        lines.find_map(|it| it.strip_prefix(&of_host)?.parse().ok()).unwrap()
+    }
+
+    /// Waits until the agent of a host was read, of which the plan's files say nothing.
+    pub fn has_read(&self, host: &str) {
+        while self.overflow(host) == 0.0 {
+            sleep(Duration::from_millis(20));
+        }
+    }
+
     pub fn metrics(&self) -> String {
         let (status, head, page) = self.ask("GET", "/metrics", b"");
         assert!(status == 200 && head.contains("application/openmetrics-text"), "{head}");
@@ -151,8 +195,10 @@ impl Desk {
         let authority = Authority::new();
         let own = authority.sign_subject("127.0.0.1");
         let clients = Some(authority.path("ca"));
+        let plain = Server::start(&read_plan());
+        plain.has_read("n1");
         Self {
-            plain: Server::start(PLAN),
+            plain,
             encrypted: Server::encrypted(PLAN, Encryption { own, clients }),
             scheduler: authority.sign_subject("scheduler.example"),
             authority,

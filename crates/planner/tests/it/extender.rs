@@ -10,11 +10,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::desk::{PLAN, Server};
+use crate::desk::{PLAN, Server, read_plan};
 
 /// What `encoding/json` of Go makes of `extender/v1` 0.37: its keys are checked to the letter.
 const ARGS: &str = include_str!("filter-args.json");
 const FILTERED: &str = include_str!("filter-result.json");
+const FILTERED_READ: &str = include_str!("filter-result-read.json");
 const PRIORITIZED: &str = include_str!("prioritize-result.json");
 
 const FILTER: &str = "/k8s/filter";
@@ -36,6 +37,31 @@ fn the_messages_are_to_the_letter_what_the_scheduler_reads() {
     let server = Server::start(PLAN);
     assert_eq!(server.post(FILTER, ARGS), FILTERED.trim());
     assert_eq!(server.post(PRIORITIZE, ARGS), PRIORITIZED.trim());
+}
+
+#[test]
+fn taking_pods_away_may_help_where_an_agent_was_read() {
+    // Nobody is at the address of the other agent.
+    let plan = read_plan().replace("agents: {", "agents: {n3: \"127.0.0.1:1\", ");
+    let server = Server::start(&plan);
+    server.has_read("n1");
+    assert_eq!(server.post(FILTER, ARGS), FILTERED_READ.trim());
+    for (requests, why) in [
+        (json!({"cpu": "65"}), "zovn: needs 65 cores, "),
+        (json!({"memory": "257Gi"}), "zovn: needs 276 GB of memory, "),
+    ] {
+        let mut asked = args("a", "web", &["n1", "n2", "n3"]);
+        asked["Pod"]["spec"]["containers"][0]["resources"] = json!({"requests": requests});
+        let answer = server.json(FILTER, &asked);
+        let is = |fate: &str, node: &str, why: &str| {
+            let reason = answer[fate][node].as_str();
+            assert!(reason.is_some_and(|it| it.starts_with(why)), "{node}: {answer}");
+        };
+        is("FailedNodes", "n1", why);
+        is("FailedAndUnresolvableNodes", "n2", why);
+        is("FailedAndUnresolvableNodes", "n3", "zovn: its agent was not read yet");
+        assert_eq!(answer["FailedNodes"].as_object().unwrap().len(), 1, "{answer}");
+    }
 }
 
 #[test]
@@ -141,15 +167,9 @@ fn what_was_answered_counts_until_it_is_seen() {
         assert!(page.contains(line), "{line} is not in\n{page}");
     }
     // What is assumed counts in what is shown.
-    let overflow = || {
-        let page = server.metrics();
-        let mut lines = page.lines();
-        let of_host = "zovn_plan_overflow_probability{host=\"n2\"} ";
-        lines.find_map(|it| it.strip_prefix(of_host)?.parse::<f64>().ok()).unwrap()
-    };
-    let before = overflow();
+    let before = server.overflow("n2");
     assert_eq!(server.json(FILTER, &args("c", "web", &["n2"]))["NodeNames"], json!(["n2"]));
-    assert!(overflow() > before && before > 0.0, "{before}");
+    assert!(server.overflow("n2") > before && before > 0.0, "{before}");
 }
 
 #[test]
