@@ -3,6 +3,7 @@
 mod bench;
 mod buy;
 mod check;
+mod experiment;
 mod files;
 mod fit;
 mod migrate;

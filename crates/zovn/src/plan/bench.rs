@@ -6,6 +6,7 @@ use figures::{Unit, si};
 use planner::bench::{Figure, Measure, Size, bench};
 use serde::Serialize;
 
+use super::experiment::Experiment;
 use super::words::ending;
 use crate::ending::{Outcome, show};
 use crate::number::within;
@@ -31,10 +32,9 @@ pub struct Args {
     json: bool,
 }
 
-/// What `--json` says.
+/// What was found.
 #[derive(Serialize)]
 struct Told {
-    size: Size,
     figures: Vec<Figure>,
     /// The most memory that this process has had, in bytes, and what it is to have at most.
     memory: u64,
@@ -51,9 +51,9 @@ pub fn run(args: &Args) -> Outcome {
     let figures = bench(size, &mut |what| eprintln!("zovn: {what} …"))?;
     let memory = peak().ok_or("cannot read the most memory from /proc/self/status: mount /proc")?;
     let is_met = figures.iter().all(|it| it.is_met) && memory <= MEMORY_GOAL;
-    let told = Told { size, figures, memory, memory_goal: MEMORY_GOAL, is_met };
-    show(&told, json, || table(&told))?;
-    Ok(ending(told.is_met))
+    let told = [Told { figures, memory, memory_goal: MEMORY_GOAL, is_met }];
+    show(&Experiment::new("plan-bench", size, &told), json, || table(&told[0]))?;
+    Ok(ending(is_met))
 }
 
 /// The most memory that this process has had (proc(5)).

@@ -12,10 +12,12 @@ use figures::{count, percent};
 use measure::page::Page;
 use planner::Plan;
 use planner::proof::{Drawn, by_monte_carlo};
+use serde::Serialize;
 
 use self::lab::{Ask, told};
 use self::scenario::Scale;
 use self::simulated::{Estimate, Found, Simulated, simulated};
+use super::experiment::Experiment;
 use super::files::Files;
 use super::page::{Html, Twice, put, with_compared};
 use super::words::{ending, hosts, machines};
@@ -106,6 +108,34 @@ enum Way {
     Lab,
 }
 
+/// How it was proven.
+#[derive(Serialize)]
+#[serde(tag = "by", rename_all = "kebab-case")]
+enum Config<'a> {
+    MonteCarlo {
+        draws: u64,
+        seed: u64,
+    },
+    Sim {
+        #[serde(flatten)]
+        scale: Scale,
+        most: usize,
+    },
+    Lab {
+        /// The one that was asked for.
+        host: Option<&'a str>,
+        secs: u32,
+        /// Mixes have none.
+        burst: Option<u64>,
+        mixes: Option<u32>,
+        seed: u64,
+    },
+}
+
+fn proven<'a, 'b, R>(config: Config<'a>, results: &'b [R]) -> Experiment<'b, Config<'a>, R> {
+    Experiment::new("plan-prove", config, results)
+}
+
 /// Overload that begins and ends sooner than a lab's senders catch up is not seen there: visits are
 /// to last longer.
 const LEAST_BURST: u64 = 1000;
@@ -185,7 +215,8 @@ fn monte_carlo(args: &Args, plan: &Plan) -> Outcome {
     let draws = args.draws.unwrap_or(100_000);
     let drawn = by_monte_carlo(plan, draws, args.seed);
     put(page, || drawn_page(&drawn))?;
-    show(&drawn, args.json, || drawn_table(&drawn, draws))?;
+    let config = Config::MonteCarlo { draws, seed: args.seed };
+    show(&proven(config, &drawn), args.json, || drawn_table(&drawn, draws))?;
     Ok(ending(drawn.iter().all(|it| it.agrees)))
 }
 
@@ -197,11 +228,15 @@ fn by_lab(args: &Args, plan: &Plan) -> Outcome {
         burst: args.burst.unwrap_or(2000),
         seed: args.seed,
     };
-    match args.mixes {
+    let Ask { host, secs, burst, seed } = ask;
+    let mixes = args.mixes;
+    let burst = mixes.is_none().then_some(burst);
+    let config = Config::Lab { host, secs, burst, mixes, seed };
+    match mixes {
         Some(count) => match lab::mixed(plan, count, ask)? {
             Ok(all) => {
                 put(page, || told::mixes_page(&all))?;
-                show(&all, args.json, || told::mixes_table(&all))?;
+                show(&proven(config, &[&all]), args.json, || told::mixes_table(&all))?;
                 Ok(ending(all.is_met))
             }
             Err(error) => unmade(error),
@@ -209,7 +244,7 @@ fn by_lab(args: &Args, plan: &Plan) -> Outcome {
         None => match lab::host(plan, ask)? {
             Ok(host) => {
                 put(page, || told::host_page(&host))?;
-                show(&[&host], args.json, || told::host_table(&host))?;
+                show(&proven(config, &[&host]), args.json, || told::host_table(&host))?;
                 Ok(ending(host.agrees))
             }
             Err(error) => unmade(error),
@@ -231,7 +266,8 @@ fn by_sim(args: &Args, plan: &Plan) -> Outcome {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     put(page, || simulated_page(&found))?;
-    show(&found.hosts, args.json, || simulated_table(&found, scale))?;
+    let told = proven(Config::Sim { scale, most }, &found.hosts);
+    show(&told, args.json, || simulated_table(&found, scale))?;
     Ok(ending(found.hosts.iter().all(|it| it.agrees)))
 }
 

@@ -204,8 +204,9 @@ fn machines_are_placed_within_the_goal_and_another_way_finds_the_same() {
     assert!(out.contains("hosts in use are within the goal, 0.1 % of the time"), "{out}");
     let (code, out) =
         json(&[&["prove", PLAN, "--by", "monte-carlo", "--draws", "20000"], &with[..]].concat());
-    assert_eq!(code, Some(0), "{out}");
-    assert!(out.as_array().unwrap().iter().all(|it| it["agrees"] == true), "{out}");
+    assert_eq!((code, &out["experiment"]), (Some(0), &"plan-prove".into()), "{out}");
+    assert_eq!(out["config"], serde_json::json!({"by": "monte-carlo", "draws": 20_000, "seed": 1}));
+    assert!(out["results"].as_array().unwrap().iter().all(|it| it["agrees"] == true), "{out}");
     let (code, out, _) = plan(&[&["move", PLAN], &with[..]].concat());
     assert_eq!((code, out.as_str()), (Some(0), "no host is above the goal\n"));
 
@@ -315,8 +316,8 @@ fn a_profiled_host_is_simulated_if_its_machines_cost_its_switch_the_same() {
     let (code, out, error) = prove("{web: 16}");
     assert_eq!(code, Some(0), "{out}{error}");
     let out: Value = serde_json::from_str(&out).unwrap();
-    let seen = out[0]["seen"]["mean"].as_f64().unwrap();
-    let computed = out[0]["computed"]["high"].as_f64().unwrap();
+    let seen = out["results"][0]["seen"]["mean"].as_f64().unwrap();
+    let computed = out["results"][0]["computed"]["high"].as_f64().unwrap();
     assert!(seen > 0.2 * computed && computed > 0.01, "{out}");
     // Those of a backup are longer, and more of them leave the host.
     let (code, out, error) = prove("{web: 4, backup: 1}");
@@ -368,7 +369,11 @@ fn a_simulated_host_sees_the_overload_that_was_predicted() {
     let words = [&["prove", PLAN, "--by", "sim", "--scenarios", scenarios], &few[..], &TODAY[..]];
     let (code, out) = json(&words.concat());
     assert_eq!(code, Some(0), "{out}");
-    let host = &out[0];
+    let config = serde_json::json!({
+        "by": "sim", "frames": 400_000, "burst": 100, "runs": 8, "seed": 1, "most": 1
+    });
+    assert_eq!(out["config"], config);
+    let host = &out["results"][0];
     assert_eq!((&host["hosts"][0], &host["agrees"]), (&"b-1".into(), &true.into()), "{out}");
     // Five backups start at once, 4.76 % of the time: some runs have seen that.
     let seen = host["seen"]["mean"].as_f64().unwrap();
@@ -392,7 +397,7 @@ fn averages_fail_on_simulated_hosts_and_risk_holds_on_fewer_than_peaks_need() {
         let words = ["prove", bursts, "--by", "sim", "--with", file];
         let (code, out) = json(&[&words[..], &few].concat());
         assert_eq!(code, Some(0), "{algorithm}: {out}");
-        (placed["hosts_used"].as_u64().unwrap(), out[0].clone())
+        (placed["hosts_used"].as_u64().unwrap(), out["results"][0].clone())
     };
     let [averages, risk, peaks] = ["network-aware", "risk", "peaks"].map(proven);
     assert!(averages.0 < risk.0 && risk.0 <= 8, "{} {}", averages.0, risk.0);
@@ -662,6 +667,8 @@ fn a_plan_is_served_and_read_again() {
 fn speed_is_told_with_its_goals() {
     let words = ["bench", "--hosts", "30", "--samples", "500", "--questions", "3"];
     let (_, told) = json(&words);
+    assert_eq!((&told["experiment"], &told["config"]["hosts"]), (&"plan-bench".into(), &30.into()));
+    let told = &told["results"][0];
     let figures = told["figures"].as_array().unwrap();
     assert_eq!(figures.len(), 9, "{told}");
     assert!(figures.iter().all(|it| it["value"].as_f64() > Some(0.0)), "{told}");

@@ -19,12 +19,13 @@
 use std::fmt::Write;
 
 use planner::stage::{Actor, Stage};
+use serde::Serialize;
 use units::Span;
 
 use crate::plan::words::machines;
 
 /// How a host is simulated.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Scale {
     /// How many frames there are in all runs of a host, about.
     pub frames: u64,
