@@ -69,19 +69,29 @@ impl<'a> Machine<'a> {
     /// What it sends on average in each of so many steps.
     pub fn trace(&mut self, step: Span, samples: usize) -> Vec<u64> {
         let step = step.as_secs_f64();
-        let mut trace = Vec::with_capacity(samples);
-        for _ in 0..samples {
-            let (mut sent, mut left) = (0.0, step);
-            while self.left < left {
-                sent += self.left * self.rate() as f64;
-                left -= self.left;
-                self.jump();
-            }
-            sent += left * self.rate() as f64;
-            self.left -= left;
-            trace.push((sent / step).round() as u64);
+        (0..samples).map(|_| (self.pass(step) / step).round() as u64).collect()
+    }
+
+    /// Its rate at the beginning of each of so many steps.
+    pub fn glances(&mut self, step: Span, samples: usize) -> Vec<u64> {
+        let glance = |_| {
+            let rate = self.rate();
+            self.pass(step.as_secs_f64());
+            rate
+        };
+        (0..samples).map(glance).collect()
+    }
+
+    /// What it sends in so many seconds.
+    fn pass(&mut self, secs: f64) -> f64 {
+        let (mut sent, mut left) = (0.0, secs);
+        while self.left < left {
+            sent += self.left * self.rate() as f64;
+            left -= self.left;
+            self.jump();
         }
-        trace
+        self.left -= left;
+        sent + left * self.rate() as f64
     }
 
     /// Its jumps until `end` seconds: when, and to which rate. The first is at 0.

@@ -104,6 +104,37 @@ fn what_sources_of_three_states_lose_is_what_is_computed() {
 }
 
 #[test]
+fn hosts_sort_alike_by_what_is_computed_and_by_what_is_seen() {
+    let on_off = |rate: &str, off: u32, on: u32| {
+        format!("rates = [\"0\", \"{rate}\"]\nhold = [\"{off}ms\", \"{on}ms\"]")
+    };
+    let steady = "rates = [\"100mbit\"]\nhold = [\"1s\"]\njump = [[0]]".to_owned();
+    let hosts = [
+        (3, steady),
+        (13, on_off("50mbit", 256, 128)),
+        (8, on_off("100mbit", 300, 100)),
+        (20, on_off("50mbit", 256, 128)),
+        (4, on_off("150mbit", 360, 40)),
+    ];
+    let shares = hosts.map(|(machines, states)| {
+        let text = server("bits = \"375mbit\"", machines, &states).replace("12s", "4s");
+        let [_, ((seen, _), exact)] = compare(&text, machines, 375_000_000);
+        let mean = f64::from(machines) * model(&plan(&text)).source().mean();
+        [seen, exact, mean]
+    });
+    let sorted = |by: usize| {
+        let mut hosts = [0, 1, 2, 3, 4];
+        hosts.sort_by(|a, b| shares[*a][by].total_cmp(&shares[*b][by]));
+        hosts
+    };
+    let [by_seen, by_exact, by_mean] = [0, 1, 2].map(sorted);
+    assert_eq!(by_exact, [0, 4, 1, 2, 3]);
+    assert_eq!(by_seen, by_exact, "{shares:?}");
+    // Their means would sort them otherwise: the steady host has one of the largest.
+    assert_ne!(by_mean, by_exact, "{shares:?}");
+}
+
+#[test]
 fn sources_that_move_together_are_one() {
     let states =
         "rates = [\"0\", \"50mbit\"]\nhold = [\"600ms\", \"300ms\"]\ntogether = \"nightly\"";
