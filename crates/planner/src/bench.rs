@@ -82,7 +82,8 @@ const READ: u32 = 20;
 /// How many models there are; machines are named like them.
 const MODELS: u32 = 20;
 
-/// Places, bounds, judges, answers, explains, reads, fits and buys; a figure each. `tell` hears of each.
+/// Places, bounds, judges, answers, explains, reads, fits and buys; a figure each. `tell` hears of
+/// each.
 ///
 /// # Errors
 ///

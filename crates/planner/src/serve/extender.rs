@@ -325,8 +325,8 @@ pub fn filter(
         passes.push(judged.is_ok());
         let Err(refused) = judged else { continue };
         refusals.add(&refused);
-        // Taking other pods away may help where an agent is read, which sees them go. Elsewhere what
-        // runs is what the plan's files say.
+        // Taking other pods away may help where an agent is read, which sees them go. Elsewhere
+        // what runs is what the plan's files say.
         let refusing = if scheduler.is_read(name) { &mut failed } else { &mut unresolvable };
         refusing.insert(name.clone(), refused.to_string());
     }

@@ -1,4 +1,4 @@
-//! What experiments on plans say as JSON: the same object as those of `zovn measure` and `zovn sim`.
+//! What experiments on plans say as JSON: the object of those of `zovn measure` and `zovn sim`.
 
 use serde::Serialize;
 
