@@ -25,6 +25,7 @@ mod endpoint;
 mod explain;
 mod fabric;
 mod get;
+mod handover;
 mod lab;
 mod logical;
 mod manual;
@@ -72,6 +73,8 @@ enum Command {
     Attach(Box<ports::AttachArgs>),
     Set(ports::SetArgs),
     Detach(ports::DetachArgs),
+    HandOver(handover::HandOverArgs),
+    TakeOver(handover::TakeOverArgs),
     Apply(networks::ApplyArgs),
     Delete(delete::Args),
     Get(get::Args),
@@ -113,6 +116,8 @@ fn main() -> ExitCode {
         Command::Attach(args) => ports::attach(*args),
         Command::Set(args) => ports::set(args),
         Command::Detach(args) => ports::detach(args),
+        Command::HandOver(args) => handover::hand_over(args),
+        Command::TakeOver(args) => handover::take_over(args),
         Command::Apply(args) => networks::apply(args),
         Command::Delete(args) => delete::run(args),
         Command::Get(args) => get::run(args),

@@ -6,6 +6,7 @@ mod contexts;
 mod documents;
 mod fields;
 mod floors;
+mod handover;
 mod kept;
 mod killed;
 mod manual;

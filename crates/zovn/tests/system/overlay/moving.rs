@@ -10,10 +10,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
-use model::PortName;
+use model::{HandoverTaken, PortName};
 
 use super::controller::Followed;
 use super::logical::{CONTAINERS, DB, Shop, WEB};
@@ -71,11 +72,17 @@ fn with_third(shop: &Shop) -> String {
     shop.text() + &node
 }
 
-/// The second host hands the database's connections over to the third.
-fn hand_over(shop: &Shop) {
-    let port = PortName("db-1".into());
-    let handed = shop.world.client(1).hand_over(&port, true).unwrap();
-    shop.world.client(2).take_over(&port, handed).unwrap();
+/// The second host hands the database's connections over to the third, as its operator has it do.
+fn hand_over(shop: &Shop, how: &str) {
+    let script = format!(
+        "\"$0\" hand-over db-1 {how} --socket \"$1\" | \"$0\" take-over db-1 - --json --socket \"$2\""
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_zovn")]);
+    let output = command.args([1, 2].map(|host| shop.world.socket(host))).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let taken: HandoverTaken = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(taken.connections > 0 && taken.lost == 0, "{taken:?}");
 }
 
 /// The database sends by its interface at the third host.
@@ -111,7 +118,7 @@ fn a_stream_goes_on_while_its_port_moves_to_another_host() {
             scope.spawn(|| read(to, count));
         }
         more_than([0; 2]);
-        hand_over(&shop);
+        hand_over(&shop, "--stays");
         shop.apply_at(1, &moved);
         go(&shop);
         shop.apply_at(2, &moved);
@@ -189,7 +196,8 @@ fn a_port_moves_by_a_controller_with_its_frames_and_its_connection() {
             tally
         });
         more();
-        hand_over(shop);
+        hand_over(shop, "--stays");
+        hand_over(shop, "");
         bind("node: h2, migration: {to: h1}");
         go(shop);
         more();

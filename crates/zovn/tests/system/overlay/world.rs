@@ -368,12 +368,7 @@ impl World {
         fs::write(&file, toml::to_string(&config).unwrap()).unwrap();
         let log = File::create(self.folder(host).join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-        command
-            .arg("agent")
-            .arg("-c")
-            .arg(file)
-            .arg("--socket")
-            .arg(self.folder(host).join("agent.sock"));
+        command.arg("agent").arg("-c").arg(file).arg("--socket").arg(self.socket(host));
         if let Some((controller, proofs)) = &self.plan.controller {
             let kept = self.folder(host).join("kept");
             command.args(["--controller", &controller.to_string(), "--node", &format!("h{host}")]);
@@ -411,8 +406,13 @@ impl World {
         fs::read_to_string(self.folder(host).join("log")).unwrap()
     }
 
+    /// Where a host's agent listens.
+    pub fn socket(&self, host: usize) -> PathBuf {
+        self.folder(host).join("agent.sock")
+    }
+
     pub fn client(&self, host: usize) -> Client {
-        Client::new(self.folder(host).join("agent.sock")).unwrap()
+        Client::new(self.socket(host)).unwrap()
     }
 
     pub fn status(&self, host: usize) -> AgentStatus {
