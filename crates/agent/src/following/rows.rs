@@ -141,7 +141,7 @@ impl Rows {
 
 impl Followed {
     /// What it is, of whatever generation.
-    fn content(&self) -> (&Domain, &Sites) {
+    fn content(&self) -> (&Domain, &Table<Identity, Site>) {
         (&self.rows, &self.sites)
     }
 
