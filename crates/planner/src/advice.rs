@@ -133,6 +133,7 @@ fn flow(plan: &Plan, terms: &Terms) -> Vec<Vec<u64>> {
     let migration = Load {
         models: vec![Model::constant(rate)],
         fitted: None,
+        taken: Vec::new(),
         frame: 1500,
         sends: 1.0,
         remote: 1.0,

@@ -15,6 +15,10 @@ pub struct Columns {
     pub sent: Option<String>,
     /// A counter of what it has received; `received_bytes` if not said.
     pub received: Option<String>,
+    /// A counter of the frames that it has sent; `sent_packets` if not said.
+    pub sent_packets: Option<String>,
+    /// A counter of those that it has received; `received_packets` if not said.
+    pub received_packets: Option<String>,
     /// A rate, in place of counters.
     pub rate: Option<String>,
     /// What counters count; or the rate a second. Bytes of counters and bits of a rate if not said.

@@ -159,9 +159,8 @@ pub(crate) struct Model {
     pub trace: Option<PathBuf>,
     #[serde(default)]
     pub columns: Columns,
-    /// The mean size of its frames.
-    #[serde(default = "full_frame")]
-    pub frame: Bytes,
+    /// The mean size of its frames. A trace may say it itself.
+    pub frame: Option<Bytes>,
     /// The share of its traffic that it sends; the rest it receives. A trace says itself.
     pub sends: Option<f64>,
     /// The share of its traffic that leaves the host.
@@ -200,9 +199,8 @@ impl Rates {
     }
 }
 
-fn full_frame() -> Bytes {
-    Bytes(1500)
-}
+/// The bytes of a frame if nothing says them.
+pub(crate) const FULL_FRAME: u64 = 1500;
 
 fn all() -> f64 {
     1.0

@@ -9,6 +9,7 @@ use serde::Serialize;
 use units::{Rate, Span};
 
 use crate::columns::Columns;
+use crate::file::FULL_FRAME;
 use crate::hours::Period;
 use crate::trace::{Trace, TraceError, read};
 
@@ -21,6 +22,8 @@ pub struct Traced {
     pub series: Series,
     /// The share that was sent, if the trace tells directions apart.
     pub sends: Option<f64>,
+    /// The mean bytes of a frame, if the trace counts frames.
+    pub frame: Option<u64>,
     /// Reasons not to trust it that are not in it.
     pub doubts: Vec<String>,
 }
@@ -28,13 +31,14 @@ pub struct Traced {
 impl Traced {
     /// Fits a model.
     pub fn fit(self, settings: &FitSettings) -> Fitted {
-        let Self { name, series, sends, doubts } = self;
+        let Self { name, series, sends, frame, doubts } = self;
         let faults = series.faults().iter().map(ToString::to_string);
         Fitted {
             samples: series.samples().len(),
             step: series.step(),
             faults: doubts.into_iter().chain(faults).collect(),
             sends,
+            frame,
             fit: fit(&series, settings),
             name,
         }
@@ -54,6 +58,8 @@ pub struct Fitted {
     pub faults: Vec<String>,
     /// The share that was sent, if the trace tells directions apart.
     pub sends: Option<f64>,
+    /// The mean bytes of a frame, if the trace counts frames.
+    pub frame: Option<u64>,
     /// The fit.
     pub fit: Fit,
 }
@@ -64,9 +70,9 @@ pub struct Fitted {
 ///
 /// [`TraceError`] says why the file is no trace.
 pub fn read_trace(path: &Path, columns: &Columns) -> Result<Traced, TraceError> {
-    let Trace { series, sends } = read(path, columns)?;
+    let Trace { series, sends, frame } = read(path, columns)?;
     let name = path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(Traced { name, series, sends, doubts: Vec::new() })
+    Ok(Traced { name, series, sends, frame, doubts: Vec::new() })
 }
 
 /// Reads a trace and fits a model to it.
@@ -101,8 +107,10 @@ pub struct Told {
     pub mean_high: f64,
     /// The highest rate of the model.
     pub peak: u64,
-    /// The share that was sent.
+    /// The share that was sent, and the mean bytes of a frame, if the trace says them.
     pub sends: Option<f64>,
+    /// See `sends`.
+    pub frame: Option<u64>,
     /// States of the model that one plans with.
     pub states: Vec<ToldState>,
     /// Why not to trust it, and what was left out: a sentence each.
@@ -132,7 +140,7 @@ impl Told {
 
 impl Fitted {
     /// Reasons not to trust the fit, and what was left out of the trace.
-    pub fn doubts(&self) -> Vec<String> {
+    pub(crate) fn doubts(&self) -> Vec<String> {
         let doubts = self.fit.doubts.iter().map(ToString::to_string);
         self.faults.iter().cloned().chain(doubts).collect()
     }
@@ -155,10 +163,27 @@ impl Fitted {
             mean_high: self.fit.mean.high,
             peak: model.source().peak(),
             sends: self.sends,
+            frame: self.frame,
             states: states.collect(),
-            doubts: self.doubts(),
+            doubts: self.doubts().into_iter().chain(taken(self.frame, self.sends)).collect(),
         }
     }
+}
+
+/// What a plan takes for what nobody says, a sentence each.
+pub(crate) fn taken(frame: Option<u64>, sends: Option<f64>) -> Vec<String> {
+    let frame = frame.is_none().then(|| {
+        format!(
+            "frames are taken to have {FULL_FRAME} bytes, as nothing says how many they have: \
+             smaller ones take a switch more (`frame`, or a count of packets in the trace)"
+        )
+    });
+    let sends = sends.is_none().then(|| {
+        "half of the traffic is taken to be sent, as nothing says how much is: a card carries less \
+         if one direction has more (`sends`, or counters of both directions in the trace)"
+            .to_owned()
+    });
+    frame.into_iter().chain(sends).collect()
 }
 
 /// Fits as a file of models, which a plan can be given together with its own file: of each trace
@@ -179,6 +204,9 @@ pub fn models_file(fits: &[Vec<Fitted>], periods: &[Period], remarks: &[String])
         if periods.is_empty() {
             reasons(&mut text, "  ", first);
         }
+        for taken in taken(first.frame, first.sends) {
+            let _ = writeln!(text, "  # {taken}");
+        }
         // JSON's words in quotes are YAML's, whatever the file is called.
         let _ = writeln!(text, "  {}:", quoted(&first.name));
         if periods.is_empty() {
@@ -190,6 +218,9 @@ pub fn models_file(fits: &[Vec<Fitted>], periods: &[Period], remarks: &[String])
             reasons(&mut text, "      ", it);
             let _ = writeln!(text, "      {}:", quoted(&period.name));
             written(&mut text, "        ", &it.fit.careful());
+        }
+        if let Some(frame) = first.frame {
+            let _ = writeln!(text, "    frame: {frame}b");
         }
         if let Some(sends) = first.sends {
             let _ = writeln!(text, "    sends: {sends}");
@@ -249,17 +280,31 @@ mod tests {
     use std::fmt::Write;
     use std::fs;
 
-    /// A machine that is at 80 Mbit/s for 5 of 20 samples.
+    /// A machine that is at 80 Mbit/s for 5 of 20 samples, in frames of 640 bytes.
     fn trace(folder: &Path) -> std::path::PathBuf {
-        let mut text = "time,sent_bytes\n".to_owned();
+        let mut text = "time,sent_bytes,sent_packets\n".to_owned();
         let mut bytes = 0u64;
         for row in 0..2000u64 {
-            let _ = writeln!(text, "{row},{bytes}");
+            let _ = writeln!(text, "{row},{bytes},{}", bytes / 640);
             bytes += if row % 20 < 5 { 10_000_000 } else { 0 };
         }
         let path = folder.join("d\"b.csv");
         fs::write(&path, text).unwrap();
         path
+    }
+
+    /// Two classes of hours.
+    fn periods() -> [Period; 2] {
+        [("busy", 40), ("rest", 128)].map(|(name, hours_a_week)| Period {
+            name: name.into(),
+            weekdays: Vec::new(),
+            weekends: Vec::new(),
+            hours_a_week,
+            unseen_hours: 0,
+            utc_offset_minutes: 0,
+            times_mean: 1.0,
+            together: None,
+        })
     }
 
     #[test]
@@ -270,41 +315,74 @@ mod tests {
         let fitted = fit_trace(&path, &Columns::default(), &settings).unwrap();
         let told = fitted.told();
         assert_eq!((told.samples, told.peak, told.sends), (1999, 80_000_000, Some(1.0)));
+        assert_eq!(told.frame, Some(640));
         assert!(told.doubts.iter().any(|it| it.contains("independent samples")), "{told:?}");
+        assert!(!told.doubts.iter().any(|it| it.contains("taken to ")), "{told:?}");
 
         let text = models_file(&[vec![fitted.clone()]], &[], &["of January".into()])
             + "goal: {epsilon: 0.001}\n";
         assert!(text.starts_with("# of January\nmodels:\n"), "{text}");
         let plan = Plan::of_text(Path::new("m.yaml"), &text).unwrap();
         assert_eq!((plan.models.len(), plan.models[0].name.as_str()), (1, "d\"b"));
+        assert_eq!((plan.models[0].it.frame, plan.models[0].it.sends), (640, 1.0));
         let (read, careful) = (&plan.models[0].it.models[0], fitted.fit.careful());
         assert_eq!(read.states(), careful.states());
         let apart = read.shares().iter().zip(careful.shares()).map(|(a, b)| (a - b).abs());
         assert!(apart.fold(0.0, f64::max) < 1e-12);
 
         // Of two classes of hours, here with the same fit.
-        let period = |name: &str, hours_a_week| Period {
-            name: name.into(),
-            weekdays: Vec::new(),
-            weekends: Vec::new(),
-            hours_a_week,
-            unseen_hours: 0,
-            utc_offset_minutes: 0,
-            times_mean: 1.0,
-            together: None,
-        };
-        let periods = [period("busy", 40), period("rest", 128)];
-        let text = models_file(&[vec![fitted.clone(); 2]], &periods, &[]);
+        let text = models_file(&[vec![fitted.clone(); 2]], &periods(), &[]);
         let text = text + "goal: {epsilon: 0.001}\n";
         let plan = Plan::of_text(Path::new("m.yaml"), &text).unwrap();
         let hours: Vec<_> = plan.periods.iter().map(|it| (it.name.as_str(), it.it)).collect();
         assert_eq!(hours, [("busy", 40), ("rest", 128)]);
         let models = &plan.models[0].it.models;
         assert!(models.len() == 2 && models.iter().all(|it| it.states() == careful.states()));
+        assert_eq!((plan.models[0].it.frame, plan.models[0].it.sends), (640, 1.0));
 
         // A plan that names the trace has the same model.
         let text = "goal: {epsilon: 0.001}\nmodels:\n  db: {trace: 'd\"b.csv'}\n";
         let plan = Plan::of_text(&folder.path().join("p.yaml"), text).unwrap();
         assert_eq!(plan.models[0].it.models[0], careful);
+        assert_eq!((plan.models[0].it.frame, plan.models[0].it.sends), (640, 1.0));
+    }
+
+    #[test]
+    fn what_a_trace_does_not_say_is_told_and_may_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = trace(folder.path());
+        let columns = Columns { rate: Some("sent_bytes".into()), ..Columns::default() };
+        let fitted = fit_trace(&path, &columns, &FitSettings::default()).unwrap();
+        let doubts = fitted.told().doubts;
+        let is_taken = |doubts: &[String]| {
+            ["frames are taken to have 1500 bytes", "half of the traffic is taken to be sent"]
+                .map(|taken| doubts.iter().any(|it| it.starts_with(taken)))
+        };
+        assert_eq!(is_taken(&doubts), [true; 2], "{doubts:?}");
+        // Once for each trace, whatever its classes of hours.
+        for periods in [&[][..], &periods()] {
+            let fits = vec![fitted.clone(); periods.len().max(1)];
+            let text = models_file(&[fits], periods, &[]);
+            assert!(!text.contains("frame: ") && !text.contains("sends: "), "{text}");
+            assert_eq!(
+                text.matches("\n  # frames are taken to have 1500 bytes").count(),
+                1,
+                "{text}"
+            );
+        }
+
+        let plan = |model: &str| {
+            let text = format!("goal: {{epsilon: 0.001}}\nmodels:\n  db: {{{model}}}\n");
+            let plan = Plan::of_text(&folder.path().join("p.yaml"), &text).unwrap();
+            let load = &plan.models[0].it;
+            (load.frame, load.sends, is_taken(&load.doubts()))
+        };
+        assert_eq!(plan("trace: 'd\"b.csv'"), (640, 1.0, [false; 2]));
+        let rate = "trace: 'd\"b.csv', columns: {rate: sent_bytes}";
+        assert_eq!(plan(rate), (1500, 0.5, [true; 2]));
+        assert_eq!(plan(&format!("{rate}, frame: 64b")), (64, 0.5, [false, true]));
+        // What a plan writes counts, whatever its trace says.
+        assert_eq!(plan("trace: 'd\"b.csv', frame: 64b, sends: 0"), (64, 0.0, [false; 2]));
+        assert_eq!(plan("rate: 1mbit"), (1500, 0.5, [true; 2]));
     }
 }

@@ -135,7 +135,7 @@ pub fn divide(
         let in_class = |class: &usize| -> Result<Traced, SeriesError> {
             let series = it.series.filtered(|at| hours.class(at) == *class)?;
             let (name, doubts) = (it.name.clone(), it.doubts.clone());
-            Ok(Traced { name, series, sends: it.sends, doubts })
+            Ok(Traced { name, series, sends: it.sends, frame: it.frame, doubts })
         };
         match classes.iter().map(in_class).collect::<Result<Vec<_>, _>>() {
             Ok(parts) => {
@@ -226,7 +226,8 @@ mod tests {
         let rates: Vec<u64> = (0..hours).map(rate).collect();
         let begin = Instant::from_nanos(MONDAY * 1_000_000_000);
         let series = Series::from_rates(begin, Span::from_secs(HOUR_SECS), &rates).unwrap();
-        Traced { name: name.into(), series, sends: None, doubts: Vec::new() }
+        let (sends, frame) = (Some(0.25), Some(700));
+        Traced { name: name.into(), series, sends, frame, doubts: Vec::new() }
     }
 
     fn is_office(hour: u64) -> bool {
@@ -241,6 +242,8 @@ mod tests {
         assert_eq!((busy.weekdays.as_slice(), busy.weekends.len()), (&[[9, 17]][..], 0));
         let rates = |class: usize| all.traces[0][class].series.rates().collect::<Vec<_>>();
         assert_eq!((rates(0), rates(1)), (vec![90; 80], vec![10; 256]));
+        let said = all.traces[0].iter().map(|it| (it.sends, it.frame));
+        assert_eq!(said.collect::<Vec<_>>(), [(Some(0.25), Some(700)); 2]);
         assert_eq!(
             busy.sentence(),
             "busy: weekdays 09:00 to 17:00 (UTC), 40 of 168 hours, when traces ask for 3.1 times \

@@ -150,6 +150,8 @@ pub struct Load {
     pub models: Vec<Model>,
     /// What the model was fitted to.
     pub fitted: Option<Fitted>,
+    /// What was taken for what neither the plan nor a trace says.
+    pub(crate) taken: Vec<String>,
     /// The mean size of a frame, in bytes.
     pub(crate) frame: u64,
     /// The share that it sends.
@@ -161,6 +163,12 @@ pub struct Load {
 }
 
 impl Load {
+    /// Reasons not to trust it.
+    pub fn doubts(&self) -> Vec<String> {
+        let fitted = self.fitted.iter().flat_map(Fitted::doubts);
+        fitted.chain(self.taken.iter().cloned()).collect()
+    }
+
     /// What a machine asks for at a random time of each class of hours.
     fn sources(&self) -> Vec<Source> {
         self.models.iter().map(Model::source).collect()

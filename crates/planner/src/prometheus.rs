@@ -14,7 +14,7 @@ use tokio::runtime::Builder;
 use units::{Instant, Span};
 
 use crate::fitted::Traced;
-use crate::trace::of_rates;
+use crate::trace::{mean_frame, of_rates};
 use crate::web::{self, Address, WebError};
 
 /// What is asked of Prometheus.
@@ -27,6 +27,9 @@ pub struct Query {
     /// Series with the same values of these labels are added up to a trace; none, and each series
     /// is one.
     pub by: Vec<String>,
+    /// Frames of the same series, by the labels `by`: a counter, or as many a second, as the
+    /// expression's own values are.
+    pub packets: Option<String>,
     /// What its values are.
     pub values: Values,
     /// The first and the last second, since 1970.
@@ -77,8 +80,11 @@ pub enum QueryError {
         message: String,
     },
     /// The expression has no series then.
-    #[error("the query has no series in that time: look at it in Prometheus first")]
-    Nothing,
+    #[error("`{expression}` has no series in that time: look at it in Prometheus first")]
+    Nothing {
+        /// The expression.
+        expression: String,
+    },
     /// No series has a label by which they are to be added up, so all would be one.
     #[error(
         "no series of the query has the label `{label}` (labels: {}): correct `--by`",
@@ -163,33 +169,39 @@ pub struct Traces {
 pub fn traces(query: &Query) -> Result<Traces, QueryError> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(QueryError::Runtime)?;
-    let (sampled, scraped) = runtime.block_on(async {
-        let sampled = fetch(query).await?;
+    let (sampled, packets, scraped) = runtime.block_on(async {
+        let sampled = fetch(query, &query.expression).await?;
+        let packets = match &query.packets {
+            Some(packets) => fetch(query, packets).await?,
+            None => Sampled::new(),
+        };
         // An expression that is no plain selector has no single samples: nothing is known then.
-        Ok::<_, QueryError>((sampled, scraped_every(query).await.unwrap_or(None)))
+        Ok::<_, QueryError>((sampled, packets, scraped_every(query).await.unwrap_or(None)))
     })?;
-    trace_each(query, sampled, &doubts(query, scraped))
+    trace_each(query, sampled, packets, &doubts(query, scraped))
 }
 
 /// Makes a trace of each series, or group of them, that is one. What came or went may have too few
 /// points.
-fn trace_each(query: &Query, sampled: Sampled, doubts: &[String]) -> Result<Traces, QueryError> {
-    let is_known = |label: &&String| sampled.keys().any(|labels| labels.contains_key(*label));
-    let unknown = query.by.iter().find(|label| !is_known(label));
-    if let Some(label) = unknown {
-        let known: BTreeSet<String> = sampled.into_keys().flat_map(BTreeMap::into_keys).collect();
-        let known = known.into_iter().collect();
-        return Err(QueryError::Label { label: label.clone(), known });
-    }
-    let groups = groups(sampled, &query.by);
+fn trace_each(
+    query: &Query,
+    sampled: Sampled,
+    packets: Sampled,
+    doubts: &[String],
+) -> Result<Traces, QueryError> {
+    let groups = groups(query, sampled)?;
+    let packets = if packets.is_empty() { Groups::new() } else { self::groups(query, packets)? };
     let names = names(groups.keys());
     let mut all = Traces::default();
-    for (members, name) in groups.into_values().zip(names) {
+    for ((labels, members), name) in groups.into_iter().zip(names) {
         let points = rows(&members);
         let times = times(query, &points)?;
         match series(query, &times, &points) {
             Ok(series) => {
-                all.traces.push(Traced { name, series, sends: None, doubts: doubts.to_vec() });
+                let sends = sends(query, &members, &points);
+                let frame = packets.get(&labels).and_then(|it| frame(query, &members, it));
+                let doubts = doubts.to_vec();
+                all.traces.push(Traced { name, series, sends, frame, doubts });
             }
             Err(source) => all.left_out.push((name, source)),
         }
@@ -209,23 +221,109 @@ type Sampled = BTreeMap<Labels, Vec<(f64, f64)>>;
 type Labels = BTreeMap<String, String>;
 
 /// Series that are added up, by the labels that they have in common.
-fn groups(sampled: Sampled, by: &[String]) -> BTreeMap<Labels, Vec<Vec<(f64, f64)>>> {
-    let mut groups: BTreeMap<Labels, Vec<_>> = BTreeMap::new();
+type Groups = BTreeMap<Labels, Vec<Member>>;
+
+/// A series of a group.
+#[derive(Clone)]
+struct Member {
+    /// What it counts, if that is known.
+    way: Option<Way>,
+    points: Vec<(f64, f64)>,
+}
+
+/// What a series counts of a machine.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Way {
+    Sent,
+    Received,
+}
+
+impl Way {
+    /// By the label `direction`, or a word in the name of the metric. What comes in at a port of
+    /// zovn's its machine has sent. Whose ingress others count is not known, nor on which side of a
+    /// machine's interface the node exporter stands.
+    fn of(query: &Query, labels: &Labels) -> Option<Self> {
+        let is_of_zovn = query.expression.contains("zovn_");
+        let way = |word: &str| match word {
+            "transmit" | "tx" | "sent" => Some(Self::Sent),
+            "receive" | "rx" | "received" => Some(Self::Received),
+            "ingress" if is_of_zovn => Some(Self::Sent),
+            "egress" if is_of_zovn => Some(Self::Received),
+            _ => None,
+        };
+        let name = labels.get("__name__").map_or("", String::as_str);
+        if name.starts_with("node_") {
+            return None;
+        }
+        labels.get("direction").map_or(name, String::as_str).split('_').find_map(way)
+    }
+}
+
+fn groups(query: &Query, sampled: Sampled) -> Result<Groups, QueryError> {
+    let by = &query.by;
+    let is_known = |label: &&String| sampled.keys().any(|labels| labels.contains_key(*label));
+    let unknown = by.iter().find(|label| !is_known(label));
+    if let Some(label) = unknown {
+        let known: BTreeSet<String> = sampled.into_keys().flat_map(BTreeMap::into_keys).collect();
+        let known = known.into_iter().collect();
+        return Err(QueryError::Label { label: label.clone(), known });
+    }
+    let mut groups = Groups::new();
     for (mut labels, points) in sampled {
+        let way = Way::of(query, &labels);
         if !by.is_empty() {
             labels.retain(|label, _| by.contains(label));
         }
-        groups.entry(labels).or_default().push(points);
+        groups.entry(labels).or_default().push(Member { way, points });
     }
-    groups
+    Ok(groups)
 }
 
+/// The share that was sent, if all members say what they count.
+fn sends(query: &Query, members: &[Member], points: &[Row]) -> Option<f64> {
+    let ways: Option<Vec<Way>> = members.iter().map(|it| it.way).collect();
+    let (ways, amounts) = (ways?, amounts(query, points));
+    let all: f64 = amounts.iter().sum();
+    let sent = ways.iter().zip(&amounts).filter(|(way, _)| **way == Way::Sent);
+    (all > 0.0).then(|| sent.map(|(_, amount)| amount).sum::<f64>() / all)
+}
+
+/// The mean bytes of a frame, if frames are counted in the same directions as bytes.
+fn frame(query: &Query, members: &[Member], packets: &[Member]) -> Option<u64> {
+    let ways = |of: &[Member]| of.iter().map(|it| it.way).collect::<BTreeSet<_>>();
+    if ways(members) != ways(packets) {
+        return None;
+    }
+    let amounts = amounts(query, &rows(&[members, packets].concat()));
+    let (bytes, frames) = amounts.split_at_checked(members.len())?;
+    let per_byte = if query.values == Values::Rate { 8.0 } else { 1.0 };
+    mean_frame(bytes.iter().sum::<f64>() / per_byte, frames.iter().sum())
+}
+
+/// What each column counts in all. A counter that goes back has begun anew.
+fn amounts(query: &Query, points: &[Row]) -> Vec<f64> {
+    let mut amounts = vec![0.0; points.first().map_or(0, |(_, row)| row.len())];
+    let mut add = |row: &[f64], before: Option<&[f64]>| {
+        for (place, amount) in amounts.iter_mut().enumerate() {
+            *amount += (row[place] - before.map_or(0.0, |it| it[place])).max(0.0);
+        }
+    };
+    match query.values {
+        Values::Bytes => points.windows(2).for_each(|pair| add(&pair[1].1, Some(&pair[0].1))),
+        Values::Rate => points.iter().for_each(|(_, row)| add(row, None)),
+    }
+    amounts
+}
+
+/// A time, and what each member of a group has then.
+type Row = (f64, Vec<f64>);
+
 /// The times at which all members of a group have a point, and their values.
-fn rows(members: &[Vec<(f64, f64)>]) -> Vec<(f64, Vec<f64>)> {
+fn rows(members: &[Member]) -> Vec<Row> {
     let [first, others @ ..] = members else { return Vec::new() };
-    let mut others: Vec<_> = others.iter().map(|it| it.iter().peekable()).collect();
-    let mut rows = Vec::with_capacity(first.len());
-    for (at, value) in first {
+    let mut others: Vec<_> = others.iter().map(|it| it.points.iter().peekable()).collect();
+    let mut rows = Vec::with_capacity(first.points.len());
+    for (at, value) in &first.points {
         let mut row = vec![*value];
         for member in &mut others {
             while member.next_if(|it| it.0 < *at).is_some() {}
@@ -258,8 +356,8 @@ struct OneSeries {
     values: Vec<(f64, String)>,
 }
 
-/// All points, piece by piece.
-async fn fetch(query: &Query) -> Result<Sampled, QueryError> {
+/// All points of an expression, piece by piece.
+async fn fetch(query: &Query, expression: &str) -> Result<Sampled, QueryError> {
     let Query { from, to, step, .. } = *query;
     let step_ms = step.as_nanos() / 1_000_000;
     if step_ms == 0 || to.saturating_sub(from).saturating_mul(1000) < step_ms {
@@ -278,7 +376,7 @@ async fn fetch(query: &Query) -> Result<Sampled, QueryError> {
         let secs = |ms: u64| format!("{}.{:03}", ms / 1000, ms % 1000);
         let path = format!(
             "/api/v1/query_range?query={}&start={}&end={}&step={}",
-            escaped(&query.expression),
+            escaped(expression),
             secs(at),
             secs(last),
             secs(step_ms)
@@ -297,7 +395,10 @@ async fn fetch(query: &Query) -> Result<Sampled, QueryError> {
         at = next;
         piece = piece_of(sampled.len());
     }
-    if sampled.is_empty() { Err(QueryError::Nothing) } else { Ok(sampled) }
+    if sampled.is_empty() {
+        return Err(QueryError::Nothing { expression: expression.to_owned() });
+    }
+    Ok(sampled)
 }
 
 /// How many points of so many series are asked for at once.
@@ -349,19 +450,15 @@ fn foreign(query: &Query) -> QueryError {
 }
 
 /// When points were. Prometheus' clock ticks in milliseconds.
-fn times(query: &Query, points: &[(f64, Vec<f64>)]) -> Result<Vec<Instant>, QueryError> {
-    let time = |(at, _): &(f64, Vec<f64>)| {
+fn times(query: &Query, points: &[Row]) -> Result<Vec<Instant>, QueryError> {
+    let time = |(at, _): &Row| {
         let millis = (at.max(0.0) * 1e3).round() as u64;
         millis.checked_mul(1_000_000).map(Instant::from_nanos).ok_or_else(|| foreign(query))
     };
     points.iter().map(time).collect()
 }
 
-fn series(
-    query: &Query,
-    times: &[Instant],
-    points: &[(f64, Vec<f64>)],
-) -> Result<Series, SeriesError> {
+fn series(query: &Query, times: &[Instant], points: &[Row]) -> Result<Series, SeriesError> {
     let values = points.iter().map(|it| &it.1);
     match query.values {
         Values::Bytes => {
@@ -497,6 +594,7 @@ mod tests {
             address: "a:1".parse().unwrap(),
             expression: expression.into(),
             by: Vec::new(),
+            packets: None,
             values: Values::Bytes,
             from: 0,
             to: 1,
@@ -540,15 +638,15 @@ mod tests {
         let short = Sampled::from([(vm("short"), points(2).collect())]);
         let mut both = short.clone();
         both.insert(vm("long"), points(500).collect());
-        let told = trace_each(&query("a"), both, &["old".into()]).unwrap();
+        let told = trace_each(&query("a"), both, Sampled::new(), &["old".into()]).unwrap();
         assert_eq!(told.traces.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["long"]);
         assert_eq!(told.traces[0].doubts, ["old"]);
         assert_eq!(told.left_out, [("short".to_owned(), SeriesError::Short { samples: 1 })]);
-        let error = trace_each(&query("a"), short.clone(), &[]).unwrap_err();
+        let error = trace_each(&query("a"), short.clone(), Sampled::new(), &[]).unwrap_err();
         assert!(matches!(error, QueryError::Series { .. }), "{error}");
         // No clock has such a time.
         let late = Sampled::from([(vm("late"), vec![(1e300, 1.0)])]);
-        let error = trace_each(&query("a"), late, &[]).unwrap_err();
+        let error = trace_each(&query("a"), late, Sampled::new(), &[]).unwrap_err();
         assert!(matches!(error, QueryError::Foreign { .. }), "{error}");
     }
 
@@ -569,7 +667,7 @@ mod tests {
             (way("b", "in"), points(sent)),
         ]);
         let query = Query { by: vec!["vm".into()], ..query("bytes_total") };
-        let told = trace_each(&query, sampled.clone(), &[]).unwrap();
+        let told = trace_each(&query, sampled.clone(), Sampled::new(), &[]).unwrap();
         let [a, b] = &told.traces[..] else { panic!("{told:?}") };
         assert_eq!((a.name.as_str(), b.name.as_str()), ("a", "b"));
         assert_eq!(a.series.rates().collect::<Vec<_>>(), [16, 16]);
@@ -579,13 +677,60 @@ mod tests {
         assert_eq!(a.series.faults(), faults);
         assert_eq!(b.series.rates().collect::<Vec<_>>(), [8; 4]);
         let rates = Query { values: Values::Rate, ..query };
-        let told = trace_each(&rates, sampled.clone(), &[]).unwrap();
+        let told = trace_each(&rates, sampled.clone(), Sampled::new(), &[]).unwrap();
         assert_eq!(told.traces[0].series.rates().collect::<Vec<_>>(), [1000, 1030, 2000]);
         // Without a label that is mistyped, all would be one trace.
         let mistyped = Query { by: vec!["vm".into(), "wya".into()], ..rates };
-        let error = trace_each(&mistyped, sampled, &[]).unwrap_err().to_string();
+        let error = trace_each(&mistyped, sampled, Sampled::new(), &[]).unwrap_err().to_string();
         let told = "no series of the query has the label `wya` (labels: vm, way): correct `--by`";
         assert_eq!(error, told);
+    }
+
+    #[test]
+    fn directions_and_frames_are_those_that_series_say() {
+        let labels = |all: &[(&str, &str)]| -> Labels {
+            all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let of = |expression, all: &[(&str, &str)]| Way::of(&query(expression), &labels(all));
+        assert_eq!(of("zovn_port_bytes_total", &[("direction", "ingress")]), Some(Way::Sent));
+        assert_eq!(of("zovn_port_bytes_total", &[("direction", "egress")]), Some(Way::Received));
+        assert_eq!(of("flows", &[("direction", "ingress")]), None);
+        assert_eq!(of("flows", &[("direction", "tx"), ("__name__", "received")]), Some(Way::Sent));
+        for (name, way) in [
+            ("libvirt_domain_interface_stats_transmit_bytes_total", Some(Way::Sent)),
+            ("container_network_receive_bytes_total", Some(Way::Received)),
+            ("node_network_receive_bytes_total", None),
+            ("bytes_total", None),
+        ] {
+            assert_eq!(of(name, &[("__name__", name)]), way, "{name}");
+        }
+
+        // Bytes a step, and the frames that they are in.
+        let of_vm = |way: &str, class: &str, each: u32| {
+            let labels = labels(&[("vm", "a"), ("direction", way), ("class", class)]);
+            let points = (0..5).map(|at| (f64::from(15 * at), f64::from(at * each)));
+            (labels, points.collect::<Vec<_>>())
+        };
+        let bytes = Sampled::from([of_vm("tx", "", 9000), of_vm("rx", "", 3000)]);
+        let frames = [of_vm("tx", "0", 10), of_vm("tx", "1", 5), of_vm("rx", "0", 5)];
+        let told = |query: &Query, bytes: &Sampled, frames: &[(Labels, Vec<(f64, f64)>)]| {
+            let frames = frames.iter().cloned().collect();
+            let told = trace_each(query, bytes.clone(), frames, &[]).unwrap();
+            (told.traces[0].sends, told.traces[0].frame)
+        };
+        let counters = Query { by: vec!["vm".into()], ..query("bytes_total") };
+        assert_eq!(told(&counters, &bytes, &frames), (Some(0.75), Some(600)));
+        assert_eq!(told(&counters, &bytes, &[]), (Some(0.75), None));
+        // Frames of one direction alone say nothing of both.
+        assert_eq!(told(&counters, &bytes, &frames[..2]), (Some(0.75), None));
+        let unknown = Sampled::from([of_vm("out", "", 9000), of_vm("in", "", 3000)]);
+        assert_eq!(told(&counters, &unknown, &[of_vm("all", "0", 20)]), (None, Some(600)));
+        // Values of rates: each point counts, of bits a second.
+        let rates = Query { values: Values::Rate, ..counters };
+        assert_eq!(told(&rates, &bytes, &frames), (Some(0.75), Some(75)));
+        let other = labels(&[("host", "b")]);
+        let error = trace_each(&rates, bytes, Sampled::from([(other, Vec::new())]), &[]);
+        assert!(matches!(error, Err(QueryError::Label { .. })), "{error:?}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tree::{Node, NotYaml, Position, Value};
 
 use crate::fault::{Fault, PlanError};
 use crate::file::{self, Apart, Counts, Entries, File, Goal, HostType, Least, Rates, Speed};
-use crate::fitted::{Fitted, fit_trace};
+use crate::fitted::{Fitted, fit_trace, taken};
 use crate::misfits;
 use crate::plan::{Capacity, Carried, Kind, Load, Machines, Named, Plan, WHOLE_TIME};
 use crate::profile::Costs;
@@ -451,7 +451,7 @@ impl<'a> Resolver<'a> {
                 self.complain(*file, &format!("{path}/{field}"), "a share lies from 0 to 1");
             }
         }
-        if it.frame.0 == 0 {
+        if it.frame.is_some_and(|it| it.0 == 0) {
             self.complain(*file, &format!("{path}/frame"), "a frame is larger than that");
         }
         let fitted = match (&it.trace, self.faults.is_empty()) {
@@ -469,11 +469,18 @@ impl<'a> Resolver<'a> {
         };
         let next = groups.len();
         let together = it.together.clone().map(|group| *groups.entry(group).or_insert(next));
-        let sends = it.sends.or(fitted.as_ref().and_then(|it| it.sends)).unwrap_or(0.5);
-        Named {
-            name: (*name).to_owned(),
-            it: Load { models, fitted, frame: it.frame.0, sends, remote: it.remote, together },
-        }
+        let frame = it.frame.map(|it| it.0).or(fitted.as_ref().and_then(|it| it.frame));
+        let sends = it.sends.or(fitted.as_ref().and_then(|it| it.sends));
+        let load = Load {
+            models,
+            fitted,
+            taken: taken(frame, sends),
+            frame: frame.unwrap_or(file::FULL_FRAME),
+            sends: sends.unwrap_or(0.5),
+            remote: it.remote,
+            together,
+        };
+        Named { name: (*name).to_owned(), it: load }
     }
 
     fn fit(

@@ -120,7 +120,8 @@ mod tests {
             let begin = Instant::from_nanos(*begin);
             let series = Series::from_rates(begin, Span::from_secs(1), &rates).unwrap();
             sum.push(&series);
-            let traced = Traced { name: "m".into(), series, sends: None, doubts: Vec::new() };
+            let traced =
+                Traced { name: "m".into(), series, sends: None, frame: None, doubts: Vec::new() };
             fits.push(traced.fit(&FitSettings::default()));
         }
         sum.compare(&fits.iter().collect::<Vec<_>>(), 0.01)

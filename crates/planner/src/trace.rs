@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,8 @@ pub(crate) struct Trace {
     pub series: Series,
     /// The share of it that was sent, if the trace tells directions apart.
     pub sends: Option<f64>,
+    /// The mean bytes of a frame, if the trace counts frames as well.
+    pub frame: Option<u64>,
 }
 
 /// Why a file is no trace.
@@ -196,7 +199,11 @@ struct Wanted {
 
 enum Values {
     Rate(usize),
-    Counters { sent: Option<usize>, received: Option<usize> },
+    /// What was sent and what was received; and the frames of both, where they are counted.
+    Counters {
+        amounts: [Option<usize>; 2],
+        packets: [Option<usize>; 2],
+    },
 }
 
 impl Wanted {
@@ -218,12 +225,18 @@ impl Wanted {
         let values = match &columns.rate {
             Some(rate) => Values::Rate(need(rate)?),
             None => {
-                let sent = look(&columns.sent, "sent_bytes")?;
-                let received = look(&columns.received, "received_bytes")?;
-                if sent.or(received).is_none() {
+                let amounts = [
+                    look(&columns.sent, "sent_bytes")?,
+                    look(&columns.received, "received_bytes")?,
+                ];
+                let packets = [
+                    look(&columns.sent_packets, "sent_packets")?,
+                    look(&columns.received_packets, "received_packets")?,
+                ];
+                if amounts == [None; 2] {
                     need("sent_bytes")?;
                 }
-                Values::Counters { sent, received }
+                Values::Counters { amounts, packets }
             }
         };
         let usual = if columns.rate.is_some() { Counted::BITS } else { Counted::BYTES };
@@ -231,17 +244,19 @@ impl Wanted {
     }
 
     fn trace(&self, path: &Path, table: &Table) -> Result<Trace, TraceError> {
-        let (first, second) = match self.values {
-            Values::Rate(rate) => (Some(rate), None),
-            Values::Counters { sent, received } => (sent, received),
+        let columns = match self.values {
+            Values::Rate(rate) => [Some(rate), None, None, None],
+            Values::Counters { amounts: [sent, received], packets: [out, come] } => {
+                [sent, received, out, come]
+            }
         };
         let all = table.values.chunks_exact(table.names.len());
         let mut times = Vec::with_capacity(all.len());
         let mut readings = Vec::with_capacity(all.len());
         let mut rows = Vec::with_capacity(all.len());
         'rows: for (row, cells) in all.enumerate() {
-            let mut values = [0.0; 3];
-            let wanted = [Some(self.time), first, second];
+            let mut values = [0.0; 5];
+            let wanted = iter::once(Some(self.time)).chain(columns);
             for (value, column) in values.iter_mut().zip(wanted) {
                 let Some(column) = column else { continue };
                 *value = match cells[column] {
@@ -275,30 +290,42 @@ impl Wanted {
             },
         };
         let bits = self.unit.bits();
-        if let Values::Rate(_) = self.values {
+        let Values::Counters { amounts, packets } = self.values else {
             let rates: Vec<f64> = readings.iter().map(|it| it[0] * bits as f64).collect();
-            return Ok(Trace { series: of_rates(&times, &rates).map_err(wrong)?, sends: None });
-        }
-        let counters: Vec<_> = readings.iter().map(|it| it.map(|count| count as u64)).collect();
-        let series = Series::from_counters(&times, &counters, bits).map_err(wrong)?;
-        Ok(Trace { series, sends: self.sends(&readings) })
-    }
-
-    /// The share that was sent. A counter that goes back has begun anew.
-    fn sends(&self, readings: &[[f64; 2]]) -> Option<f64> {
-        let total = |way: usize| -> f64 {
-            readings.windows(2).map(|pair| (pair[1][way] - pair[0][way]).max(0.0)).sum()
+            let series = of_rates(&times, &rates).map_err(wrong)?;
+            return Ok(Trace { series, sends: None, frame: None });
         };
-        match self.values {
-            Values::Rate(_) | Values::Counters { sent: None, received: None } => None,
-            Values::Counters { received: None, .. } => Some(1.0),
-            Values::Counters { sent: None, .. } => Some(0.0),
-            Values::Counters { .. } => {
-                let (sent, received) = (total(0), total(1));
-                (sent + received > 0.0).then(|| sent / (sent + received))
-            }
+        let counters: Vec<_> =
+            readings.iter().map(|[sent, received, ..]| [*sent as u64, *received as u64]).collect();
+        let series = Series::from_counters(&times, &counters, bits).map_err(wrong)?;
+        let [sent, received, out, come] = totals(&readings);
+        let sends = match amounts {
+            [Some(_), None] => Some(1.0),
+            [None, _] => Some(0.0),
+            [Some(_), Some(_)] => (sent + received > 0.0).then(|| sent / (sent + received)),
+        };
+        // Frames of one direction say nothing of the other's.
+        let is_counted = amounts.map(|it| it.is_some()) == packets.map(|it| it.is_some());
+        let bytes = (sent + received) * bits as f64 / 8.0;
+        let frame = is_counted.then(|| mean_frame(bytes, out + come)).flatten();
+        Ok(Trace { series, sends, frame })
+    }
+}
+
+/// By how much each counter has grown. One that goes back has begun anew.
+fn totals<const N: usize>(readings: &[[f64; N]]) -> [f64; N] {
+    let mut totals = [0.0; N];
+    for pair in readings.windows(2) {
+        for (place, total) in totals.iter_mut().enumerate() {
+            *total += (pair[1][place] - pair[0][place]).max(0.0);
         }
     }
+    totals
+}
+
+/// The mean bytes of a frame. Rounded down: smaller ones take a switch more.
+pub(crate) fn mean_frame(bytes: f64, packets: f64) -> Option<u64> {
+    (packets > 0.0).then(|| (bytes / packets).max(1.0) as u64)
 }
 
 /// What a time beyond the year 2200 looks like, if it was meant to be one before.
@@ -351,8 +378,8 @@ mod tests {
     #[test]
     fn counters_of_both_directions_become_rates() {
         let text = "time, sent_bytes, received_bytes\n0,0,100\n10,30,110\n20,60,120\n30,,9\n";
-        let Trace { series, sends } = read_csv(text, &Columns::default()).unwrap();
-        assert_eq!(series.rates().collect::<Vec<_>>(), [32, 32]);
+        let Trace { series, sends, frame } = read_csv(text, &Columns::default()).unwrap();
+        assert_eq!((series.rates().collect::<Vec<_>>(), frame), (vec![32, 32], None));
         assert_eq!((series.step(), sends), (Span::from_secs(10), Some(0.75)));
     }
 
@@ -361,7 +388,7 @@ mod tests {
         let columns =
             Columns { time: Some("t".into()), rate: Some("bits".into()), ..Columns::default() };
         let text = "bits,t\n8,1790000000.5\n16,1790000001.5\n24,1790000002.5\n0,1790000003.5\n";
-        let Trace { series, sends } = read_csv(text, &columns).unwrap();
+        let Trace { series, sends, .. } = read_csv(text, &columns).unwrap();
         assert_eq!((series.rates().collect::<Vec<_>>(), sends), (vec![8, 16, 24], None));
     }
 
@@ -381,9 +408,37 @@ mod tests {
     #[test]
     fn a_counter_that_begins_anew_is_seen_beside_the_other() {
         let text = "time,sent_bytes,received_bytes\n0,0,900\n1,10,900\n2,2000,5\n3,2010,5\n";
-        let Trace { series, sends } = read_csv(text, &Columns::default()).unwrap();
+        let Trace { series, sends, .. } = read_csv(text, &Columns::default()).unwrap();
         assert_eq!((series.rates().collect::<Vec<_>>(), sends), (vec![80, 80], Some(1.0)));
         assert_eq!(series.faults().len(), 1);
+    }
+
+    #[test]
+    fn frames_are_counted_beside_all_bytes_or_not_known() {
+        let frame = |text: &str, columns: &Columns| read_csv(text, columns).unwrap().frame;
+        // 2100 bytes in 4 frames; those of the counter that begins anew do not count.
+        let both = "time,sent_bytes,received_bytes,sent_packets,received_packets\n\
+                    0,0,500,0,7\n1,1000,600,1,8\n2,2000,0,2,0\n3,2000,0,3,0\n";
+        assert_eq!(frame(both, &Columns::default()), Some(525));
+        let one_of_two = both.replace("received_packets", "other");
+        assert_eq!(frame(&one_of_two, &Columns::default()), None);
+        let named = Columns { received_packets: Some("other".into()), ..Columns::default() };
+        assert_eq!(frame(&one_of_two, &named), Some(525));
+        let error = read_csv(both, &named).unwrap_err();
+        assert!(matches!(error, TraceError::Column { .. }), "{error}");
+        // A direction whose bytes are not counted has no frames to be counted.
+        let sent = "time,sent_bytes,sent_packets\n0,0,0\n1,3,2\n2,4,3\n";
+        assert_eq!(frame(sent, &Columns::default()), Some(1));
+        assert_eq!(
+            frame(sent, &Columns { unit: "kib".parse().ok(), ..Columns::default() }),
+            Some(1365)
+        );
+        assert_eq!(
+            frame(&sent.replace("sent_packets", "received_packets"), &Columns::default()),
+            None
+        );
+        let none = "time,sent_bytes,sent_packets\n0,5,0\n1,5,0\n2,5,0\n";
+        assert_eq!(frame(none, &Columns::default()), None);
     }
 
     #[test]
@@ -464,7 +519,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.parquet");
         write_parquet::<DoubleType>(&path, "double time", &[0.0, 0.5, 1.0, 1.5]);
-        let Trace { series, sends } = read(&path, &Columns::default()).unwrap();
+        let Trace { series, sends, .. } = read(&path, &Columns::default()).unwrap();
         assert_eq!((series.rates().collect::<Vec<_>>(), sends), (vec![16, 32], Some(1.0)));
 
         let whole = fs::read(&path).unwrap();

@@ -56,7 +56,7 @@ pub struct Args {
 #[derive(Subcommand)]
 enum Command {
     Check(check::Args),
-    Fit(fit::Args),
+    Fit(Box<fit::Args>),
     Place(place::Args),
     Risk(risk::Args),
     Why(why::Args),

@@ -63,6 +63,7 @@ impl Running {
             address: format!("http://{}/", self.address).parse().unwrap(),
             expression: expression.into(),
             by: Vec::new(),
+            packets: None,
             values,
             from: BEGIN,
             to: BEGIN + SECONDS - 5,
@@ -74,18 +75,22 @@ impl Running {
 /// Machine `a` sends 80 Mbit/s for 25 of each 100 seconds, `b` 8 Mbit/s always, and was restarted.
 fn counters() -> String {
     let mut text = "# TYPE bytes counter\n".to_owned();
+    let mut frames = "# TYPE frames counter\n".to_owned();
     for vm in ["a", "b"] {
         let (mut bytes, rate) = (0u64, if vm == "a" { 10_000_000 } else { 1_000_000 });
         for second in (0..SECONDS).step_by(5) {
             let _ =
                 writeln!(text, "bytes_total{{vm=\"{vm}\",job=\"x\"}} {bytes} {}", BEGIN + second);
+            // 800 bytes each.
+            let at = BEGIN + second;
+            let _ = writeln!(frames, "frames_total{{vm=\"{vm}\"}} {} {at}", bytes / 800);
             if vm == "b" && second == 12_000 {
                 bytes = 0;
             }
             bytes += if vm == "b" || second % 100 < 25 { 5 * rate } else { 0 };
         }
     }
-    text + "# EOF\n"
+    text + &frames + "# EOF\n"
 }
 
 /// Asks until Prometheus is there.
@@ -131,10 +136,23 @@ fn counters_are_added_up_by_labels() {
     let mut query = prometheus.query("bytes_total", Values::Bytes, 5);
     query.by = vec!["job".into()];
     let told = fitted(&query).unwrap();
+    assert_eq!(told[0].frame, None);
     let [x] = &told[..] else { panic!("{told:?}") };
     assert!((x.mean / 28e6 - 1.0).abs() < 0.01, "{}", x.mean);
     assert_eq!(x.samples, 4798);
     assert!(x.doubts.iter().any(|it| it.contains("the counter goes back once")), "{x:?}");
+}
+
+#[test]
+fn frames_are_asked_for_beside_bytes() {
+    let Some(prometheus) = Running::start() else { return };
+    let mut query = prometheus.query("bytes_total", Values::Bytes, 5);
+    (query.by, query.packets) = (vec!["vm".into()], Some("frames_total".into()));
+    let told = fitted(&query).unwrap();
+    assert_eq!(told.iter().map(|it| it.frame).collect::<Vec<_>>(), [Some(800); 2]);
+    query.packets = Some("packets_total".into());
+    let error = fitted(&query).unwrap_err().to_string();
+    assert!(error.starts_with("`packets_total` has no series in that time: "), "{error}");
 }
 
 #[test]
@@ -162,7 +180,7 @@ fn what_prometheus_refuses_or_does_not_have_is_told() {
         refused.contains("refuses the query: ") && refused.contains("parse error"),
         "{refused}"
     );
-    assert!(matches!(wrong("nothing_total"), QueryError::Nothing));
+    assert!(matches!(wrong("nothing_total"), QueryError::Nothing { .. }));
     let mut query = prometheus.query("bytes_total", Values::Bytes, 5);
     query.to = BEGIN - 1;
     assert!(matches!(fitted(&query), Err(QueryError::Time { .. })));

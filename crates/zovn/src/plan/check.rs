@@ -12,8 +12,9 @@ use crate::table::{headed, text};
 
 /// Tell what a plan is, and all that is wrong with it at once.
 ///
-/// Exit code 0 if all of it is right, 2 if not, 1 if a file cannot be read. Models that are fitted
-/// to traces are told with the reasons not to trust them, and so are switches that were profiled.
+/// Exit code 0 if all of it is right, 2 if not, 1 if a file cannot be read. Models are told with
+/// the reasons not to trust them, of their traces and of what was taken because nothing says it;
+/// so are switches that were profiled.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -69,8 +70,6 @@ impl Glance {
             let machines = plan.machines_of(place);
             it.it.models.iter().zip(&plan.periods).enumerate().map(move |(period, (model, of))| {
                 let source = model.source();
-                // A trace is one of all hours.
-                let fitted = it.it.fitted.as_ref().filter(|_| period == 0);
                 ModelTold {
                     name: it.name.clone(),
                     period: is_divided.then(|| of.name.clone()),
@@ -78,7 +77,8 @@ impl Glance {
                     states: model.states().len(),
                     mean: source.mean(),
                     peak: source.peak(),
-                    doubts: fitted.map(|it| it.doubts()).unwrap_or_default(),
+                    // They are of all hours.
+                    doubts: if period == 0 { it.it.doubts() } else { Vec::new() },
                 }
             })
         });

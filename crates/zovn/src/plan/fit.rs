@@ -24,12 +24,13 @@ use crate::table::{headed, text};
 /// Fit models to traces, and tell why not to trust them.
 ///
 /// A trace is CSV with a header, or Parquet: a time in seconds, and counters of bytes or a rate. Or
-/// it is a series that Prometheus has: a counter of bytes, or with `--bits-per-sec` a rate. A
-/// series that has too few points for a model, since it came or went, is left out and named on
-/// stderr; if that is all of them, the exit code is 1. Gaps, counters that go back and repeated
-/// rows are left out of a trace, and told below the table. Of several traces with the same times it
-/// tells whether machines are as independent as a plan takes them for. Exit code 0 with doubts,
-/// too: they are for you to judge.
+/// it is a series that Prometheus has: a counter of bytes, or with `--bits-per-sec` a rate. Where
+/// frames are counted, too, and directions told apart, the model says how large frames are and how
+/// much is sent; otherwise what a plan takes for it is told. A series that has too few points for a
+/// model, since it came or went, is left out and named on stderr; if that is all of them, the exit
+/// code is 1. Gaps, counters that go back and repeated rows are left out of a trace, and told below
+/// the table. Of several traces with the same times it tells whether machines are as independent as
+/// a plan takes them for. Exit code 0 with doubts, too: they are for you to judge.
 #[derive(clap::Args)]
 pub struct Args {
     /// The traces.
@@ -55,8 +56,18 @@ pub struct Args {
     /// The column that counts what was received [default: received_bytes].
     #[arg(long, value_name = "COLUMN")]
     received: Option<String>,
+    /// The column that counts the frames which were sent [default: sent_packets].
+    #[arg(long, value_name = "COLUMN")]
+    sent_packets: Option<String>,
+    /// The column that counts the frames which were received [default: received_packets].
+    #[arg(long, value_name = "COLUMN")]
+    received_packets: Option<String>,
     /// A column with a rate, in place of counters.
-    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["sent", "received"])]
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        conflicts_with_all = ["sent", "received", "sent_packets", "received_packets"]
+    )]
     rate: Option<String>,
     /// What columns count, or the rate a second: b, kb, kib, mb or mib of bytes, or bit, kbit or
     /// mbit [default: b of counters, bit of a rate].
@@ -103,6 +114,10 @@ struct Asked {
     /// PromQL hides a counter that begins anew.
     #[arg(long, value_name = "LABELS", requires = "query", value_delimiter = ',')]
     by: Vec<String>,
+    /// Another query: a counter of frames, added up by the same labels, from which with the first
+    /// comes how large frames are. With `--bits-per-sec` it is frames a second.
+    #[arg(long, value_name = "PROMQL", requires = "by")]
+    packets: Option<String>,
     /// The query's values are bits a second, not a counter.
     #[arg(long, requires = "query")]
     bits_per_sec: bool,
@@ -125,6 +140,7 @@ impl Asked {
             address: self.prometheus.clone()?,
             expression: self.query.clone()?,
             by: self.by.clone(),
+            packets: self.packets.clone(),
             values: if self.bits_per_sec { Values::Rate } else { Values::Bytes },
             from: self.from?,
             to: self.to.unwrap_or_else(now),
@@ -140,6 +156,8 @@ pub fn run(args: &Args) -> Outcome {
         time: args.time.clone(),
         sent: args.sent.clone(),
         received: args.received.clone(),
+        sent_packets: args.sent_packets.clone(),
+        received_packets: args.received_packets.clone(),
         rate: args.rate.clone(),
         unit: args.unit,
     };
@@ -216,10 +234,13 @@ fn table(fits: &ToldFits) -> String {
         "independent",
         "mean",
         "at most",
+        "frame",
+        "sends",
         "states",
         "share of time",
     ]);
     let rate = |rate: f64| si(rate, Unit::BITS_PER_SEC);
+    let unknown = || "unknown".to_owned();
     for it in &fits.traces {
         let states: Vec<_> = it.states.iter().map(|it| rate(it.rate as f64)).collect();
         let shares: Vec<_> = it.states.iter().map(|it| percent(it.share)).collect();
@@ -230,6 +251,8 @@ fn table(fits: &ToldFits) -> String {
             format!("{:.0}", it.effective_samples),
             rate(it.mean),
             rate(it.mean_high),
+            it.frame.map_or_else(unknown, |bytes| format!("{bytes} B")),
+            it.sends.map_or_else(unknown, percent),
             states.join(", "),
             shares.join(", "),
         ]);

@@ -36,6 +36,14 @@ fn a_plan_is_checked_whole() {
     assert!(out.starts_with("74 machines, 16 hosts, "), "{out}");
     // A model that is fitted comes with the reasons not to trust it.
     assert!(out.contains("\ndb: 1 gap of 130 s is left out"), "{out}");
+    // Nothing is taken for what nobody says.
+    assert!(!out.contains(" taken to "), "{out}");
+    let (code, out, _) = plan(&["check", "examples/plan/bursts.yaml"]);
+    assert_eq!(code, Some(0));
+    for taken in ["frames are taken to have 1500 bytes", "half of the traffic is taken to be sent"]
+    {
+        assert!(out.contains(&format!("\nstore: {taken}")), "{out}");
+    }
 
     let folder = tempfile::tempdir().unwrap();
     let broken = folder.path().join("broken.yaml");
@@ -63,9 +71,10 @@ fn a_trace_is_fitted_and_a_plan_uses_the_fit() {
     assert_eq!(code, Some(0), "{error}");
     assert!(out.contains("independent samples, and a goal this strict needs 3000"), "{out}");
     let row = out.lines().find(|it| it.starts_with("db ")).unwrap();
-    assert!(row.contains(" 10 s "), "{out}");
+    assert!(row.contains(" 10 s ") && row.contains(" 1500 B "), "{out}");
     let (_, told) = json(&["fit", "examples/plan/db.csv"]);
     assert!(told["periods"] == serde_json::json!([]) && told["together"].is_null(), "{told}");
+    assert_eq!(told["traces"][0]["frame"], 1500);
     let shares =
         told["traces"][0]["states"].as_array().unwrap().iter().map(|it| it["share"].as_f64());
     assert!((shares.map(Option::unwrap).sum::<f64>() - 1.0).abs() < 1e-9, "{told}");
@@ -82,6 +91,20 @@ fn a_trace_is_fitted_and_a_plan_uses_the_fit() {
     let told = plan(&["check", own, "--with", models]);
     assert_eq!(told.0, Some(0), "{told:?}");
     assert_eq!(plan(&["fit", "/nowhere.csv"]).0, Some(1));
+
+    // Of a rate alone neither is known. Counters of another name are found by their flags.
+    let [rate, counters] = [
+        &["--rate", "sent_bytes", "--unit", "b"][..],
+        &["--received", "sent_bytes", "--received-packets", "sent_packets"],
+    ]
+    .map(|flags| json(&[&["fit", "examples/plan/db.csv"], flags].concat()).1["traces"][0].clone());
+    assert!(rate["frame"].is_null() && rate["sends"].is_null(), "{rate}");
+    assert_eq!(counters["frame"], 1500, "{counters}");
+    let doubts = rate["doubts"].to_string();
+    assert!(doubts.contains("frames are taken to have 1500 bytes"), "{doubts}");
+    assert!(doubts.contains("half of the traffic is taken to be sent"), "{doubts}");
+    let both = ["fit", "examples/plan/db.csv", "--rate", "sent_bytes", "--sent-packets", "time"];
+    assert_eq!(plan(&both).0, Some(2));
 }
 
 /// A Monday's midnight, by UTC: the fifth of January 2026.
