@@ -86,19 +86,14 @@ pub(crate) struct HostType {
     pub memory: Bytes,
     /// What the card carries in each direction.
     pub nic: Option<Rate>,
-    /// What each frame takes on the wire beside itself: tunnel headers, preamble, gap, checksum.
-    #[serde(default = "preamble_gap_and_checksum")]
-    pub overhead: Bytes,
+    /// What each frame takes on the wire beside itself: tunnel headers, preamble, gap, checksum. If
+    /// not said, that of a profile's tunnel.
+    pub overhead: Option<Bytes>,
     /// What the switch carries, by how many cores it has.
     #[serde(default)]
     pub switch: Vec<Switch>,
     pub price: Option<u64>,
     pub watts: Option<u64>,
-}
-
-/// 8 bytes of preamble, a gap of 12, a checksum of 4 (IEEE 802.3).
-fn preamble_gap_and_checksum() -> Bytes {
-    Bytes(24)
 }
 
 #[derive(serde::Deserialize)]

@@ -16,7 +16,7 @@ use crate::file::{self, Apart, Counts, Entries, File, Goal, HostType, Least, Rat
 use crate::fitted::{Fitted, fit_trace, taken};
 use crate::misfits;
 use crate::plan::{Capacity, Carried, Kind, Load, Machines, Named, Plan, WHOLE_TIME};
-use crate::profile::Costs;
+use crate::profile::{AROUND_FRAMES, Costs};
 
 /// The cores of a switch that is profiled.
 const PROFILED_CORES: u32 = 1;
@@ -294,13 +294,13 @@ impl<'a> Resolver<'a> {
         let card = it.nic.into_iter().flat_map(|nic| {
             [Carried::Out, Carried::In].map(|carried| (carried, nic.bits_per_sec()))
         });
-        let kind = |name: String, switch_cores, tunnels, limits: Vec<_>, costs| Kind {
+        let kind = |name: String, switch_cores, overhead, tunnels, limits: Vec<_>, costs| Kind {
             name,
             kind: entry.name.to_owned(),
             switch_cores,
             cores: it.cores,
             memory: it.memory.0,
-            overhead: it.overhead.0,
+            overhead,
             price: it.price,
             watts: it.watts,
             tunnels,
@@ -319,6 +319,7 @@ impl<'a> Resolver<'a> {
                 self.complain(*file, &path, message);
             }
             let costs = self.costs(*file, &path, switch);
+            let overhead = self.overhead(*file, &path, it, costs.as_ref());
             if switch.cores > it.cores {
                 let message = format!("the host has {} cores: write fewer", it.cores);
                 self.complain(*file, &format!("{path}/cores"), message);
@@ -333,16 +334,35 @@ impl<'a> Resolver<'a> {
                 1 => (*name).to_owned(),
                 _ => format!("{name} with {} switch cores", switch.cores),
             };
-            kinds.push(kind(name, switch.cores, switch.tunnels, limits, costs));
+            kinds.push(kind(name, switch.cores, overhead, switch.tunnels, limits, costs));
         }
         if it.switch.is_empty() {
             if it.nic.is_none() {
                 let message = "nothing limits this host's network: add `switch` or `nic`";
                 self.complain(*file, path, message);
             }
-            kinds.push(kind((*name).to_owned(), 0, None, card.collect(), None));
+            let overhead = self.overhead(*file, path, it, None);
+            kinds.push(kind((*name).to_owned(), 0, overhead, None, card.collect(), None));
         }
         kinds
+    }
+
+    /// What each frame takes on the wire beside itself: what is said, or what the tunnel of a profile
+    /// puts around it.
+    fn overhead(&mut self, file: usize, path: &str, it: &HostType, costs: Option<&Costs>) -> u64 {
+        if let Some(overhead) = it.overhead {
+            return overhead.0;
+        }
+        let outer = costs.map_or(Some(0), |it| it.measured.outer());
+        if let (None, Some(_), Some(costs)) = (outer, it.nic, costs) {
+            let tunnel = &costs.measured.tunnel;
+            let message = format!(
+                "what `{tunnel}` puts around frames is not known here: add `overhead` to the type, 24b \
+                 and the tunnel's headers"
+            );
+            self.complain(file, &format!("{path}/profile/tunnel"), message);
+        }
+        AROUND_FRAMES + outer.unwrap_or(0)
     }
 
     /// What frames take of a switch's time, if a profile says it.
@@ -867,6 +887,55 @@ vms:
         let kind = plan.kind_of(0);
         assert_eq!((kind.limits[0].name.as_str(), kind.doubts().len()), ("switch, time", 0));
         assert_eq!(Carried::Time.amount(time as f64), "20.6 %");
+    }
+
+    #[test]
+    fn frames_are_as_long_on_the_wire_as_the_profiles_tunnel_makes_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |switch: &str, tunnel: &str| {
+            let entry = |way, tunnel: &str| {
+                serde_json::json!({
+                    "switch": switch, "way": way, "tunnel": tunnel, "load": "frames",
+                    "offload": false, "size": 1000, "fps": {"q1": 1e6, "median": 1e6},
+                    "bound_by": "switch", "at_least": false,
+                })
+            };
+            let results = [entry("host", "none"), entry("link", tunnel)];
+            let profile = serde_json::json!({"experiment": "profile", "results": results});
+            fs::write(folder.path().join("host.json"), profile.to_string()).unwrap();
+        };
+        let plan = |switch: &str, tunnel: &str, overhead: &str| {
+            write(switch, tunnel);
+            let of_profile =
+                format!("{{profile: {{file: host.json, switch: {switch}, tunnel: {tunnel}}}}}");
+            let text = RIGHT
+                .replace("{carries: 2gbit}, {cores: 2, carries: 4gbit}", &of_profile)
+                .replace(", switch_cores: 2", "")
+                .replace("nic: 10gbit", &format!("nic: 10gbit{overhead}"));
+            Plan::of_text(&folder.path().join("p.yaml"), &text)
+        };
+        // 100 Mbit/s of frames of 1000 bytes, a quarter of which is sent.
+        for (switch, tunnel, overhead, out) in [
+            ("zovn", "geneve", "", 27_550_000),
+            ("zovn-lossy", "geneve", "", 26_850_000),
+            ("ovs", "vxlan", "", 26_850_000),
+            ("ovs", "gre", "", 26_650_000),
+            ("zovn", "none", "", 25_600_000),
+            ("zovn", "geneve", ", overhead: 74b", 26_850_000),
+            ("ovs", "stt", ", overhead: 98b", 27_450_000),
+        ] {
+            let problem = plan(switch, tunnel, overhead).unwrap().problem();
+            let peaks: Vec<u64> = problem.classes[0].loads[0].iter().map(|it| it.peak()).collect();
+            let [_, sent, received] = peaks[..] else { panic!("{peaks:?}") };
+            let is_near = sent.abs_diff(out) <= 1 && received.abs_diff(3 * out) <= 1;
+            assert!(is_near, "{switch} {tunnel}{overhead}: {peaks:?}");
+        }
+        let PlanError::Faults(faults) = plan("ovs", "stt", "").unwrap_err() else {
+            panic!("the plan's file was read")
+        };
+        let [fault] = &faults[..] else { panic!("one fault: {faults:?}") };
+        assert_eq!(fault.path, "/types/r/switch/0/profile/tunnel");
+        assert!(fault.message.starts_with("what `stt` puts around frames is not known"), "{fault}");
     }
 
     #[test]
