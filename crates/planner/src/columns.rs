@@ -19,6 +19,8 @@ pub struct Columns {
     pub sent_packets: Option<String>,
     /// A counter of those that it has received; `received_packets` if not said.
     pub received_packets: Option<String>,
+    /// A counter of the seconds for which its sender was paused; `paused_seconds` if not said.
+    pub paused: Option<String>,
     /// A rate, in place of counters.
     pub rate: Option<String>,
     /// What counters count; or the rate a second. Bytes of counters and bits of a rate if not said.

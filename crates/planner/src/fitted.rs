@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use demand::{Fit, FitSettings, Model, Series, fit};
-use figures::{Unit, si};
+use figures::{Unit, percent, si};
 use serde::Serialize;
 use units::{Rate, Span};
 
@@ -70,9 +70,10 @@ pub struct Fitted {
 ///
 /// [`TraceError`] says why the file is no trace.
 pub fn read_trace(path: &Path, columns: &Columns) -> Result<Traced, TraceError> {
-    let Trace { series, sends, frame } = read(path, columns)?;
+    let Trace { series, sends, frame, paused } = read(path, columns)?;
     let name = path.file_stem().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(Traced { name, series, sends, frame, doubts: Vec::new() })
+    let doubts = paused.and_then(held_back).into_iter().collect();
+    Ok(Traced { name, series, sends, frame, doubts })
 }
 
 /// Reads a trace and fits a model to it.
@@ -168,6 +169,20 @@ impl Fitted {
             doubts: self.doubts().into_iter().chain(taken(self.frame, self.sends)).collect(),
         }
     }
+}
+
+/// A sender that is paused for a longer share of time asks for more than its trace tells.
+const MOST_PAUSED: f64 = 0.01;
+
+/// What is told of a trace whose sender was paused for a share of its time.
+pub(crate) fn held_back(paused: f64) -> Option<String> {
+    (paused > MOST_PAUSED).then(|| {
+        format!(
+            "its sender was paused for {} of the time: it asks for more than the trace tells, so \
+             trace it where its switch and its receivers have room",
+            percent(paused)
+        )
+    })
 }
 
 /// What a plan takes for what nobody says, a sentence each.
@@ -345,6 +360,25 @@ mod tests {
         let plan = Plan::of_text(&folder.path().join("p.yaml"), text).unwrap();
         assert_eq!(plan.models[0].it.models[0], careful);
         assert_eq!((plan.models[0].it.frame, plan.models[0].it.sends), (640, 1.0));
+    }
+
+    #[test]
+    fn a_trace_of_a_paused_sender_is_doubted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.csv");
+        let doubts = |paused: f64| {
+            let mut text = "time,sent_bytes,paused_seconds\n".to_owned();
+            for row in 0..200 {
+                let _ = writeln!(text, "{row},{},{}", 1000 * row, f64::from(row) * paused);
+            }
+            fs::write(&path, text).unwrap();
+            let fitted = fit_trace(&path, &Columns::default(), &FitSettings::default()).unwrap();
+            fitted.told().doubts
+        };
+        let told = doubts(0.125);
+        assert!(told[0].starts_with("its sender was paused for 12.5 % of the time"), "{told:?}");
+        let told = doubts(0.009);
+        assert!(!told.iter().any(|it| it.contains("paused")), "{told:?}");
     }
 
     #[test]

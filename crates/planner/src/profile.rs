@@ -34,7 +34,7 @@ pub struct Measured {
 pub(crate) const AROUND_FRAMES: u64 = 24;
 
 impl Measured {
-    /// The bytes that its tunnel puts around a frame: Ethernet, IPv4 and what the tunnel has itself.
+    /// The bytes that its tunnel puts around a frame: Ethernet, IPv4 and what it has itself.
     /// `None` of a tunnel that `zovn measure profile` does not have.
     pub(crate) fn outer(&self) -> Option<u64> {
         let own = match self.tunnel.as_str() {

@@ -13,7 +13,7 @@ use serde::de::Error as _;
 use tokio::runtime::Builder;
 use units::{Instant, Span};
 
-use crate::fitted::Traced;
+use crate::fitted::{Traced, held_back};
 use crate::trace::{mean_frame, of_rates};
 use crate::web::{self, Address, WebError};
 
@@ -30,6 +30,9 @@ pub struct Query {
     /// Frames of the same series, by the labels `by`: a counter, or as many a second, as the
     /// expression's own values are.
     pub packets: Option<String>,
+    /// The seconds for which senders of the same series were paused, by the labels `by`: a counter.
+    /// If not said, that of zovn's ports, if the expression is about them.
+    pub paused: Option<String>,
     /// What its values are.
     pub values: Values,
     /// The first and the last second, since 1970.
@@ -149,6 +152,10 @@ const ANSWER_LIMIT_BYTES: usize = 256 << 20;
 /// How long an answer is waited for: Prometheus itself gives up after two minutes.
 const PATIENCE: Duration = Duration::from_secs(150);
 
+/// What counts the bytes of zovn's ports, and the seconds for which their senders were paused.
+const PORT_BYTES: &str = "zovn_port_bytes_total";
+const PORT_PAUSED: &str = "zovn_sender_paused_seconds_total";
+
 /// How far back single samples are looked at, to see how far apart they are.
 const LOOK_BACK: &str = "1h";
 
@@ -169,16 +176,36 @@ pub struct Traces {
 pub fn traces(query: &Query) -> Result<Traces, QueryError> {
     let runtime =
         Builder::new_current_thread().enable_all().build().map_err(QueryError::Runtime)?;
-    let (sampled, packets, scraped) = runtime.block_on(async {
+    let (sampled, beside, scraped) = runtime.block_on(async {
         let sampled = fetch(query, &query.expression).await?;
-        let packets = match &query.packets {
-            Some(packets) => fetch(query, packets).await?,
-            None => Sampled::new(),
-        };
+        let mut beside = Beside::default();
+        if let Some(packets) = &query.packets {
+            beside.packets = fetch(query, packets).await?;
+        }
+        if let Some(paused) = &query.paused {
+            beside.paused = fetch(query, paused).await?;
+        } else if query.is_of_ports() && !query.by.is_empty() {
+            // Nobody has asked for it: where it is missing that is told, and all else stays.
+            beside.paused = fetch(query, PORT_PAUSED).await.unwrap_or_default();
+        }
         // An expression that is no plain selector has no single samples: nothing is known then.
-        Ok::<_, QueryError>((sampled, packets, scraped_every(query).await.unwrap_or(None)))
+        Ok::<_, QueryError>((sampled, beside, scraped_every(query).await.unwrap_or(None)))
     })?;
-    trace_each(query, sampled, packets, &doubts(query, scraped))
+    trace_each(query, sampled, beside, &doubts(query, scraped))
+}
+
+/// What is known of the same machines beside their bytes.
+#[derive(Default)]
+struct Beside {
+    packets: Sampled,
+    paused: Sampled,
+}
+
+impl Query {
+    /// Whether it is about ports of zovn's agents.
+    fn is_of_ports(&self) -> bool {
+        self.expression.contains(PORT_BYTES)
+    }
 }
 
 /// Makes a trace of each series, or group of them, that is one. What came or went may have too few
@@ -186,11 +213,14 @@ pub fn traces(query: &Query) -> Result<Traces, QueryError> {
 fn trace_each(
     query: &Query,
     sampled: Sampled,
-    packets: Sampled,
+    beside: Beside,
     doubts: &[String],
 ) -> Result<Traces, QueryError> {
     let groups = groups(query, sampled)?;
-    let packets = if packets.is_empty() { Groups::new() } else { self::groups(query, packets)? };
+    let of = |sampled: Sampled| {
+        if sampled.is_empty() { Ok(Groups::new()) } else { self::groups(query, sampled) }
+    };
+    let (packets, paused) = (of(beside.packets)?, of(beside.paused)?);
     let names = names(groups.keys());
     let mut all = Traces::default();
     for ((labels, members), name) in groups.into_iter().zip(names) {
@@ -200,7 +230,13 @@ fn trace_each(
             Ok(series) => {
                 let sends = sends(query, &members, &points);
                 let frame = packets.get(&labels).and_then(|it| frame(query, &members, it));
-                let doubts = doubts.to_vec();
+                let share = paused.get(&labels).and_then(|it| paused_share(it));
+                let mut doubts = doubts.to_vec();
+                doubts.extend(match share {
+                    Some(share) => held_back(share),
+                    None if query.paused.is_some() || query.is_of_ports() => Some(UNKNOWN.into()),
+                    None => None,
+                });
                 all.traces.push(Traced { name, series, sends, frame, doubts });
             }
             Err(source) => all.left_out.push((name, source)),
@@ -300,19 +336,45 @@ fn frame(query: &Query, members: &[Member], packets: &[Member]) -> Option<u64> {
     mean_frame(bytes.iter().sum::<f64>() / per_byte, frames.iter().sum())
 }
 
-/// What each column counts in all. A counter that goes back has begun anew.
+/// What is told of a trace of which pauses are asked for, and not known.
+const UNKNOWN: &str = "it is not known whether its sender was paused, as no series with the same \
+    labels counts that (`--by`, `--paused`): if it was, it asks for more than the trace tells";
+
+/// The share of time for which a machine's sender was paused, of several the most paused one's.
+fn paused_share(members: &[Member]) -> Option<f64> {
+    let points = rows(members);
+    let secs = points.last()?.0 - points.first()?.0;
+    let most = growth(&points).into_iter().fold(0.0, f64::max);
+    (secs > 0.0).then(|| most / secs)
+}
+
+/// What each column counts in all.
 fn amounts(query: &Query, points: &[Row]) -> Vec<f64> {
-    let mut amounts = vec![0.0; points.first().map_or(0, |(_, row)| row.len())];
-    let mut add = |row: &[f64], before: Option<&[f64]>| {
-        for (place, amount) in amounts.iter_mut().enumerate() {
-            *amount += (row[place] - before.map_or(0.0, |it| it[place])).max(0.0);
-        }
-    };
     match query.values {
-        Values::Bytes => points.windows(2).for_each(|pair| add(&pair[1].1, Some(&pair[0].1))),
-        Values::Rate => points.iter().for_each(|(_, row)| add(row, None)),
+        Values::Bytes => growth(points),
+        Values::Rate => {
+            let mut sums = vec![0.0; columns(points)];
+            for (_, row) in points {
+                sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+            }
+            sums
+        }
     }
-    amounts
+}
+
+/// By how much each column has grown. A counter that goes back has begun anew.
+fn growth(points: &[Row]) -> Vec<f64> {
+    let mut growth = vec![0.0; columns(points)];
+    for pair in points.windows(2) {
+        for (place, growth) in growth.iter_mut().enumerate() {
+            *growth += (pair[1].1[place] - pair[0].1[place]).max(0.0);
+        }
+    }
+    growth
+}
+
+fn columns(points: &[Row]) -> usize {
+    points.first().map_or(0, |(_, row)| row.len())
 }
 
 /// A time, and what each member of a group has then.
@@ -595,6 +657,7 @@ mod tests {
             expression: expression.into(),
             by: Vec::new(),
             packets: None,
+            paused: None,
             values: Values::Bytes,
             from: 0,
             to: 1,
@@ -638,15 +701,15 @@ mod tests {
         let short = Sampled::from([(vm("short"), points(2).collect())]);
         let mut both = short.clone();
         both.insert(vm("long"), points(500).collect());
-        let told = trace_each(&query("a"), both, Sampled::new(), &["old".into()]).unwrap();
+        let told = trace_each(&query("a"), both, Beside::default(), &["old".into()]).unwrap();
         assert_eq!(told.traces.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["long"]);
         assert_eq!(told.traces[0].doubts, ["old"]);
         assert_eq!(told.left_out, [("short".to_owned(), SeriesError::Short { samples: 1 })]);
-        let error = trace_each(&query("a"), short.clone(), Sampled::new(), &[]).unwrap_err();
+        let error = trace_each(&query("a"), short.clone(), Beside::default(), &[]).unwrap_err();
         assert!(matches!(error, QueryError::Series { .. }), "{error}");
         // No clock has such a time.
         let late = Sampled::from([(vm("late"), vec![(1e300, 1.0)])]);
-        let error = trace_each(&query("a"), late, Sampled::new(), &[]).unwrap_err();
+        let error = trace_each(&query("a"), late, Beside::default(), &[]).unwrap_err();
         assert!(matches!(error, QueryError::Foreign { .. }), "{error}");
     }
 
@@ -667,7 +730,7 @@ mod tests {
             (way("b", "in"), points(sent)),
         ]);
         let query = Query { by: vec!["vm".into()], ..query("bytes_total") };
-        let told = trace_each(&query, sampled.clone(), Sampled::new(), &[]).unwrap();
+        let told = trace_each(&query, sampled.clone(), Beside::default(), &[]).unwrap();
         let [a, b] = &told.traces[..] else { panic!("{told:?}") };
         assert_eq!((a.name.as_str(), b.name.as_str()), ("a", "b"));
         assert_eq!(a.series.rates().collect::<Vec<_>>(), [16, 16]);
@@ -677,11 +740,11 @@ mod tests {
         assert_eq!(a.series.faults(), faults);
         assert_eq!(b.series.rates().collect::<Vec<_>>(), [8; 4]);
         let rates = Query { values: Values::Rate, ..query };
-        let told = trace_each(&rates, sampled.clone(), Sampled::new(), &[]).unwrap();
+        let told = trace_each(&rates, sampled.clone(), Beside::default(), &[]).unwrap();
         assert_eq!(told.traces[0].series.rates().collect::<Vec<_>>(), [1000, 1030, 2000]);
         // Without a label that is mistyped, all would be one trace.
         let mistyped = Query { by: vec!["vm".into(), "wya".into()], ..rates };
-        let error = trace_each(&mistyped, sampled, Sampled::new(), &[]).unwrap_err().to_string();
+        let error = trace_each(&mistyped, sampled, Beside::default(), &[]).unwrap_err().to_string();
         let told = "no series of the query has the label `wya` (labels: vm, way): correct `--by`";
         assert_eq!(error, told);
     }
@@ -714,8 +777,9 @@ mod tests {
         let bytes = Sampled::from([of_vm("tx", "", 9000), of_vm("rx", "", 3000)]);
         let frames = [of_vm("tx", "0", 10), of_vm("tx", "1", 5), of_vm("rx", "0", 5)];
         let told = |query: &Query, bytes: &Sampled, frames: &[(Labels, Vec<(f64, f64)>)]| {
-            let frames = frames.iter().cloned().collect();
-            let told = trace_each(query, bytes.clone(), frames, &[]).unwrap();
+            let packets = frames.iter().cloned().collect();
+            let beside = Beside { packets, ..Beside::default() };
+            let told = trace_each(query, bytes.clone(), beside, &[]).unwrap();
             (told.traces[0].sends, told.traces[0].frame)
         };
         let counters = Query { by: vec!["vm".into()], ..query("bytes_total") };
@@ -729,8 +793,34 @@ mod tests {
         let rates = Query { values: Values::Rate, ..counters };
         assert_eq!(told(&rates, &bytes, &frames), (Some(0.75), Some(75)));
         let other = labels(&[("host", "b")]);
-        let error = trace_each(&rates, bytes, Sampled::from([(other, Vec::new())]), &[]);
+        let packets = Sampled::from([(other, Vec::new())]);
+        let error = trace_each(&rates, bytes, Beside { packets, ..Beside::default() }, &[]);
         assert!(matches!(error, Err(QueryError::Label { .. })), "{error:?}");
+    }
+
+    #[test]
+    fn traces_of_paused_senders_are_doubted() {
+        let labels = |vm: &str| BTreeMap::from([("vm".to_owned(), vm.to_owned())]);
+        let counted = |vm: &str, each: f64| {
+            let points = (0..5).map(|at| (f64::from(15 * at), f64::from(at) * each));
+            (labels(vm), points.collect::<Vec<_>>())
+        };
+        let bytes = || Sampled::from(["a", "b", "c"].map(|vm| counted(vm, 1e6)));
+        let told = |query: &Query, paused: Sampled| {
+            let beside = Beside { paused, ..Beside::default() };
+            let all = trace_each(query, bytes(), beside, &[]).unwrap();
+            all.traces.iter().map(|it| it.doubts.concat()).collect::<Vec<_>>()
+        };
+        let by = |expression| Query { by: vec!["vm".into()], ..query(expression) };
+        let paused = Sampled::from([counted("a", 1.5), counted("b", 0.1)]);
+        let [a, b, c] = &told(&by(PORT_BYTES), paused)[..] else { panic!("three") };
+        assert!(a.starts_with("its sender was paused for 10 % of the time"), "{a}");
+        assert_eq!((b.as_str(), c.as_str()), ("", UNKNOWN));
+        // Of others nobody knows, unless it is asked for.
+        assert_eq!(told(&by("bytes_total"), Sampled::new()), ["", "", ""]);
+        assert_eq!(told(&by(PORT_BYTES), Sampled::new()), [UNKNOWN; 3]);
+        let asked = Query { paused: Some("waits".into()), ..by("bytes_total") };
+        assert_eq!(told(&asked, Sampled::from([counted("a", 0.0)])), ["", UNKNOWN, UNKNOWN]);
     }
 
     #[test]

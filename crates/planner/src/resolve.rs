@@ -347,8 +347,8 @@ impl<'a> Resolver<'a> {
         kinds
     }
 
-    /// What each frame takes on the wire beside itself: what is said, or what the tunnel of a profile
-    /// puts around it.
+    /// What each frame takes on the wire beside itself: what is said, or what the tunnel of a
+    /// profile puts around it.
     fn overhead(&mut self, file: usize, path: &str, it: &HostType, costs: Option<&Costs>) -> u64 {
         if let Some(overhead) = it.overhead {
             return overhead.0;

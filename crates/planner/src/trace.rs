@@ -25,6 +25,8 @@ pub(crate) struct Trace {
     pub sends: Option<f64>,
     /// The mean bytes of a frame, if the trace counts frames as well.
     pub frame: Option<u64>,
+    /// The share of time for which its sender was paused, if the trace has that.
+    pub paused: Option<f64>,
 }
 
 /// Why a file is no trace.
@@ -193,6 +195,7 @@ fn open(path: &Path) -> Result<File, TraceError> {
 struct Wanted {
     time: usize,
     values: Values,
+    paused: Option<usize>,
     /// What values count.
     unit: Counted,
 }
@@ -240,14 +243,15 @@ impl Wanted {
             }
         };
         let usual = if columns.rate.is_some() { Counted::BITS } else { Counted::BYTES };
-        Ok(Self { time, values, unit: columns.unit.unwrap_or(usual) })
+        let paused = look(&columns.paused, "paused_seconds")?;
+        Ok(Self { time, values, paused, unit: columns.unit.unwrap_or(usual) })
     }
 
     fn trace(&self, path: &Path, table: &Table) -> Result<Trace, TraceError> {
         let columns = match self.values {
-            Values::Rate(rate) => [Some(rate), None, None, None],
+            Values::Rate(rate) => [Some(rate), None, None, None, self.paused],
             Values::Counters { amounts: [sent, received], packets: [out, come] } => {
-                [sent, received, out, come]
+                [sent, received, out, come, self.paused]
             }
         };
         let all = table.values.chunks_exact(table.names.len());
@@ -255,7 +259,7 @@ impl Wanted {
         let mut readings = Vec::with_capacity(all.len());
         let mut rows = Vec::with_capacity(all.len());
         'rows: for (row, cells) in all.enumerate() {
-            let mut values = [0.0; 5];
+            let mut values = [0.0; 6];
             let wanted = iter::once(Some(self.time)).chain(columns);
             for (value, column) in values.iter_mut().zip(wanted) {
                 let Some(column) = column else { continue };
@@ -289,16 +293,19 @@ impl Wanted {
                 source => source,
             },
         };
+        let [sent, received, out, come, held] = totals(&readings);
+        let traced = |(first, last): (&Instant, &Instant)| last.since(*first).as_secs_f64();
+        let secs = times.first().zip(times.last()).map_or(0.0, traced);
+        let paused = self.paused.filter(|_| secs > 0.0).map(|_| held / secs);
         let bits = self.unit.bits();
         let Values::Counters { amounts, packets } = self.values else {
             let rates: Vec<f64> = readings.iter().map(|it| it[0] * bits as f64).collect();
             let series = of_rates(&times, &rates).map_err(wrong)?;
-            return Ok(Trace { series, sends: None, frame: None });
+            return Ok(Trace { series, sends: None, frame: None, paused });
         };
         let counters: Vec<_> =
             readings.iter().map(|[sent, received, ..]| [*sent as u64, *received as u64]).collect();
         let series = Series::from_counters(&times, &counters, bits).map_err(wrong)?;
-        let [sent, received, out, come] = totals(&readings);
         let sends = match amounts {
             [Some(_), None] => Some(1.0),
             [None, _] => Some(0.0),
@@ -308,7 +315,7 @@ impl Wanted {
         let is_counted = amounts.map(|it| it.is_some()) == packets.map(|it| it.is_some());
         let bytes = (sent + received) * bits as f64 / 8.0;
         let frame = is_counted.then(|| mean_frame(bytes, out + come)).flatten();
-        Ok(Trace { series, sends, frame })
+        Ok(Trace { series, sends, frame, paused })
     }
 }
 
@@ -378,8 +385,9 @@ mod tests {
     #[test]
     fn counters_of_both_directions_become_rates() {
         let text = "time, sent_bytes, received_bytes\n0,0,100\n10,30,110\n20,60,120\n30,,9\n";
-        let Trace { series, sends, frame } = read_csv(text, &Columns::default()).unwrap();
-        assert_eq!((series.rates().collect::<Vec<_>>(), frame), (vec![32, 32], None));
+        let Trace { series, sends, frame, paused } = read_csv(text, &Columns::default()).unwrap();
+        assert_eq!(series.rates().collect::<Vec<_>>(), [32, 32]);
+        assert_eq!((frame, paused), (None, None));
         assert_eq!((series.step(), sends), (Span::from_secs(10), Some(0.75)));
     }
 
@@ -439,6 +447,20 @@ mod tests {
         );
         let none = "time,sent_bytes,sent_packets\n0,5,0\n1,5,0\n2,5,0\n";
         assert_eq!(frame(none, &Columns::default()), None);
+    }
+
+    #[test]
+    fn pauses_are_a_share_of_the_traces_time() {
+        let paused = |columns: &Columns| {
+            let text = "time,sent_bytes,paused_seconds\n10,0,7\n20,9,8\n30,9,0\n50,9,1\n";
+            read_csv(text, columns).unwrap().paused
+        };
+        // Of 40 seconds; the counter begins anew.
+        assert_eq!(paused(&Columns::default()), Some(0.05));
+        let rate = Columns { rate: Some("sent_bytes".into()), ..Columns::default() };
+        assert_eq!(paused(&rate), Some(0.05));
+        let named = Columns { paused: Some("sent_bytes".into()), ..Columns::default() };
+        assert_eq!(paused(&named), Some(0.225));
     }
 
     #[test]

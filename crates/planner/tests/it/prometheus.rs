@@ -64,6 +64,7 @@ impl Running {
             expression: expression.into(),
             by: Vec::new(),
             packets: None,
+            paused: None,
             values,
             from: BEGIN,
             to: BEGIN + SECONDS - 5,
@@ -76,6 +77,7 @@ impl Running {
 fn counters() -> String {
     let mut text = "# TYPE bytes counter\n".to_owned();
     let mut frames = "# TYPE frames counter\n".to_owned();
+    let mut paused = "# TYPE zovn_sender_paused_seconds counter\n".to_owned();
     for vm in ["a", "b"] {
         let (mut bytes, rate) = (0u64, if vm == "a" { 10_000_000 } else { 1_000_000 });
         for second in (0..SECONDS).step_by(5) {
@@ -84,13 +86,17 @@ fn counters() -> String {
             // 800 bytes each.
             let at = BEGIN + second;
             let _ = writeln!(frames, "frames_total{{vm=\"{vm}\"}} {} {at}", bytes / 800);
+            // `a` for a quarter of the time, `b` never.
+            let secs = if vm == "a" { second as f64 / 4.0 } else { 0.0 };
+            let name = "zovn_sender_paused_seconds_total";
+            let _ = writeln!(paused, "{name}{{vm=\"{vm}\"}} {secs} {at}");
             if vm == "b" && second == 12_000 {
                 bytes = 0;
             }
             bytes += if vm == "b" || second % 100 < 25 { 5 * rate } else { 0 };
         }
     }
-    text + &frames + "# EOF\n"
+    text + &frames + &paused + "# EOF\n"
 }
 
 /// Asks until Prometheus is there.
@@ -144,12 +150,18 @@ fn counters_are_added_up_by_labels() {
 }
 
 #[test]
-fn frames_are_asked_for_beside_bytes() {
+fn frames_and_pauses_are_asked_for_beside_bytes() {
     let Some(prometheus) = Running::start() else { return };
     let mut query = prometheus.query("bytes_total", Values::Bytes, 5);
     (query.by, query.packets) = (vec!["vm".into()], Some("frames_total".into()));
     let told = fitted(&query).unwrap();
     assert_eq!(told.iter().map(|it| it.frame).collect::<Vec<_>>(), [Some(800); 2]);
+    // An expression about ports of zovn has their pauses asked for, too.
+    query.expression = "bytes_total or zovn_port_bytes_total".into();
+    let told = fitted(&query).unwrap();
+    let doubt = "its sender was paused for 25 % of the time";
+    let is_told = |doubts: &[String]| doubts.iter().any(|it| it.starts_with(doubt));
+    assert_eq!(told.iter().map(|it| is_told(&it.doubts)).collect::<Vec<_>>(), [true, false]);
     query.packets = Some("packets_total".into());
     let error = fitted(&query).unwrap_err().to_string();
     assert!(error.starts_with("`packets_total` has no series in that time: "), "{error}");

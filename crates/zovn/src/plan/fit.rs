@@ -62,6 +62,10 @@ pub struct Args {
     /// The column that counts the frames which were received [default: received_packets].
     #[arg(long, value_name = "COLUMN")]
     received_packets: Option<String>,
+    /// The column that counts the seconds for which its sender was paused [default:
+    /// paused_seconds].
+    #[arg(long, value_name = "COLUMN")]
+    paused_seconds: Option<String>,
     /// A column with a rate, in place of counters.
     #[arg(
         long,
@@ -118,6 +122,10 @@ struct Asked {
     /// comes how large frames are. With `--bits-per-sec` it is frames a second.
     #[arg(long, value_name = "PROMQL", requires = "by")]
     packets: Option<String>,
+    /// Another query: a counter of the seconds for which senders were paused, added up by the same
+    /// labels [default: zovn_sender_paused_seconds_total, of a query of zovn_port_bytes_total].
+    #[arg(long, value_name = "PROMQL", requires = "by")]
+    paused: Option<String>,
     /// The query's values are bits a second, not a counter.
     #[arg(long, requires = "query")]
     bits_per_sec: bool,
@@ -141,6 +149,7 @@ impl Asked {
             expression: self.query.clone()?,
             by: self.by.clone(),
             packets: self.packets.clone(),
+            paused: self.paused.clone(),
             values: if self.bits_per_sec { Values::Rate } else { Values::Bytes },
             from: self.from?,
             to: self.to.unwrap_or_else(now),
@@ -158,6 +167,7 @@ pub fn run(args: &Args) -> Outcome {
         received: args.received.clone(),
         sent_packets: args.sent_packets.clone(),
         received_packets: args.received_packets.clone(),
+        paused: args.paused_seconds.clone(),
         rate: args.rate.clone(),
         unit: args.unit,
     };
