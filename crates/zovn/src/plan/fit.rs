@@ -44,6 +44,10 @@ pub struct Args {
     /// The share of time that is planned for: a trace is to be long enough for it.
     #[arg(long, value_name = "SHARE", default_value_t = 0.001, value_parser = share)]
     epsilon: f64,
+    /// How sure it is to be that the mean one plans with is no less than the machine's, of which the
+    /// trace shows a part.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95, value_parser = confidence)]
+    confidence: f64,
     /// The most states.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = within(1..=16u8))]
     states: u8,
@@ -174,6 +178,7 @@ pub fn run(args: &Args) -> Outcome {
     let settings = FitSettings {
         epsilon: args.epsilon,
         most_states: args.states.into(),
+        confidence: args.confidence,
         ..FitSettings::default()
     };
     let asked = args.asked.query().map(|it| traces(&it)).transpose()?;
@@ -228,6 +233,12 @@ pub fn run(args: &Args) -> Outcome {
     put(page, || of_fits(&told))?;
     show(&told, args.json, || table(&told))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Means are those of 200 drawn traces: beyond 0.99 these say no more.
+fn confidence(word: &str) -> Result<f64, String> {
+    let confidence = word.parse().ok().filter(|it| (0.5..=0.99).contains(it));
+    confidence.ok_or_else(|| "write a share from 0.5 to 0.99, as 0.95".to_owned())
 }
 
 fn name_left_out(left_out: Vec<(String, SeriesError)>) {

@@ -103,6 +103,19 @@ fn a_trace_is_fitted_and_a_plan_uses_the_fit() {
     let doubts = rate["doubts"].to_string();
     assert!(doubts.contains("frames are taken to have 1500 bytes"), "{doubts}");
     assert!(doubts.contains("half of the traffic is taken to be sent"), "{doubts}");
+    let mean_high = |confidence| {
+        let words = ["fit", "examples/plan/db.csv", "--confidence", confidence];
+        json(&words).1["traces"][0]["mean_high"].as_f64().unwrap()
+    };
+    assert_eq!(
+        mean_high("0.95"),
+        json(&["fit", "examples/plan/db.csv"]).1["traces"][0]["mean_high"]
+    );
+    assert!(mean_high("0.6") < mean_high("0.95") && mean_high("0.95") < mean_high("0.99"));
+    for wrong in ["0.4", "1", "95 %"] {
+        let words = ["fit", "examples/plan/db.csv", "--confidence", wrong];
+        assert_eq!(plan(&words).0, Some(2), "{wrong}");
+    }
     let both = ["fit", "examples/plan/db.csv", "--rate", "sent_bytes", "--sent-packets", "time"];
     assert_eq!(plan(&both).0, Some(2));
 }
