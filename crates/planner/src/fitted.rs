@@ -34,6 +34,7 @@ impl Traced {
         let Self { name, series, sends, frame, doubts } = self;
         let faults = series.faults().iter().map(ToString::to_string);
         Fitted {
+            traced: quantiles(series.rates().collect()),
             samples: series.samples().len(),
             step: series.step(),
             faults: doubts.into_iter().chain(faults).collect(),
@@ -60,8 +61,35 @@ pub struct Fitted {
     pub sends: Option<f64>,
     /// The mean bytes of a frame, if the trace counts frames.
     pub frame: Option<u64>,
+    /// Rates of the trace, from the highest down, and the share of its samples that have each or
+    /// more.
+    traced: Vec<Reached>,
     /// The fit.
     pub fit: Fit,
+}
+
+/// A rate, and for how much of the time it is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Reached {
+    /// Bits a second.
+    pub rate: u64,
+    /// The share of time.
+    pub share: f64,
+}
+
+/// Rates at equal shares of samples, from the highest down, and at the last sample that has each.
+fn quantiles(mut rates: Vec<u64>) -> Vec<Reached> {
+    const MOST: usize = 100;
+    rates.sort_unstable_by(|one, other| other.cmp(one));
+    let mut reached: Vec<Reached> = Vec::new();
+    for place in (0..rates.len()).step_by(rates.len().div_ceil(MOST).max(1)) {
+        let rate = rates[place];
+        if reached.last().is_none_or(|it| it.rate > rate) {
+            let samples = rates.partition_point(|it| *it >= rate);
+            reached.push(Reached { rate, share: samples as f64 / rates.len() as f64 });
+        }
+    }
+    reached
 }
 
 /// Reads a trace.
@@ -114,6 +142,9 @@ pub struct Told {
     pub frame: Option<u64>,
     /// States of the model that one plans with.
     pub states: Vec<ToldState>,
+    /// Rates of the trace itself, from the highest down, and for how much of the time it has each
+    /// or more.
+    pub traced: Vec<Reached>,
     /// Why not to trust it, and what was left out: a sentence each.
     pub doubts: Vec<String>,
 }
@@ -166,6 +197,7 @@ impl Fitted {
             sends: self.sends,
             frame: self.frame,
             states: states.collect(),
+            traced: self.traced.clone(),
             doubts: self.doubts().into_iter().chain(taken(self.frame, self.sends)).collect(),
         }
     }
@@ -360,6 +392,22 @@ mod tests {
         let plan = Plan::of_text(&folder.path().join("p.yaml"), text).unwrap();
         assert_eq!(plan.models[0].it.models[0], careful);
         assert_eq!((plan.models[0].it.frame, plan.models[0].it.sends), (640, 1.0));
+    }
+
+    #[test]
+    fn a_traces_own_rates_are_told_beside_the_model() {
+        let reached = |rates: &[u64]| -> Vec<(u64, f64)> {
+            quantiles(rates.to_vec()).iter().map(|it| (it.rate, it.share)).collect()
+        };
+        assert_eq!(reached(&[5, 0, 9, 0]), [(9, 0.25), (5, 0.5), (0, 1.0)]);
+        assert_eq!(reached(&[7; 1000]), [(7, 1.0)]);
+        let all = reached(&(0..1000).collect::<Vec<_>>());
+        assert_eq!((all.len(), all[0], all[50]), (100, (999, 0.001), (499, 0.501)));
+        let folder = tempfile::tempdir().unwrap();
+        let path = trace(folder.path());
+        let told = fit_trace(&path, &Columns::default(), &FitSettings::default()).unwrap().told();
+        assert_eq!((told.traced.len(), told.traced[0].rate), (2, 80_000_000));
+        assert!((told.traced[0].share - 0.25).abs() < 1e-3, "{told:?}");
     }
 
     #[test]

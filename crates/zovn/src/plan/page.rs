@@ -198,8 +198,8 @@ pub fn of_offers(offers: &[Offer]) -> Page {
 /// Models of traces.
 pub fn of_fits(fits: &ToldFits) -> Page {
     let mut page = Page::new("Models of traces").lead(
-        "The states that one plans with, for how much of the time a machine asks for at least so much, \
-         and the reasons not to trust them.",
+        "The states that one plans with: for how much of the time a machine asks for at least so much, \
+         by the model and in its trace, and the reasons not to trust them.",
     );
     page = fits.remarks().into_iter().fold(page, |page, it| page.note(format!("{it}.")));
     for it in &fits.traces {
@@ -216,11 +216,12 @@ pub fn of_fits(fits: &ToldFits) -> Page {
             Axis::linear("rate", Unit::BITS_PER_SEC),
             Axis::linear("share of time", Unit::SHARE).reach(1.0),
         );
-        let chart = chart.series("model", points).mark("model", it.mean, "mean of the trace").mark(
-            "model",
-            it.mean_high,
-            "mean that one plans with",
-        );
+        let traced = it.traced.iter().map(|it| (it.rate as f64, it.share));
+        let chart = chart
+            .series("model", points)
+            .series("trace", traced)
+            .mark("model", it.mean, "mean of the trace")
+            .mark("model", it.mean_high, "mean that one plans with");
         let samples = format!(
             "{} samples, each of {}, worth {:.0} independent ones.",
             it.samples,

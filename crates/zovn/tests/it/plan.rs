@@ -262,7 +262,7 @@ fn pages_have_charts_of_what_was_found() {
         ([&["risk", PLAN], &TODAY[..]].concat(), &["Overload of hosts", "the goal"][..]),
         (
             vec!["fit", "examples/plan/db.csv"],
-            &["Time in which db asks", "1 gap of 130 s is left out"],
+            &["Time in which db asks", ">trace<", "1 gap of 130 s is left out"],
         ),
         (vec!["place", PLAN], &["What it costs: hosts", "at least", "Overload of hosts"]),
         (
