@@ -23,7 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   zovn plan check examples/plan/plan.yaml                all faults at once, with line and column
   zovn plan fit examples/plan/db.csv --out models.yaml   states of a trace, and why not to trust them
-  zovn plan fit --prometheus http://127.0.0.1:9090 --query zovn_port_bytes_total --by instance,port --from SECONDS --out models.yaml
+  zovn plan fit --prometheus http://127.0.0.1:9090 --query zovn_port_bytes_total --packets zovn_accepted_frames_total --by instance,port --from SECONDS --out models.yaml
   zovn plan fit web.csv db.csv --busy --utc-offset +02:00 --out models.yaml
   zovn plan place examples/plan/plan.yaml --out placement.yaml
   zovn plan place examples/plan/plan.yaml --algorithm network-aware
