@@ -44,8 +44,8 @@ pub struct Args {
     /// The share of time that is planned for: a trace is to be long enough for it.
     #[arg(long, value_name = "SHARE", default_value_t = 0.001, value_parser = share)]
     epsilon: f64,
-    /// How sure it is to be that the mean one plans with is no less than the machine's, of which the
-    /// trace shows a part.
+    /// How sure it is to be that the mean one plans with is no less than the machine's, of which
+    /// the trace shows a part.
     #[arg(long, value_name = "SHARE", default_value_t = 0.95, value_parser = confidence)]
     confidence: f64,
     /// The most states.
