@@ -12,9 +12,10 @@
 //!                 ├▶ mixes      demands that fit a profiled switch and that do not, drawn
 //!                 └▶ serve      which hosts take a machine that a scheduler asks about, over HTTP
 //!
-//!   traces ─▶ hours ─┬▶ fitted    models, for files that are read with a plan
+//!   traces ─▶ hours ─┬▶ fitted    models
 //!    Prometheus      ├▶ together  whether machines are independent
-//!                    └▶ told      what is told of all of them
+//!                    ├▶ told      what is told of all of them
+//!                    └▶ written   models as a file that is read with a plan
 //! ```
 //!
 //! What is computed is in crates `demand` and `placement`, which know places in lists. Here they
@@ -57,6 +58,7 @@ pub mod serve;
 pub mod stage;
 pub mod together;
 pub mod told;
+pub mod written;
 
 pub use columns::{Columns, Counted, CountedError};
 pub use fault::{Fault, PlanError};

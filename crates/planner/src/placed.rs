@@ -9,9 +9,9 @@ use placement::{
 };
 use serde::Serialize;
 
-use crate::fitted::quoted;
 use crate::plan::Plan;
 use crate::share::Share;
+use crate::written::quoted;
 
 /// How to place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]

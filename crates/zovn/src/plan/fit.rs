@@ -7,11 +7,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use demand::{FitSettings, SeriesError};
 use figures::{Unit, percent, si};
-use planner::fitted::{Fitted, Told, Traced, models_file, read_trace};
+use planner::fitted::{Fitted, Told, Traced, read_trace};
 use planner::hours::{UtcOffset, divide};
 use planner::prometheus::{Query, Traces, Values, traces};
 use planner::together::Sum;
 use planner::told::ToldFits;
+use planner::written::models_file;
 use planner::{Address, Columns, Counted, TraceError};
 use units::Span;
 
