@@ -3,6 +3,8 @@
 //! Prometheus answers at most 11,000 points of a series at once, so a longer time is asked for
 //! piece by piece.
 
+mod members;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -14,8 +16,12 @@ use tokio::runtime::Builder;
 use units::{Instant, Span};
 
 use crate::fitted::{Traced, held_back};
-use crate::trace::{mean_frame, of_rates};
+use crate::trace::of_rates;
 use crate::web::{self, Address, WebError};
+
+pub use members::Values;
+
+use members::{Labels, Member, Row, Way, frame, paused_share, rows, sends};
 
 /// What is asked of Prometheus.
 #[derive(Clone, Debug)]
@@ -41,15 +47,6 @@ pub struct Query {
     pub to: u64,
     /// The time between points.
     pub step: Span,
-}
-
-/// What values are.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Values {
-    /// A counter of bytes.
-    Bytes,
-    /// Bits a second.
-    Rate,
 }
 
 /// Why there are no traces.
@@ -228,8 +225,8 @@ fn trace_each(
         let times = times(query, &points)?;
         match series(query, &times, &points) {
             Ok(series) => {
-                let sends = sends(query, &members, &points);
-                let frame = packets.get(&labels).and_then(|it| frame(query, &members, it));
+                let sends = sends(query.values, &members, &points);
+                let frame = packets.get(&labels).and_then(|it| frame(query.values, &members, it));
                 let share = paused.get(&labels).and_then(|it| paused_share(it));
                 let mut doubts = doubts.to_vec();
                 doubts.extend(match share {
@@ -254,46 +251,8 @@ fn trace_each(
 /// A series' labels, and its points.
 type Sampled = BTreeMap<Labels, Vec<(f64, f64)>>;
 
-type Labels = BTreeMap<String, String>;
-
 /// Series that are added up, by the labels that they have in common.
 type Groups = BTreeMap<Labels, Vec<Member>>;
-
-/// A series of a group.
-#[derive(Clone)]
-struct Member {
-    /// What it counts, if that is known.
-    way: Option<Way>,
-    points: Vec<(f64, f64)>,
-}
-
-/// What a series counts of a machine.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Way {
-    Sent,
-    Received,
-}
-
-impl Way {
-    /// By the label `direction`, or a word in the name of the metric. What comes in at a port of
-    /// zovn's its machine has sent. Whose ingress others count is not known, nor on which side of a
-    /// machine's interface the node exporter stands.
-    fn of(query: &Query, labels: &Labels) -> Option<Self> {
-        let is_of_zovn = query.expression.contains("zovn_");
-        let way = |word: &str| match word {
-            "transmit" | "tx" | "sent" => Some(Self::Sent),
-            "receive" | "rx" | "received" => Some(Self::Received),
-            "ingress" if is_of_zovn => Some(Self::Sent),
-            "egress" if is_of_zovn => Some(Self::Received),
-            _ => None,
-        };
-        let name = labels.get("__name__").map_or("", String::as_str);
-        if name.starts_with("node_") {
-            return None;
-        }
-        labels.get("direction").map_or(name, String::as_str).split('_').find_map(way)
-    }
-}
 
 fn groups(query: &Query, sampled: Sampled) -> Result<Groups, QueryError> {
     let by = &query.by;
@@ -306,7 +265,7 @@ fn groups(query: &Query, sampled: Sampled) -> Result<Groups, QueryError> {
     }
     let mut groups = Groups::new();
     for (mut labels, points) in sampled {
-        let way = Way::of(query, &labels);
+        let way = Way::of(&query.expression, &labels);
         if !by.is_empty() {
             labels.retain(|label, _| by.contains(label));
         }
@@ -315,88 +274,9 @@ fn groups(query: &Query, sampled: Sampled) -> Result<Groups, QueryError> {
     Ok(groups)
 }
 
-/// The share that was sent, if all members say what they count.
-fn sends(query: &Query, members: &[Member], points: &[Row]) -> Option<f64> {
-    let ways: Option<Vec<Way>> = members.iter().map(|it| it.way).collect();
-    let (ways, amounts) = (ways?, amounts(query, points));
-    let all: f64 = amounts.iter().sum();
-    let sent = ways.iter().zip(&amounts).filter(|(way, _)| **way == Way::Sent);
-    (all > 0.0).then(|| sent.map(|(_, amount)| amount).sum::<f64>() / all)
-}
-
-/// The mean bytes of a frame, if frames are counted in the same directions as bytes.
-fn frame(query: &Query, members: &[Member], packets: &[Member]) -> Option<u64> {
-    let ways = |of: &[Member]| of.iter().map(|it| it.way).collect::<BTreeSet<_>>();
-    if ways(members) != ways(packets) {
-        return None;
-    }
-    let amounts = amounts(query, &rows(&[members, packets].concat()));
-    let (bytes, frames) = amounts.split_at_checked(members.len())?;
-    let per_byte = if query.values == Values::Rate { 8.0 } else { 1.0 };
-    mean_frame(bytes.iter().sum::<f64>() / per_byte, frames.iter().sum())
-}
-
 /// What is told of a trace of which pauses are asked for, and not known.
 const UNKNOWN: &str = "it is not known whether its sender was paused, as no series with the same \
     labels counts that (`--by`, `--paused`): if it was, it asks for more than the trace tells";
-
-/// The share of time for which a machine's sender was paused, of several the most paused one's.
-fn paused_share(members: &[Member]) -> Option<f64> {
-    let points = rows(members);
-    let secs = points.last()?.0 - points.first()?.0;
-    let most = growth(&points).into_iter().fold(0.0, f64::max);
-    (secs > 0.0).then(|| most / secs)
-}
-
-/// What each column counts in all.
-fn amounts(query: &Query, points: &[Row]) -> Vec<f64> {
-    match query.values {
-        Values::Bytes => growth(points),
-        Values::Rate => {
-            let mut sums = vec![0.0; columns(points)];
-            for (_, row) in points {
-                sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
-            }
-            sums
-        }
-    }
-}
-
-/// By how much each column has grown. A counter that goes back has begun anew.
-fn growth(points: &[Row]) -> Vec<f64> {
-    let mut growth = vec![0.0; columns(points)];
-    for pair in points.windows(2) {
-        for (place, growth) in growth.iter_mut().enumerate() {
-            *growth += (pair[1].1[place] - pair[0].1[place]).max(0.0);
-        }
-    }
-    growth
-}
-
-fn columns(points: &[Row]) -> usize {
-    points.first().map_or(0, |(_, row)| row.len())
-}
-
-/// A time, and what each member of a group has then.
-type Row = (f64, Vec<f64>);
-
-/// The times at which all members of a group have a point, and their values.
-fn rows(members: &[Member]) -> Vec<Row> {
-    let [first, others @ ..] = members else { return Vec::new() };
-    let mut others: Vec<_> = others.iter().map(|it| it.points.iter().peekable()).collect();
-    let mut rows = Vec::with_capacity(first.points.len());
-    for (at, value) in &first.points {
-        let mut row = vec![*value];
-        for member in &mut others {
-            while member.next_if(|it| it.0 < *at).is_some() {}
-            row.extend(member.next_if(|it| it.0 == *at).map(|it| it.1));
-        }
-        if row.len() == members.len() {
-            rows.push((*at, row));
-        }
-    }
-    rows
-}
 
 #[derive(Deserialize)]
 struct Answer {
@@ -750,24 +630,10 @@ mod tests {
     }
 
     #[test]
-    fn directions_and_frames_are_those_that_series_say() {
+    fn what_is_sent_and_frames_are_those_that_series_say() {
         let labels = |all: &[(&str, &str)]| -> Labels {
             all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
-        let of = |expression, all: &[(&str, &str)]| Way::of(&query(expression), &labels(all));
-        assert_eq!(of("zovn_port_bytes_total", &[("direction", "ingress")]), Some(Way::Sent));
-        assert_eq!(of("zovn_port_bytes_total", &[("direction", "egress")]), Some(Way::Received));
-        assert_eq!(of("flows", &[("direction", "ingress")]), None);
-        assert_eq!(of("flows", &[("direction", "tx"), ("__name__", "received")]), Some(Way::Sent));
-        for (name, way) in [
-            ("libvirt_domain_interface_stats_transmit_bytes_total", Some(Way::Sent)),
-            ("container_network_receive_bytes_total", Some(Way::Received)),
-            ("node_network_receive_bytes_total", None),
-            ("bytes_total", None),
-        ] {
-            assert_eq!(of(name, &[("__name__", name)]), way, "{name}");
-        }
-
         // Bytes a step, and the frames that they are in.
         let of_vm = |way: &str, class: &str, each: u32| {
             let labels = labels(&[("vm", "a"), ("direction", way), ("class", class)]);
