@@ -357,8 +357,8 @@ impl<'a> Resolver<'a> {
         if let (None, Some(_), Some(costs)) = (outer, it.nic, costs) {
             let tunnel = &costs.measured.tunnel;
             let message = format!(
-                "what `{tunnel}` puts around frames is not known here: add `overhead` to the type, 24b \
-                 and the tunnel's headers"
+                "what `{tunnel}` puts around frames is not known here: add `overhead` to the type, \
+                 24b and the tunnel's headers"
             );
             self.complain(file, &format!("{path}/profile/tunnel"), message);
         }

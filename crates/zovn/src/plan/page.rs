@@ -198,8 +198,8 @@ pub fn of_offers(offers: &[Offer]) -> Page {
 /// Models of traces.
 pub fn of_fits(fits: &ToldFits) -> Page {
     let mut page = Page::new("Models of traces").lead(
-        "The states that one plans with: for how much of the time a machine asks for at least so much, \
-         by the model and in its trace, and the reasons not to trust them.",
+        "The states that one plans with: for how much of the time a machine asks for at least so \
+         much, by the model and in its trace, and the reasons not to trust them.",
     );
     page = fits.remarks().into_iter().fold(page, |page, it| page.note(format!("{it}.")));
     for it in &fits.traces {
