@@ -389,8 +389,10 @@ mod tests {
             let named: BTreeSet<_> = text
                 .match_indices("zovn_")
                 .map(|(at, _)| text[at..].split(|c| !is_part(c)).next().unwrap())
-                // Those are a planner's.
-                .filter(|metric| !metric.starts_with("zovn_plan_"))
+                // Those are a planner's and a controller's.
+                .filter(|it| {
+                    !["zovn_plan_", "zovn_controller_"].iter().any(|of| it.starts_with(of))
+                })
                 .collect();
             assert!(!named.is_empty());
             for metric in named {
