@@ -51,6 +51,9 @@ const PATIENCE: Span = Span::from_secs(120);
 /// How often an agent is to compare a domain, one after another.
 const COMPARED: Span = Span::from_secs(60);
 
+/// The moments of such a time at which some agents do so.
+const MOMENTS: u64 = 60;
+
 /// What one revision of the store changes.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
@@ -435,11 +438,15 @@ impl Publisher {
             Some(from_agent::Message::Differs(proto::Differs { domain, generation })) => {
                 let (node, domain) = (&handle.node, Name::from(domain));
                 let generation = Generation(generation);
+                let known = session.feed.known(&domain).map(|it| it.generation);
                 session.answered(now, &Reply::Differs(domain.clone(), generation))?;
-                tracing::error!(
-                    "{node} did not execute generation {generation} of {domain} as it was told: it is sent all rows again; report this, with both logs"
-                );
-                inner.differing += 1;
+                // Anybody can say anything of what it does not have.
+                if known == Some(generation) {
+                    tracing::error!(
+                        "{node} did not execute generation {generation} of {domain} as it was told: it is sent all rows again; report this, with both logs"
+                    );
+                    inner.differing += 1;
+                }
             }
             Some(from_agent::Message::Hello(_)) => {
                 return Err(Malformed("hello is said once, first").into());
@@ -472,6 +479,12 @@ impl Publisher {
             session.asked = Some(now);
         }
         Ok(next.map(|it| message((&it).into())))
+    }
+
+    /// How long after its session began an agent is to compare a domain first. Of those that came
+    /// at once, as after a restart, each has its moment.
+    pub(crate) fn first_compare(&self, handle: &Handle) -> Span {
+        Span::from_nanos(self.compares.as_nanos() / MOMENTS * (1 + handle.number % MOMENTS))
     }
 
     /// An agent is to compare a domain, the next in turn.

@@ -338,8 +338,9 @@ async fn tell(
 ) -> Result<(), Status> {
     // An agent that takes nothing is sent nothing more, and is still heard.
     let mut may_have_more = true;
-    let every = Duration::from_nanos(publisher.compares.as_nanos());
-    let mut compares = interval_at(tokio::time::Instant::now() + every, every);
+    let [first, every] = [publisher.first_compare(handle), publisher.compares]
+        .map(|it| Duration::from_nanos(it.as_nanos()));
+    let mut compares = interval_at(tokio::time::Instant::now() + first, every);
     compares.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let due = publisher.tick(clock.now(), handle)?;

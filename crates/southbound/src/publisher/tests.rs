@@ -574,6 +574,17 @@ fn what_agents_refuse_is_counted_by_reason_and_so_are_those_who_still_do() {
 }
 
 #[test]
+fn agents_that_came_at_once_do_not_compare_at_once() {
+    let publisher = publisher();
+    let agents: Vec<_> =
+        (0..120).map(|it| publisher.open(&hello(&format!("h{it}"))).unwrap().0).collect();
+    let mut first: Vec<_> = agents.iter().map(|it| publisher.first_compare(it)).collect();
+    first.sort_unstable();
+    assert!(first.chunks(2).all(|it| it[0] == it[1]) && first.windows(3).all(|it| it[0] < it[2]));
+    assert!(first[0] > Span::from_secs(0) && first[119] <= Span::from_secs(60), "{first:?}");
+}
+
+#[test]
 fn a_domain_that_an_agent_does_not_have_as_it_was_told_is_counted_and_sent_again() {
     let publisher = publisher();
     let (one, _) = publisher.open(&hello("one")).unwrap();
@@ -585,9 +596,16 @@ fn a_domain_that_an_agent_does_not_have_as_it_was_told_is_counted_and_sent_again
     assert_eq!((known.domain.as_str(), known.generation, known.digest.len()), ("a", 1, 16));
     // That it is so is not said.
     assert_eq!((sent(&publisher, NOW, &one), publisher.differing()), (vec![], 0));
-    let differs = proto::Differs { domain: "a".into(), generation: 1 };
-    let said = proto::FromAgent { message: Some(from_agent::Message::Differs(differs)) };
-    publisher.receive(NOW, &one, said).unwrap();
+    let differs = |domain: &str, generation| {
+        let differs = proto::Differs { domain: domain.into(), generation };
+        proto::FromAgent { message: Some(from_agent::Message::Differs(differs)) }
+    };
+    // It has none of these.
+    for said in [differs("b", 1), differs(&"x".repeat(1000), 1), differs("a", 2)] {
+        publisher.receive(NOW, &one, said).unwrap();
+    }
+    assert_eq!((sent(&publisher, NOW, &one), publisher.differing()), (vec![], 0));
+    publisher.receive(NOW, &one, differs("a", 1)).unwrap();
     let told = sent(&publisher, NOW, &one);
     let [from_controller::Message::Part(part)] = &told[..] else { panic!("{told:?}") };
     assert_eq!((part.from, part.to, publisher.differing()), (0, 1, 1));
