@@ -7,11 +7,11 @@
 //! line of JSON │ all rows │ line of JSON │ changes │ line of JSON │ changes
 //! ```
 //!
-//! Rows and changes are as they come from the controller. Changes are appended until they are as
-//! much as the rows; then all rows are written anew, aside, and renamed. A thread of its own does
-//! that. A record is read only if it is whole, and all rows up to it come to the digest that its
-//! line has: what is behind one that does not was being written when the host lost its power. Beside
-//! the domains' files is one that has the number of the last session.
+//! Changes are as they come from the controller, and are appended until they are as much as the
+//! rows; then all rows are written anew, aside, and renamed. A record is read only if it is whole,
+//! and all rows up to it come to the digest that its line has: what is behind one that does not was
+//! being written when the host lost its power. Beside the domains' files is one that has the number
+//! of the last session. A thread of its own writes all of these: nobody waits for a disk.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -64,10 +64,8 @@ struct Record {
 #[derive(Debug)]
 struct Written {
     store: String,
-    /// How many bytes all rows took.
-    rows: usize,
-    /// How many bytes were added since.
-    added: usize,
+    /// How many bytes may be added before all rows are written anew: as many as these took.
+    room: usize,
 }
 
 /// The version of files that this agent writes and reads.
@@ -102,6 +100,8 @@ enum Job {
     Keep(PathBuf, Box<Record>),
     /// A file is to be gone.
     Forget(PathBuf),
+    /// A session has this number.
+    Number(PathBuf, u64),
     /// Somebody waits for what was to be done before.
     Settle(Sender<Infallible>),
 }
@@ -125,10 +125,7 @@ impl Keeper {
     /// before, also if the clock was set back.
     pub fn number(&mut self, clock: u64) -> u64 {
         self.last = clock.max(self.last.saturating_add(1));
-        let path = self.folder.join(LAST);
-        if let Err(error) = replace(&path, self.last.to_string().as_bytes()) {
-            tracing::warn!(path = %path.display(), %error, "if the clock is set back, the next agent may have to wait for its controller");
-        }
+        let _ = self.jobs.send(Job::Number(self.folder.join(LAST), self.last));
         self.last
     }
 
@@ -241,6 +238,11 @@ fn keep(inbox: &Receiver<Job>) {
                     written.remove(&path);
                     files.insert(path, Vec::new());
                 }
+                Job::Number(path, number) => {
+                    if let Err(error) = replace(&path, number.to_string().as_bytes()) {
+                        tracing::warn!(path = %path.display(), %error, "if the clock is set back, the next agent may have to wait for its controller");
+                    }
+                }
                 Job::Settle(done) => waiting.push(done),
             }
         }
@@ -274,10 +276,7 @@ fn add(path: &Path, records: &[Box<Record>], before: Option<Written>) -> Option<
         }
         head.put(changes, &mut bytes).ok()?;
     }
-    now.added += bytes.len();
-    if now.added > now.rows {
-        return None;
-    }
+    now.room = now.room.checked_sub(bytes.len())?;
     let mut file = File::options().append(true).open(path).ok()?;
     file.write_all(&bytes).and_then(|()| file.sync_data()).ok()?;
     Some(now)
@@ -290,10 +289,13 @@ fn write(path: &Path, Record { head, domain, .. }: &Record) -> io::Result<Writte
     let mut rows = Map::default();
     rows.apply(delta);
     let digest = rows.digest().to_string();
+    // A controller of another version may write the same rows otherwise. Its changes' digests are of
+    // its own, so nobody could read what was added to these.
+    let is_as_told = digest == head.digest;
     let mut bytes = Vec::new();
     Head { digest, bytes: body.len(), ..head.clone() }.put(&body, &mut bytes)?;
     replace(path, &bytes)?;
-    Ok(Written { store: head.store.clone(), rows: bytes.len(), added: 0 })
+    Ok(Written { store: head.store.clone(), room: if is_as_told { bytes.len() } else { 0 } })
 }
 
 /// Writes a file aside, then has it take the place of what is there.
@@ -348,6 +350,10 @@ fn record(rest: &mut &[u8]) -> Result<(Head, Delta), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use image::Told;
+
     use super::*;
 
     const WHOSE: (Store, Fence) = (Store(3), Fence(2));
@@ -457,15 +463,20 @@ mod tests {
     #[test]
     fn each_session_has_a_greater_number_than_those_before_whatever_the_clock_says() {
         let folder = tempfile::tempdir().unwrap();
-        let keeper = || Keeper::new(folder.path(), "h1").unwrap();
-        let mut first = keeper();
-        assert_eq!([1_000, 5, 2_000].map(|clock| first.number(clock)), [1_000, 1_001, 2_000]);
-        assert_eq!(keeper().number(7), 2_001);
-        assert_eq!(keeper().number(9_000), 9_000);
+        // The numbers of an agent's sessions.
+        let numbers = |clocks: &[u64]| {
+            let mut keeper = Keeper::new(folder.path(), "h1").unwrap();
+            let numbers: Vec<_> = clocks.iter().map(|clock| keeper.number(*clock)).collect();
+            keeper.settle();
+            assert!(keeper.found().copies.is_empty());
+            numbers
+        };
+        assert_eq!(numbers(&[1_000, 5, 2_000]), [1_000, 1_001, 2_000]);
+        assert_eq!(numbers(&[7]), [2_001]);
+        assert_eq!(numbers(&[9_000]), [9_000]);
         // What cannot be read is none.
         fs::write(folder.path().join(LAST), "9\n\u{1}").unwrap();
-        assert_eq!(keeper().number(7), 7);
-        assert!(keeper().found().copies.is_empty());
+        assert_eq!(numbers(&[7]), [7]);
     }
 
     #[test]
@@ -511,6 +522,25 @@ mod tests {
         let mut rest = &text[..];
         assert!(record(&mut rest).is_ok() && rest.is_empty(), "it is written anew");
         assert_eq!(found(&folder.folder, "h1").whose, Some((Store(4), Fence(2))));
+    }
+
+    #[test]
+    fn changes_of_rows_that_a_controller_writes_otherwise_are_kept_too() {
+        let mut folder = Folder::new();
+        // What this version does not write stands for what it writes otherwise.
+        let otherwise: Delta = [(Arc::from([255]), Some(Arc::from([1])))].into_iter().collect();
+        folder.rows.apply(otherwise);
+        let whose = (Store(4), Fence(1));
+        for host in 2..5u8 {
+            let (router, site) = (folder.domain.name.clone(), vec![[192, 0, 2, host].into()]);
+            folder.domain.generation.0 += 1;
+            folder.domain.sites.insert(router.clone(), site.clone());
+            let (key, row) = Told::Site(router, Some(site)).encode();
+            folder.keep(whose, &[(key.into(), row.map(Into::into))].into_iter().collect());
+            let Found { copies, rows, .. } = found(&folder.folder, "h1");
+            assert_eq!(copies[0].1, folder.domain.generation);
+            assert_eq!(rows.domain(&folder.name).unwrap().sites, folder.domain.sites);
+        }
     }
 
     #[test]
