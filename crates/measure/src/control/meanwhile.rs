@@ -1,7 +1,8 @@
 //! Looks again and again while something is done.
 
+use std::convert::Infallible;
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,19 +38,19 @@ pub fn meanwhile<T>(
     mut turn: impl FnMut() -> Result<Duration, MeasureError> + Send,
     doing: impl FnOnce() -> Result<T, MeasureError>,
 ) -> Result<T, MeasureError> {
-    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let looker = scope.spawn(|| {
+        // It is dropped also by who panics, so that nobody looks for ever.
+        let (going_on, over) = channel::<Infallible>();
+        let looker = scope.spawn(move || {
             loop {
                 let rest = turn()?;
-                if is_over.load(Ordering::Relaxed) {
+                if over.recv_timeout(rest) != Err(RecvTimeoutError::Timeout) {
                     return Ok(());
                 }
-                thread::sleep(rest);
             }
         });
         let done = doing();
-        is_over.store(true, Ordering::Relaxed);
+        drop(going_on);
         let looked: Result<(), MeasureError> =
             looker.join().unwrap_or_else(|died| resume_unwind(died));
         let done = done?;
@@ -59,6 +60,8 @@ pub fn meanwhile<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::panic::catch_unwind;
+
     use super::*;
 
     #[test]
@@ -70,6 +73,14 @@ mod tests {
             assert_eq!((done, pings.wrong), (7, wrong));
             assert!(pings.asked > 0);
         }
+    }
+
+    #[test]
+    fn who_panics_or_is_done_waits_for_no_rest() {
+        let long = || Ok(Duration::from_secs(3600));
+        meanwhile(long, || Ok(())).unwrap();
+        let died = || meanwhile(long, || -> Result<(), _> { panic!("on purpose") });
+        assert!(catch_unwind(died).is_err());
     }
 
     #[test]
