@@ -19,6 +19,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::SystemTime;
 
@@ -56,14 +57,17 @@ struct Head {
 struct Record {
     head: Head,
     changes: Vec<u8>,
-    /// All of the generation.
-    domain: Followed,
 }
+
+/// What each file is to have, with its line as a controller would write it. One generation of each,
+/// however many wait for the disk.
+type Newest = Arc<Mutex<BTreeMap<PathBuf, (Head, Followed)>>>;
 
 /// What this agent has written of a file.
 #[derive(Debug)]
 struct Written {
-    store: String,
+    /// Its last line.
+    last: Head,
     /// How many bytes may be added before all rows are written anew: as many as these took.
     room: usize,
 }
@@ -88,6 +92,7 @@ pub struct Found {
 pub struct Keeper {
     folder: PathBuf,
     node: String,
+    newest: Newest,
     jobs: Sender<Job>,
     /// The number of the last session; 0: none is known.
     last: u64,
@@ -97,7 +102,7 @@ pub struct Keeper {
 #[derive(Debug)]
 enum Job {
     /// A file's domain has another generation.
-    Keep(PathBuf, Box<Record>),
+    Keep(PathBuf, Record),
     /// A file is to be gone.
     Forget(PathBuf),
     /// A session has this number.
@@ -115,10 +120,13 @@ impl Keeper {
     pub fn new(folder: &Path, node: &str) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let (jobs, inbox) = channel();
-        thread::Builder::new().name("zovn-keeper".into()).spawn(move || keep(&inbox))?;
+        let newest = Newest::default();
+        let to_write = Arc::clone(&newest);
+        let thread = thread::Builder::new().name("zovn-keeper".into());
+        thread.spawn(move || keep(&inbox, &to_write))?;
         let last = fs::read_to_string(folder.join(LAST)).ok();
         let last = last.and_then(|it| it.trim().parse().ok()).unwrap_or_default();
-        Ok(Self { folder: folder.into(), node: node.into(), jobs, last })
+        Ok(Self { folder: folder.into(), node: node.into(), newest, jobs, last })
     }
 
     /// The number of a session that begins now, by the host's clock: greater than that of any
@@ -190,13 +198,16 @@ impl Keeper {
             digest: digest.to_string(),
             bytes: changes.len(),
         };
-        let record = Record { head, changes, domain: domain.clone() };
-        let _ = self.jobs.send(Job::Keep(self.path(name), Box::new(record)));
+        let path = self.path(name);
+        lock(&self.newest).insert(path.clone(), (head.clone(), domain.clone()));
+        let _ = self.jobs.send(Job::Keep(path, Record { head, changes }));
     }
 
     /// Keeps a domain no more.
     pub fn forget(&self, name: &Name) {
-        let _ = self.jobs.send(Job::Forget(self.path(name)));
+        let path = self.path(name);
+        lock(&self.newest).remove(&path);
+        let _ = self.jobs.send(Job::Forget(path));
     }
 
     /// Returns when the files are what they are to be.
@@ -226,8 +237,12 @@ impl Head {
     }
 }
 
+fn lock(newest: &Newest) -> MutexGuard<'_, BTreeMap<PathBuf, (Head, Followed)>> {
+    newest.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Writes what is to be kept.
-fn keep(inbox: &Receiver<Job>) {
+fn keep(inbox: &Receiver<Job>, newest: &Newest) {
     let mut written: BTreeMap<PathBuf, Written> = BTreeMap::new();
     while let Ok(first) = inbox.recv() {
         let (mut files, mut waiting) = (BTreeMap::<_, Vec<_>>::new(), Vec::new());
@@ -247,16 +262,19 @@ fn keep(inbox: &Receiver<Job>) {
             }
         }
         for (path, records) in files {
-            let done = match records.last() {
-                Some(newest) => match add(&path, &records, written.remove(&path)) {
-                    Some(added) => Ok(Some(added)),
-                    None => write(&path, newest).map(Some),
+            let added = add(&path, &records, written.remove(&path));
+            // It may be newer than these records, or to be gone by now.
+            let domain = lock(newest).get(&path).cloned();
+            let done = match (added, domain) {
+                (Some(added), Some(_)) => Ok(Some(added)),
+                (None, Some((head, domain))) => write(&path, &head, &domain).map(Some),
+                (_, None) => match fs::remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(None),
                 },
-                None => fs::remove_file(&path).map(|()| None),
             };
             match done {
                 Ok(now) => written.extend(now.map(|now| (path, now))),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "the next agent will not know of this domain");
                 }
@@ -267,23 +285,29 @@ fn keep(inbox: &Receiver<Job>) {
 }
 
 /// Adds records to a file. `None`: all rows are to be written anew.
-fn add(path: &Path, records: &[Box<Record>], before: Option<Written>) -> Option<Written> {
-    let mut now = before?;
+fn add(path: &Path, records: &[Record], before: Option<Written>) -> Option<Written> {
+    let Written { mut last, room } = before?;
     let mut bytes = Vec::new();
-    for Record { head, changes, .. } in records.iter().map(|it| &**it) {
-        if head.store != now.store {
+    for Record { head, changes } in records {
+        if head.store != last.store {
             return None;
         }
+        // All rows were written of a generation that is as new.
+        let is_there = head.generation == last.generation && head.digest == last.digest;
+        if head.generation < last.generation || is_there {
+            continue;
+        }
         head.put(changes, &mut bytes).ok()?;
+        last = head.clone();
     }
-    now.room = now.room.checked_sub(bytes.len())?;
+    let room = room.checked_sub(bytes.len())?;
     let mut file = File::options().append(true).open(path).ok()?;
     file.write_all(&bytes).and_then(|()| file.sync_data()).ok()?;
-    Some(now)
+    Some(Written { last, room })
 }
 
 /// Writes a file anew.
-fn write(path: &Path, Record { head, domain, .. }: &Record) -> io::Result<Written> {
+fn write(path: &Path, head: &Head, domain: &Followed) -> io::Result<Written> {
     let delta = domain.encode();
     let body = delta.encode();
     let mut rows = Map::default();
@@ -293,9 +317,10 @@ fn write(path: &Path, Record { head, domain, .. }: &Record) -> io::Result<Writte
     // its own, so nobody could read what was added to these.
     let is_as_told = digest == head.digest;
     let mut bytes = Vec::new();
-    Head { digest, bytes: body.len(), ..head.clone() }.put(&body, &mut bytes)?;
+    let last = Head { digest, bytes: body.len(), ..head.clone() };
+    last.put(&body, &mut bytes)?;
     replace(path, &bytes)?;
-    Ok(Written { store: head.store.clone(), room: if is_as_told { bytes.len() } else { 0 } })
+    Ok(Written { last, room: if is_as_told { bytes.len() } else { 0 } })
 }
 
 /// Writes a file aside, then has it take the place of what is there.
@@ -350,9 +375,8 @@ fn record(rest: &mut &[u8]) -> Result<(Head, Delta), String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use image::Told;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
 
@@ -386,27 +410,32 @@ mod tests {
             let (name, domain) = shop();
             let all = domain.encode();
             let mut new = Self { folder, keeper, name, domain, rows: Map::default() };
-            new.keep(WHOSE, &all);
+            new.say(WHOSE, &all);
+            new.keeper.settle();
             new
         }
 
-        /// Keeps a generation that differs so from the one before.
-        fn keep(&mut self, whose: (Store, Fence), changes: &Delta) {
+        /// Has a generation be kept that differs so from the one before.
+        fn say(&mut self, whose: (Store, Fence), changes: &Delta) {
             let digest = self.rows.digest_after(changes);
             self.rows.apply(changes.clone());
             self.keeper.keep(whose, &self.name, &self.domain, (changes, digest));
-            self.keeper.settle();
         }
 
         /// Keeps the next generation, where its router is elsewhere.
         fn next(&mut self, whose: (Store, Fence), host: u8) {
+            self.say_next(whose, host);
+            self.keeper.settle();
+        }
+
+        fn say_next(&mut self, whose: (Store, Fence), host: u8) {
             let before = self.rows.clone();
             self.domain.generation.0 += 1;
             let site = vec![[192, 0, 2, host].into()];
             self.domain.sites.insert(self.domain.name.clone(), site);
             let mut all = Map::default();
             all.apply(self.domain.encode());
-            self.keep(whose, &before.diff(&all));
+            self.say(whose, &before.diff(&all));
         }
 
         fn path(&self) -> PathBuf {
@@ -525,6 +554,25 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_for_a_disk_is_one_generation_of_a_domain() {
+        let mut folder = Folder::new();
+        // Another store's is written anew, aside: that stands still until somebody reads there.
+        let aside = folder.path().with_extension("new");
+        mknodat(CWD, &aside, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        (0..50).for_each(|host| folder.say_next((Store(4), Fence(2)), host));
+        // It is here, to be kept, and being written.
+        assert!(Arc::strong_count(&folder.domain.rows) <= 3);
+        let away = folder.folder.path().join("away");
+        fs::rename(&aside, &away).unwrap();
+        let reader = File::options().read(true).write(true).open(away).unwrap();
+        // What could not be written aside is with the next one.
+        folder.next((Store(4), Fence(2)), 50);
+        drop(reader);
+        let (_, generation, rows) = found(&folder.folder, "h1").copies.remove(0);
+        assert_eq!((generation, &rows), (folder.domain.generation, &folder.rows));
+    }
+
+    #[test]
     fn changes_of_rows_that_a_controller_writes_otherwise_are_kept_too() {
         let mut folder = Folder::new();
         // What this version does not write stands for what it writes otherwise.
@@ -536,7 +584,8 @@ mod tests {
             folder.domain.generation.0 += 1;
             folder.domain.sites.insert(router.clone(), site.clone());
             let (key, row) = Told::Site(router, Some(site)).encode();
-            folder.keep(whose, &[(key.into(), row.map(Into::into))].into_iter().collect());
+            folder.say(whose, &[(key.into(), row.map(Into::into))].into_iter().collect());
+            folder.keeper.settle();
             let Found { copies, rows, .. } = found(&folder.folder, "h1");
             assert_eq!(copies[0].1, folder.domain.generation);
             assert_eq!(rows.domain(&folder.name).unwrap().sites, folder.domain.sites);
