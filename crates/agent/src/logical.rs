@@ -145,6 +145,8 @@ struct Part {
     net: Arc<Net>,
     /// The routers that translate here for other hosts, too.
     routers: BTreeSet<Identity>,
+    /// Those that do so at another host.
+    away: BTreeSet<Identity>,
 }
 
 /// What differs between two generations.
@@ -256,24 +258,26 @@ impl Logical {
         let all: BTreeSet<_> = own.iter().chain(&routers).cloned().collect();
         let mut changes = before.changes;
         let part = |(name, domain): (&Identity, &Arc<Domain>)| {
+            let has_home = |it: &&Identity| self.elsewhere.has_home(it, self.own.as_ref());
+            let homes = domain.routers.keys().filter(has_home).cloned();
+            let (here, away): (BTreeSet<_>, BTreeSet<_>) =
+                homes.partition(|it| routers.contains(it));
             let old = before.parts.get(name);
-            if let Some(same) = old.filter(|it| all == before.here && Arc::ptr_eq(&it.of, domain)) {
+            let same = old.filter(|it| it.routers == here && it.away == away);
+            if let Some(same) = same.filter(|it| all == before.here && Arc::ptr_eq(&it.of, domain))
+            {
                 return (name.clone(), same.clone());
             }
             let rows = domain.part(&all);
-            let here = routers.iter().filter(|it| domain.routers.contains_key(it)).cloned();
-            let here: BTreeSet<_> = here.collect();
-            if let Some(same) = old.filter(|part| *part.rows == rows && part.routers == here) {
+            if let Some(same) = same.filter(|it| *it.rows == rows) {
                 return (name.clone(), Part { of: domain.clone(), ..same.clone() });
             }
             changes += 1;
             let old = old.map(|part| (&*part.rows, &*part.net));
             let net = Net::changed(&rows, changes, old);
-            let net = net.with_routers(|router| {
-                here.contains(router) || !self.elsewhere.has_home(router, self.own.as_ref())
-            });
+            let net = net.with_routers(|router| !away.contains(router));
             let (rows, net) = (Arc::new(rows), Arc::new(net));
-            (name.clone(), Part { of: domain.clone(), rows, net, routers: here })
+            (name.clone(), Part { of: domain.clone(), rows, net, routers: here, away })
         };
         let parts = domains.map(part).collect();
         self.parts = parts;

@@ -231,6 +231,25 @@ fn a_router_that_translates_is_at_one_host_which_all_know() {
     assert_eq!([1, 2, 3].map(|host| at(&plain.join("\n"), host).0), [false; 3]);
 }
 
+/// No row says so: where ports are found does.
+#[test]
+fn a_router_translates_here_until_it_has_a_home_elsewhere() {
+    let topology = logical::load(HIDDEN).unwrap();
+    let (name, rows) = compiler::compile(&topology).pop_first().unwrap();
+    let domains: Domains = [(name.clone(), Arc::new(rows))].into();
+    let router: Identity = "LogicalRouter/t/r".parse().unwrap();
+    let mut logical = Logical::of(Some(&vtep()));
+    let mut translates_at = |home: Option<u8>| {
+        let home = home.map(|host| (router.clone(), vec![[192, 0, 2, host].into()]));
+        let (generation, sites) = (Generation(logical.generation().0 + 1), home.into_iter());
+        let sites = vec![sites.collect()];
+        logical = logical.followed(generation, domains.clone(), &sites, &names(&["t/a"])).unwrap();
+        logical.parts[&name].net.own_routers().any(|it| *it == router)
+    };
+    let at = [None, Some(2), Some(3), None, Some(1), Some(2)].map(&mut translates_at);
+    assert_eq!(at, [true, false, false, true, true, false]);
+}
+
 /// The last of a host's addresses is its number.
 fn peer(host: IpAddr) -> Option<Peer> {
     match host {
@@ -273,11 +292,12 @@ fn a_member_and_a_move_leave_what_they_do_not_concern() {
     assert_ne!(format!("{:?}", moved.places), format!("{:?}", now.places));
 }
 
-/// What follows from all rows, but for [`Net`]s.
+/// What follows from all rows, and of [`Net`]s the routers that are at home here.
 fn told(logical: &Logical) -> String {
     let Realization { facts, places, .. } = logical.realization(logical.own.as_ref(), peer);
-    let rows: Vec<_> = logical.parts.values().map(|part| &part.rows).collect();
-    format!("{facts:?} {places:?} {:?} {rows:?}", logical.labelled())
+    let part = |it: &Part| (it.rows.clone(), it.net.own_routers().cloned().collect::<Vec<_>>());
+    let parts: Vec<_> = logical.parts.values().map(part).collect();
+    format!("{facts:?} {places:?} {:?} {parts:?}", logical.labelled())
 }
 
 #[test]
