@@ -7,7 +7,7 @@ use demand::Verdict;
 
 use crate::judge::Judge;
 use crate::pattern::Pattern;
-use crate::problem::Periods;
+use crate::problem::{Limit, Periods};
 use crate::room::Room;
 
 /// A pattern and what it is worth.
@@ -185,10 +185,11 @@ impl<'a> Search<'_, 'a> {
     /// reaches. And σ² is no more than μ times the largest ratio of variance and mean.
     fn mean_left(&self, room: &mut Room<'_>, limit: usize, classes: &[usize]) -> f64 {
         let problem = self.judge.tables.problem;
+        let Limit { capacity, period } = problem.types[self.kind].limits[limit];
         let epsilon = match &problem.goal.periods {
             Periods::Worst => problem.goal.epsilon,
-            // Some period may be exceeded all the time.
-            Periods::Mean(_) => return f64::INFINITY,
+            // All that is allowed may be in this period.
+            Periods::Mean(shares) => problem.goal.epsilon / shares[period],
         };
         let mut ratio = 0.0f64;
         for class in classes {
@@ -202,9 +203,12 @@ impl<'a> Search<'_, 'a> {
             }
         }
         let load = room.load(limit);
-        let capacity = problem.types[self.kind].limits[limit].capacity;
         let most = |k: f64| {
             let share = epsilon * (1.0 + k * k) / (k * k);
+            if share >= 1.0 {
+                // Of any chance it is known that it is no more.
+                return f64::INFINITY;
+            }
             let left = capacity.saturating_sub(load.reached_for(share)) as f64;
             let spread = k * libm::sqrt(ratio);
             let root = (spread + libm::sqrt(spread * spread + 4.0 * left)) / 2.0;

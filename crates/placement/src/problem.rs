@@ -158,7 +158,13 @@ pub enum ProblemError {
         /// How many clusters there are.
         clusters: usize,
     },
-    /// A limit is of a period that has no share of time, or the shares do not sum to 1.
+    /// The periods are not all of the time.
+    #[error("periods have shares of time above zero that sum to 1, and these sum to {sum}")]
+    Shares {
+        /// The sum of their shares of time.
+        sum: f64,
+    },
+    /// A limit is of a period that has no share of time.
     #[error(
         "host type {kind} has a limit of period {period}, which the goal gives no share of time"
     )]
@@ -180,6 +186,13 @@ impl Problem {
         let epsilon = self.goal.epsilon;
         if !(epsilon > 0.0 && epsilon < 1.0) {
             return Err(ProblemError::Epsilon { epsilon });
+        }
+        if let Periods::Mean(shares) = &self.goal.periods {
+            let sum: f64 = shares.iter().sum();
+            let is_whole = (1.0 - 1e-9..1.0 + 1e-9).contains(&sum);
+            if !is_whole || shares.iter().any(|it| *it <= 0.0) {
+                return Err(ProblemError::Shares { sum });
+            }
         }
         let types = self.types.len();
         for (host, Host { kind, .. }) in self.hosts.iter().enumerate() {
@@ -215,5 +228,32 @@ impl Problem {
     /// How many machines there are.
     pub fn machines(&self) -> u64 {
         self.classes.iter().map(|it| u64::from(it.count)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn periods_are_all_of_the_time() {
+        let of = |shares: &[f64], period: usize| {
+            let limits = vec![Limit { capacity: 1, period }];
+            let problem = Problem {
+                goal: Goal { epsilon: 0.1, periods: Periods::Mean(shares.to_vec()) },
+                types: vec![HostType { cores: 1, memory: 1, limits, cost: 1 }],
+                hosts: vec![],
+                classes: vec![],
+                clusters: vec![],
+            };
+            problem.check()
+        };
+        assert_eq!(of(&[0.25, 0.75], 1), Ok(()));
+        assert_eq!(of(&[0.25, 0.75], 2), Err(ProblemError::Period { kind: 0, period: 2 }));
+        for (shares, sum) in [(&[0.25, 0.5][..], 0.75), (&[0.0, 1.0], 1.0), (&[], 0.0)] {
+            assert_eq!(of(shares, 0), Err(ProblemError::Shares { sum }));
+        }
     }
 }

@@ -50,7 +50,7 @@ pub enum Refusal {
     Rack,
     /// The host would be asked for too much for longer than ε.
     Overload {
-        /// The limit that is exceeded for longest.
+        /// The limit that is exceeded for longest; of a mean, in all of the time.
         limit: usize,
     },
 }
@@ -187,8 +187,15 @@ impl Asked<'_> {
     }
 
     fn worst_limit(&self, kind: usize, pattern: &Pattern) -> usize {
-        let limits = 0..self.judge.tables.problem.types[kind].limits.len();
-        let overloads = limits.map(|limit| (self.overload_of_limit(kind, limit, pattern), limit));
+        let problem = self.judge.tables.problem;
+        let limits = problem.types[kind].limits.iter().enumerate();
+        let overloads = limits.map(|(limit, it)| {
+            let share = match &problem.goal.periods {
+                Periods::Worst => 1.0,
+                Periods::Mean(shares) => shares[it.period],
+            };
+            (share * self.overload_of_limit(kind, limit, pattern), limit)
+        });
         let worst = overloads.reduce(|worst, it| if it.0 > worst.0 { it } else { worst });
         worst.expect("a host type without limits has no overload").1
     }
@@ -216,7 +223,8 @@ impl Asked<'_> {
             (0..limits.len())
                 .filter(|it| *it != limit && limits[*it].period == period)
                 .map(|it| self.overload_of_limit(kind, it, pattern))
-                .sum()
+                .sum::<f64>()
+                .min(1.0)
         };
         let periods = limits.iter().map(|it| it.period + 1).max().unwrap_or(0);
         let mut besides = (0..periods).filter(|it| *it != period);

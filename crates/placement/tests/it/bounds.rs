@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use demand::Source;
 use placement::{
-    BoundSettings, Certificate, Domain, Host, Pattern, Placement, Problem, check, exact, improve,
-    lower_bound, place,
+    BoundSettings, Certificate, Class, Domain, Goal, Host, HostType, Limit, Pattern, Periods,
+    Placement, Problem, check, exact, improve, lower_bound, place,
 };
 use proptest::prelude::*;
 
@@ -141,6 +141,32 @@ proptest! {
         let certificate = Certificate { prices, bound: 0 };
         prop_assert!(certificate.proves(&problem, steps) <= optimum);
     }
+}
+
+/// Two machines of which one sends in 9.75 % of the time share a host whose goal is a tenth, however
+/// much they send: so two hosts are not needed.
+#[test]
+fn a_loose_goal_proves_no_more_than_holds() {
+    let mut problem = three_classes(0);
+    problem.goal.epsilon = 0.1;
+    problem.types = vec![host_type(8, 8, 20, 1)];
+    problem.classes = vec![class(2, 1, 1, Source::on_off(1000, 0.05), 1)];
+    let certificate = Certificate { prices: vec![1.0], bound: 2 };
+    assert_eq!(certificate.proves(&problem, 20_000), 1);
+}
+
+/// A period is above the goal by no more than its share of the week allows: so means are bounded
+/// without a search.
+#[test]
+fn a_mean_over_periods_bounds_what_each_is_asked_for() {
+    let mut problem = three_classes(0);
+    problem.goal = Goal { epsilon: 0.01, periods: Periods::Mean(vec![0.25, 0.75]) };
+    let limit = |period| Limit { capacity: 100, period };
+    problem.types = vec![HostType { limits: vec![limit(0), limit(1)], ..host_type(99, 99, 0, 1) }];
+    let load = vec![vec![Source::constant(10); 2]];
+    problem.classes = vec![Class { loads: load, ..class(80, 1, 1, Source::constant(0), 1) }];
+    let certificate = Certificate { prices: vec![0.1], bound: 8 };
+    assert_eq!(certificate.proves(&problem, 0), 8);
 }
 
 #[test]

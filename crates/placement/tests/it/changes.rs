@@ -2,8 +2,8 @@
 
 use demand::Source;
 use placement::{
-    Cluster, Host, Placement, Problem, Refusal, Remedy, check, gather, host_risk, improve, place,
-    rack_traffic, risks, why, why_nowhere,
+    Cluster, Goal, Host, Limit, Periods, Placement, Problem, Refusal, Remedy, check, gather,
+    host_risk, improve, place, rack_traffic, risks, why, why_nowhere,
 };
 use proptest::prelude::*;
 
@@ -117,6 +117,22 @@ fn a_full_host_says_what_would_make_room() {
         panic!("{said:?}")
     };
     assert!((GBIT..2 * GBIT).contains(from), "{from}");
+}
+
+/// In the first period, a fiftieth of the time, both limits are exceeded whatever happens. In the
+/// second a machine exceeds the third limit for a twentieth, which is more of all time.
+#[test]
+fn of_a_mean_the_limit_that_adds_most_is_named() {
+    let mut problem = three_classes(1);
+    problem.goal = Goal { epsilon: 0.03, periods: Periods::Mean(vec![0.02, 0.98]) };
+    let limits = [0, 0, 1].map(|period| Limit { capacity: 50, period });
+    problem.types[0].limits = limits.into();
+    let [always, seldom] = [Source::constant(100), Source::on_off(100, 0.05)];
+    problem.classes.truncate(1);
+    problem.classes[0].loads = vec![vec![always.clone(), always, seldom]];
+    let said = why(&problem, &Placement::empty(&problem), 0, 0);
+    assert_eq!(said.refusals, [Refusal::Overload { limit: 2 }]);
+    assert_eq!(said.remedies, [Remedy::Capacity { limit: 2, from: 100 }]);
 }
 
 #[test]
