@@ -535,7 +535,7 @@ impl<'a> Resolver<'a> {
         periods: &[Named<u32>],
         places: &Places<'_>,
     ) -> Vec<Model> {
-        let Entry { file, path, it, .. } = entry;
+        let Entry { file, path, name, it } = entry;
         let path = format!("{path}/periods");
         if !it.always().is_empty() {
             let message = "classes of hours say the rates: take one of both out";
@@ -549,8 +549,17 @@ impl<'a> Resolver<'a> {
                 models[place] = Some(stated.unwrap_or_else(|| Model::constant(0)));
             }
         }
-        let is_missing = |it: &Option<Model>| it.is_none() && places.written.len() == periods.len();
-        for (period, _) in periods.iter().zip(&models).filter(|(_, it)| is_missing(it)) {
+        // What does not fit is told already.
+        let node = &self.files[*file].1.node;
+        let written = node.get("models").and_then(|it| it.get(name)?.get("periods"));
+        let is_told = |period: &str| written.is_some_and(|it| it.get(period).is_some());
+        let is_whole = places.written.len() == periods.len();
+        let missing: Vec<_> = periods
+            .iter()
+            .zip(&models)
+            .filter(|(period, it)| is_whole && it.is_none() && !is_told(&period.name))
+            .collect();
+        for (period, _) in missing {
             let message = format!("`{}` is missing: say what is asked for then", period.name);
             self.complain(*file, &path, message);
         }
@@ -817,6 +826,9 @@ vms:
             let told = told(&[("p.yaml", &DIVIDED.replacen(one, other, 1))]);
             assert!(told.iter().any(|it| it.contains(expected)), "{expected}: {told:#?}");
         }
+        // What is wrong is not missing as well.
+        let told = told(&[("p.yaml", &DIVIDED.replace("rest: {rate: 1mbit}", "rest: 1mbit"))]);
+        assert!(told.len() == 1 && told[0].contains("/models/web/periods/rest: "), "{told:#?}");
     }
 
     #[test]

@@ -110,8 +110,17 @@ enum Way {
 
 /// How it was proven.
 #[derive(Serialize)]
+struct Config<'a> {
+    /// The class of hours that was asked for.
+    period: Option<&'a str>,
+    #[serde(flatten)]
+    scope: Scope<'a>,
+}
+
+/// What was drawn, simulated or sent.
+#[derive(Serialize)]
 #[serde(tag = "by", rename_all = "kebab-case")]
-enum Config<'a> {
+enum Scope<'a> {
     MonteCarlo {
         draws: u64,
         seed: u64,
@@ -132,8 +141,13 @@ enum Config<'a> {
     },
 }
 
-fn proven<'a, 'b, R>(config: Config<'a>, results: &'b [R]) -> Experiment<'b, Config<'a>, R> {
-    Experiment::new("plan-prove", config, results)
+fn proven<'a, R>(
+    args: &'a Args,
+    scope: Scope<'a>,
+    results: &'a [R],
+) -> Experiment<'a, Config<'a>, R> {
+    let period = args.period.as_deref();
+    Experiment::new("plan-prove", Config { period, scope }, results)
 }
 
 /// Overload that begins and ends sooner than a lab's senders catch up is not seen there: visits are
@@ -215,8 +229,8 @@ fn monte_carlo(args: &Args, plan: &Plan) -> Outcome {
     let draws = args.draws.unwrap_or(100_000);
     let drawn = by_monte_carlo(plan, draws, args.seed);
     put(page, || drawn_page(&drawn))?;
-    let config = Config::MonteCarlo { draws, seed: args.seed };
-    show(&proven(config, &drawn), args.json, || drawn_table(&drawn, draws))?;
+    let scope = Scope::MonteCarlo { draws, seed: args.seed };
+    show(&proven(args, scope, &drawn), args.json, || drawn_table(&drawn, draws))?;
     Ok(ending(drawn.iter().all(|it| it.agrees)))
 }
 
@@ -231,12 +245,12 @@ fn by_lab(args: &Args, plan: &Plan) -> Outcome {
     let Ask { host, secs, burst, seed } = ask;
     let mixes = args.mixes;
     let burst = mixes.is_none().then_some(burst);
-    let config = Config::Lab { host, secs, burst, mixes, seed };
+    let scope = Scope::Lab { host, secs, burst, mixes, seed };
     match mixes {
         Some(count) => match lab::mixed(plan, count, ask)? {
             Ok(all) => {
                 put(page, || told::mixes_page(&all))?;
-                show(&proven(config, &[&all]), args.json, || told::mixes_table(&all))?;
+                show(&proven(args, scope, &[&all]), args.json, || told::mixes_table(&all))?;
                 Ok(ending(all.is_met))
             }
             Err(error) => unmade(error),
@@ -244,7 +258,7 @@ fn by_lab(args: &Args, plan: &Plan) -> Outcome {
         None => match lab::host(plan, ask)? {
             Ok(host) => {
                 put(page, || told::host_page(&host))?;
-                show(&proven(config, &[&host]), args.json, || told::host_table(&host))?;
+                show(&proven(args, scope, &[&host]), args.json, || told::host_table(&host))?;
                 Ok(ending(host.agrees))
             }
             Err(error) => unmade(error),
@@ -266,7 +280,7 @@ fn by_sim(args: &Args, plan: &Plan) -> Outcome {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     put(page, || simulated_page(&found))?;
-    let told = proven(Config::Sim { scale, most }, &found.hosts);
+    let told = proven(args, Scope::Sim { scale, most }, &found.hosts);
     show(&told, args.json, || simulated_table(&found, scale))?;
     Ok(ending(found.hosts.iter().all(|it| it.agrees)))
 }

@@ -197,8 +197,9 @@ placement: {h-1: {a: 1, b: 1}}
     let prove = ["prove", own, "--with", models, "--by", "monte-carlo"];
     let (code, _, error) = plan(&prove);
     assert!(code == Some(2) && error.contains("say one of busy, rest by --period"), "{error}");
-    let (code, out, _) = plan(&[&prove[..], &["--period", "busy"]].concat());
-    assert_eq!(code, Some(0), "{out}");
+    let (code, out, _) = plan(&[&prove[..], &["--period", "busy", "--json"]].concat());
+    let proven: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &proven["config"]["period"]), (Some(0), &serde_json::json!("busy")));
     let (_, out, _) = plan(&["check", own, "--with", models]);
     assert!(out.contains("a, busy") && out.contains("b, rest"), "{out}");
     let (_, out, _) = plan(&[&busy[..], &["--utc-offset", "-08:00"]].concat());
@@ -241,7 +242,10 @@ fn machines_are_placed_within_the_goal_and_another_way_finds_the_same() {
     let (code, out) =
         json(&[&["prove", PLAN, "--by", "monte-carlo", "--draws", "20000"], &with[..]].concat());
     assert_eq!((code, &out["experiment"]), (Some(0), &"plan-prove".into()), "{out}");
-    assert_eq!(out["config"], serde_json::json!({"by": "monte-carlo", "draws": 20_000, "seed": 1}));
+    let config = serde_json::json!({
+        "period": null, "by": "monte-carlo", "draws": 20_000, "seed": 1
+    });
+    assert_eq!(out["config"], config);
     assert!(out["results"].as_array().unwrap().iter().all(|it| it["agrees"] == true), "{out}");
     let (code, out, _) = plan(&[&["move", PLAN], &with[..]].concat());
     assert_eq!((code, out.as_str()), (Some(0), "no host is above the goal\n"));
@@ -406,7 +410,7 @@ fn a_simulated_host_sees_the_overload_that_was_predicted() {
     let (code, out) = json(&words.concat());
     assert_eq!(code, Some(0), "{out}");
     let config = serde_json::json!({
-        "by": "sim", "frames": 400_000, "burst": 100, "runs": 8, "seed": 1, "most": 1
+        "period": null, "by": "sim", "frames": 400_000, "burst": 100, "runs": 8, "seed": 1, "most": 1
     });
     assert_eq!(out["config"], config);
     let host = &out["results"][0];
