@@ -239,8 +239,8 @@ impl Model {
             if is_short(middle) { low = middle } else { high = middle }
         }
         // Among the holding times of one shape, those are taken in which the lowest rate is kept
-        // for as long as before.
-        let lowest = factor(source.shares()[0].0, high);
+        // for as long as before; or for less, where no number would tell how long others are.
+        let lowest = factor(source.shares()[0].0, high).max(1e-4);
         let stretched = |state: &State| {
             let ns = state.hold.as_nanos() as f64 * (factor(state.rate, high) / lowest);
             State { hold: Span::from_nanos(libm::round(ns).max(1.0) as u64), ..*state }
@@ -384,6 +384,17 @@ mod tests {
         }
         assert_eq!(model.raised_to(0.5 * mean), model);
         assert!(model.raised_to(1e9).source().mean() <= 0.9991 * 20.0);
+    }
+
+    #[test]
+    fn a_rate_that_a_raised_model_hardly_has_does_not_count() {
+        let secs = Span::from_secs;
+        let states = [(0, 2), (998_500, 1800), (1_000_000, 222)];
+        let states = states.map(|(rate, hold)| State { rate, hold: secs(hold) });
+        let jump = [vec![0.0, 1.0, 0.0], vec![0.1, 0.0, 0.9], vec![0.0, 1.0, 0.0]];
+        let model = Model::new(states.into(), &jump).unwrap();
+        let mean = model.raised_to(999_000.0).source().mean();
+        assert!((mean / 999_000.0 - 1.0).abs() < 1e-6, "{mean}");
     }
 
     #[test]
