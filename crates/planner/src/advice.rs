@@ -156,6 +156,7 @@ fn flow(plan: &Plan, terms: &Terms) -> Vec<Vec<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Capacity, Named};
     use std::fmt::Write;
     use std::fs;
     use std::path::Path;
@@ -212,6 +213,22 @@ placement: {placement}
         let told = moves(&plan, terms(3), &mut history, at(1800));
         assert_eq!((&told.overloaded[..], to(&told)), (&["h-1".to_owned()][..], vec!["h-2"]));
         assert!(told.waiting.is_empty() && told.unsure.is_empty() && told.pays, "{told:?}");
+    }
+
+    #[test]
+    fn machines_leave_a_host_that_is_above_the_goal_in_one_class_of_hours() {
+        let mut plan = plan("{h-1: {web: 42}, h-2: {web: 18}}");
+        let night = plan.models[0].it.models[0].clone();
+        let hours = |name: &str, it| Named { name: name.into(), it };
+        plan.periods = vec![hours("day", 84), hours("night", 84)];
+        plan.models[0].it.models = vec![Model::constant(0), night];
+        for kind in &mut plan.kinds {
+            let by_night = kind.limits.iter().map(|it| Capacity { period: 1, ..it.clone() });
+            kind.limits = kind.limits.iter().cloned().chain(by_night).collect();
+        }
+        let told = moves(&plan, terms(1), &mut History::default(), at(0));
+        assert_eq!((&told.overloaded[..], to(&told)), (&["h-1".to_owned()][..], vec!["h-2"]));
+        assert!(told.pays, "{told:?}");
     }
 
     #[test]
