@@ -205,15 +205,20 @@ pub fn run(args: &Args) -> Outcome {
         return Ok(ExitCode::from(USAGE));
     }
     args.files.then_on_hosts(|plan| {
-        let period = match &args.period {
-            Some(name) => plan.period(name)?,
-            None if plan.periods.len() > 1 => {
-                let names: Vec<&str> = plan.periods.iter().map(|it| it.name.as_str()).collect();
-                let names = names.join(", ");
-                eprintln!("zovn: the plan divides hours: say one of {names} by --period");
+        let period = match (&args.period, &plan.periods[..]) {
+            (Some(name), _) => plan.period(name),
+            (None, [_]) => Ok(0),
+            (None, several) => {
+                let names: Vec<&str> = several.iter().map(|it| it.name.as_str()).collect();
+                Err(format!("the plan divides hours: say one of {} by --period", names.join(", ")))
+            }
+        };
+        let period = match period {
+            Ok(period) => period,
+            Err(why) => {
+                eprintln!("zovn: {why}");
                 return Ok(ExitCode::from(USAGE));
             }
-            None => 0,
         };
         let plan = &plan.of_period(period);
         match args.by {

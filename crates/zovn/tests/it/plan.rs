@@ -197,6 +197,8 @@ placement: {h-1: {a: 1, b: 1}}
     let prove = ["prove", own, "--with", models, "--by", "monte-carlo"];
     let (code, _, error) = plan(&prove);
     assert!(code == Some(2) && error.contains("say one of busy, rest by --period"), "{error}");
+    let (code, _, error) = plan(&[&prove[..], &["--period", "night"]].concat());
+    assert!(code == Some(2) && error.contains("no class of hours has this name"), "{error}");
     let (code, out, _) = plan(&[&prove[..], &["--period", "busy", "--json"]].concat());
     let proven: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &proven["config"]["period"]), (Some(0), &serde_json::json!("busy")));
