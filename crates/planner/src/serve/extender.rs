@@ -327,7 +327,8 @@ pub fn filter(
         refusals.add(&refused);
         // Taking other pods away may help where an agent is read, which sees them go. Elsewhere
         // what runs is what the plan's files say.
-        let refusing = if scheduler.is_read(name) { &mut failed } else { &mut unresolvable };
+        let may_help = scheduler.may_make_room(&machine, name);
+        let refusing = if may_help { &mut failed } else { &mut unresolvable };
         refusing.insert(name.clone(), refused.to_string());
     }
     // If one node is left, the scheduler does not ask which is best.

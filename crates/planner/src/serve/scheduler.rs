@@ -204,9 +204,14 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    /// Whether an agent says what is on a host, so that machines that leave it are seen to.
-    pub fn is_read(&self, host: &str) -> bool {
-        self.places.get(host).is_some_and(|host| self.tellers[*host] == Teller::Agent)
+    /// Whether a host may take the machine once others have left it: its agent says that they have,
+    /// and it has enough cores and memory in all.
+    pub fn may_make_room(&self, machine: &Machine, host: &str) -> bool {
+        self.places.get(host).is_some_and(|host| {
+            let Room { milli_cores, memory, .. } = self.rooms[*host];
+            let is_enough = machine.milli_cores <= milli_cores && machine.memory <= memory;
+            self.tellers[*host] == Teller::Agent && is_enough
+        })
     }
 
     /// What part of a host would be left beside the machine: of its cores, its memory, or what its
@@ -588,12 +593,22 @@ serve: {models: [web], assume: 60s}
         with(&followed, |scheduler| {
             // The files say what `h-1` has, and `h-3` has no agent.
             assert_eq!(judged(scheduler), [None, Some(Refused::Unread), None]);
-            assert!(["h-1", "h-2", "h-3", "h-4"].iter().all(|host| !scheduler.is_read(host)));
+            let hosts = ["h-1", "h-2", "h-3", "h-4"];
+            assert!(hosts.iter().all(|host| !scheduler.may_make_room(&web("a"), host)));
             assert!(Refused::Unread.to_string().contains("agent was not read"));
             // An agent without ports was read.
             scheduler.place(1, Pattern::default());
             assert_eq!(judged(scheduler), [None; 3]);
-            assert!(scheduler.is_read("h-2") && !scheduler.is_read("h-1"));
+            assert_eq!(
+                hosts.map(|it| scheduler.may_make_room(&web("a"), it)),
+                [false, true, false, false]
+            );
+            for more in [
+                Machine { milli_cores: 1 << 40, ..web("a") },
+                Machine { memory: 1 << 60, ..web("a") },
+            ] {
+                assert!(!scheduler.may_make_room(&more, "h-2"));
+            }
         });
     }
 }
