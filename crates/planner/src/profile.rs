@@ -218,8 +218,8 @@ impl Entry {
         if best.loss_ratio > NEGLIGIBLE_LOSS { self.best(NEGLIGIBLE_LOSS) } else { None }
     }
 
-    /// What is carried at the last step, at which senders send what they can, as a share of the most
-    /// that any step carried.
+    /// What is carried at the last step, at which senders send what they can, as a share of the
+    /// most that any step carried.
     fn kept(&self) -> f64 {
         let carried = |it: &Step| it.carried_fps.median;
         let most = self.curve.iter().map(carried).fold(0.0, f64::max);

@@ -30,8 +30,8 @@ pub struct GroupRisk {
 /// What a limit of a host risks.
 #[derive(Clone, Debug, Serialize)]
 pub struct LimitRisk {
-    /// What carries it: `switch`, `switch, frames`, `card, out` or `card, in`; and in which class of
-    /// hours, if the plan divides them.
+    /// What carries it: `switch`, `switch, frames`, `card, out` or `card, in`; and in which class
+    /// of hours, if the plan divides them.
     pub limit: String,
     /// How much is carried, in bits or frames a second.
     pub capacity: u64,

@@ -1,4 +1,5 @@
-//! What is told of fits: each model, the classes of hours, and what traces say of machines together.
+//! What is told of fits: each model, the classes of hours, and what traces say of machines
+//! together.
 
 use serde::Serialize;
 

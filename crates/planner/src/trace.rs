@@ -330,9 +330,9 @@ fn totals<const N: usize>(readings: &[[f64; N]]) -> [f64; N] {
     totals
 }
 
-/// The mean bytes of a frame. Rounded down: smaller ones take a switch more.
+/// The mean bytes of a frame, to the nearest.
 pub(crate) fn mean_frame(bytes: f64, packets: f64) -> Option<u64> {
-    (packets > 0.0).then(|| (bytes / packets).max(1.0) as u64)
+    (packets > 0.0).then(|| (bytes / packets).round().max(1.0) as u64)
 }
 
 /// What a time beyond the year 2200 looks like, if it was meant to be one before.

@@ -12,8 +12,8 @@
 //!
 //! An agent says which logical ports it has, and is sent the domains of those that its node may
 //! have and no other has. Domains that it has no port in cost it nothing: it is not woken for them.
-//! A port that comes and goes again and again has its domain followed until it is calm. Now and then
-//! an agent is asked whether it still executes what it has answered for.
+//! A port that comes and goes again and again has its domain followed until it is calm. Now and
+//! then an agent is asked whether it still executes what it has answered for.
 //!
 //! # What messages do not have
 //!

@@ -313,8 +313,8 @@ fn write(path: &Path, head: &Head, domain: &Followed) -> io::Result<Written> {
     let mut rows = Map::default();
     rows.apply(delta);
     let digest = rows.digest().to_string();
-    // A controller of another version may write the same rows otherwise. Its changes' digests are of
-    // its own, so nobody could read what was added to these.
+    // A controller of another version may write the same rows otherwise. Its changes' digests are
+    // of its own, so nobody could read what was added to these.
     let is_as_told = digest == head.digest;
     let mut bytes = Vec::new();
     let last = Head { digest, bytes: body.len(), ..head.clone() };

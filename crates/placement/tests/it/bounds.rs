@@ -143,8 +143,8 @@ proptest! {
     }
 }
 
-/// Two machines of which one sends in 9.75 % of the time share a host whose goal is a tenth, however
-/// much they send: so two hosts are not needed.
+/// Two machines of which one sends in 9.75 % of the time share a host whose goal is a tenth,
+/// however much they send: so two hosts are not needed.
 #[test]
 fn a_loose_goal_proves_no_more_than_holds() {
     let mut problem = three_classes(0);
