@@ -348,6 +348,7 @@ impl Experiment<'_> {
             let settled = self.settled(name, begun, &controller, agents)?;
             Ok((controller, served, settled))
         })?;
+        over_time.push(agents.moment(begun));
         let served_s = Some(served.as_secs_f64());
         Ok((controller, Phase { served_s, over_time, ..settled }))
     }
