@@ -18,7 +18,6 @@ use logical::{Fault, Source};
 use serde::{Deserialize, Serialize};
 use store::{CommitError, Condition, Entry, Key, Revision, Store, StoreError, Transaction};
 
-use crate::apart;
 use crate::cascade;
 use crate::identity::{since_1970, uuid};
 use crate::nearby;
@@ -355,7 +354,6 @@ impl Catalog {
             said.faults.clone_from(&source.faults);
             (&tenant.name, said)
         });
-        let alike = apart::alike(&present.objects, &source, &gone, said.as_ref().map(|it| it.0));
         let is_read = source.faults.is_empty();
         let objects = if is_read && nearby::stands(&present.objects, &source.objects, &gone) {
             source.objects
@@ -368,14 +366,10 @@ impl Catalog {
                     Some((tenant, said)) => view::told(tenant, said, others()),
                     None => faults,
                 };
-                let faults = apart::joined(faults, alike);
                 return Err(if faults.is_empty() { Refused::InTheWay } else { refused(faults) });
             }
             objects
         };
-        if !alike.is_empty() {
-            return Err(Refused::Faults(alike));
-        }
 
         let mut changes: BTreeMap<Identity, (AppliedChange, Option<Arc<Object>>)> = BTreeMap::new();
         for object in objects {

@@ -17,7 +17,6 @@
 #![forbid(unsafe_code)]
 
 mod access;
-mod apart;
 mod audit;
 mod cascade;
 mod catalog;

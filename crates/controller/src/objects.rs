@@ -16,8 +16,6 @@ pub struct Objects {
     /// Labels' hashes, with each object that has such a label. Few labels share a hash; who looks
     /// for one looks at it.
     labelled: BTreeSet<(u64, Option<Identity>)>,
-    /// The numbers by which hosts mean objects ([`logical::label_of`]), each with whoever has it.
-    numbered: BTreeSet<(u32, Option<Identity>)>,
 }
 
 impl Objects {
@@ -69,13 +67,6 @@ impl Objects {
         })
     }
 
-    /// The objects that hosts mean by a number: one, or several if they were there before that was
-    /// asked for.
-    pub fn with_number(&self, number: u32) -> impl Iterator<Item = &Identity> {
-        let rest = self.numbered.range((number, None)..).take_while(move |(it, _)| *it == number);
-        rest.filter_map(|(_, identity)| identity.as_ref())
-    }
-
     /// Those of a kind who speak of an object, whether that is there or not.
     pub fn speaking_of<'a>(
         &'a self,
@@ -124,13 +115,6 @@ impl Objects {
             self.spoken_of.remove(&(it, Some(by.clone())));
         }
         self.spoken_of.extend(come.into_iter().map(|it| (it, Some(by.clone()))));
-        let [old, new] = [before, after].map(|it| it.and_then(logical::label_of));
-        if old != new {
-            if let Some(number) = old {
-                self.numbered.remove(&(number, Some(by.clone())));
-            }
-            self.numbered.extend(new.map(|number| (number, Some(by.clone()))));
-        }
         let [old, new] = [before, after].map(|it| it.map(|it| &it.metadata().labels));
         if old != new {
             for (label, value) in old.into_iter().flatten() {
@@ -165,11 +149,7 @@ impl<O: Into<Arc<Object>>> FromIterator<(Identity, O)> for Objects {
         };
         let spoken_of = all.iter().flat_map(spoken).collect();
         let labelled = all.iter().flat_map(labelled).collect();
-        let number = |(by, object): (&Identity, &Arc<Object>)| {
-            logical::label_of(object).map(|number| (number, Some(by.clone())))
-        };
-        let numbered = all.iter().filter_map(number).collect();
-        Self { all, spoken_of, labelled, numbered }
+        Self { all, spoken_of, labelled }
     }
 }
 

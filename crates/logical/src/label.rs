@@ -1,8 +1,8 @@
 //! Labels: the numbers by which hosts mean ports in tunnels.
 //!
 //! Each host works them out of names, and all come to the same. Two names may have one label: of a
-//! thousand ports that is so once in 4,000 times, of 63,000 one pair is to be expected.
-//! [`resolve`](crate::resolve()) refuses two in one domain, and a controller two in its store.
+//! thousand ports that is so once in 4,000 times. [`resolve`](crate::resolve()) refuses two in one
+//! domain.
 
 use alloc::string::ToString;
 

@@ -55,16 +55,12 @@ impl Source {
             Err(found) => found,
         };
         for fault in &mut found {
-            fault.position = fault.index.and_then(|index| self.locate(index, &fault.path));
+            let node = fault.index.and_then(|index| self.nodes.get(index));
+            fault.position = node.map(|node| node.locate(&fault.path));
         }
         self.faults.append(&mut found);
         self.faults.sort_by_key(|fault| fault.position);
         Err(self.faults)
-    }
-
-    /// Where a field of one of the objects stands, if that was read from a text.
-    pub fn locate(&self, index: usize, path: &str) -> Option<Position> {
-        self.nodes.get(index).map(|node| node.locate(path))
     }
 }
 

@@ -164,42 +164,6 @@ fn a_write_that_fails_leaves_the_objects_that_are_there_as_they_are() {
     assert_eq!(present.objects.get(&identity), None);
 }
 
-/// `shop/p1668` and `bank/p10966` have one label.
-#[test]
-fn a_store_with_two_names_of_one_label_opens_and_takes_writes() {
-    let port = |tenant: &str, name: &str, mac: u8| {
-        format!(
-            "- {{kind: LogicalPort, metadata: {{name: {name}, tenant: {tenant}}}, spec: {{switch: s, vif: {{}}, mac: '02:00:00:00:00:{mac:02}'}}}}\n"
-        )
-    };
-    let of = |tenant: &str, port: String| {
-        format!(
-            "- {{kind: Tenant, metadata: {{name: {tenant}}}, spec: {{}}}}\n- {{kind: LogicalSwitch, metadata: {{name: s, tenant: {tenant}}}, spec: {{}}}}\n{port}"
-        )
-    };
-    let before = of("shop", port("shop", "p1668", 1)) + &of("bank", port("bank", "p10966", 1));
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(Box::new(Embedded::open(folder.path()).unwrap())).unwrap();
-    let mut transaction = Transaction::new();
-    for object in &logical::read(&before).objects {
-        transaction.put(place::key(&object.identity()), json(object));
-    }
-    store.commit(transaction).unwrap();
-    let catalog = Catalog::open(store).unwrap();
-    let write = |source: &str, deletes: &[&str]| {
-        let deletes = deletes.iter().map(|it| it.parse().unwrap()).collect();
-        let write = Write { source: logical::read(source), deletes, ..Write::default() };
-        catalog.write(write, SystemTime::now(), || true).map(|done| done.applied.revision)
-    };
-    let both = port("shop", "p1668", 2) + &port("bank", "p10966", 2);
-    assert_eq!(write(&both, &[]).unwrap(), 2);
-    // The one that is gone does not come back.
-    assert_eq!(write("", &["LogicalPort/bank/p10966"]).unwrap(), 3);
-    let again = write(&port("bank", "p10966", 3), &[]);
-    let Err(Refused::Faults(faults)) = &again else { panic!("{again:?}") };
-    assert!(faults[0].message.ends_with("give it another name"), "{faults:?}");
-}
-
 #[test]
 fn an_object_is_read_as_it_was_kept() {
     let mut rng = Rng::new(1);

@@ -360,31 +360,6 @@ fn no_sentence_has_a_name_that_a_tenant_does_not_know() {
     assert!(kept.errors().is_empty() && !kept.body.to_string().contains("hidden"), "{kept:?}");
 }
 
-/// `shop/p1668` and `bank/p10966` come to one label.
-#[test]
-fn a_name_whose_label_another_tenant_has_is_refused_without_saying_whose() {
-    let guarded = Guarded::new();
-    let admin = guarded.admin();
-    let of = |kind: &str, tenant: &str, name: &str, spec: &str| {
-        format!("- {{kind: {kind}, metadata: {{name: {name}, tenant: {tenant}}}, spec: {spec}}}\n")
-    };
-    for tenant in ["shop", "bank"] {
-        let declared = format!("- {{kind: Tenant, metadata: {{name: {tenant}}}, spec: {{}}}}\n");
-        admin.apply("", &(declared + &of("LogicalSwitch", tenant, "s", "{}"))).is(200);
-    }
-    let port = |tenant, name| of("LogicalPort", tenant, name, "{switch: s, vif: {}}");
-    guarded.tenant("shop").apply("", &port("shop", "p1668")).is(200);
-    let bank = guarded.tenant("bank");
-    for query in ["", "?dryRun=true"] {
-        let refused = bank.apply(query, &port("bank", "p10966")).is(422);
-        let said = refused.body.to_string();
-        assert!(said.contains("give it another name") && !said.contains("p1668"), "{said}");
-    }
-    bank.apply("", &port("bank", "p10967")).is(200);
-    let told = admin.apply("", &port("bank", "p10966")).is(422).body.to_string();
-    assert!(told.contains("LogicalPort/shop/p1668"), "{told}");
-}
-
 #[test]
 fn keys_of_requests_are_their_senders() {
     let guarded = Guarded::new();
