@@ -44,7 +44,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub async fn serve(address: Option<SocketAddr>, switch: Handle) -> Infallible {
     let Some(address) = address else { return pending().await };
     let listener = bound(address).await;
-    let accept = async || Ok(listener.accept().await?.0);
+    let accept = async || Ok(connections::accept(&listener).await?.0);
     connections::serve(accept, router(switch), BOUNDS).await
 }
 

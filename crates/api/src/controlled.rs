@@ -325,6 +325,8 @@ impl RemoteClient {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
         let stream =
             stream.map_err(|source| RemoteError::Unreachable { server: server.clone(), source })?;
+        // Else an encrypted request waits for the other end to acknowledge the handshake, 40 ms.
+        let _ = stream.set_nodelay(true);
         let authority = match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
             false => format!("{}:{}", self.host, self.port),

@@ -10,6 +10,7 @@
 use std::convert::Infallible;
 use std::future::ready;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -37,6 +39,20 @@ pub struct Bounds {
     pub head: Duration,
     /// The longest life of a connection, if it is bounded.
     pub life: Option<Duration>,
+}
+
+/// Accepts a connection whose small answers are sent at once. An encrypted answer is several
+/// writes, and by Nagle's algorithm (RFC 896) the second would wait until the other end, which
+/// delays that by 40 ms, has acknowledged the first.
+///
+/// # Errors
+///
+/// As `accept(2)`.
+pub async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let (stream, peer) = listener.accept().await?;
+    // It fails only if the other end has gone, of which the first read tells.
+    let _ = stream.set_nodelay(true);
+    Ok((stream, peer))
 }
 
 /// Accepts connections, and has `router` answer them.
@@ -185,6 +201,18 @@ mod tests {
     fn a_request_is_answered_and_an_idle_connection_closed() {
         let answer = while_served(BOUNDS, |path| say(&path, REQUEST));
         assert!(answer.ends_with("here"), "{answer}");
+    }
+
+    #[test]
+    fn what_is_accepted_sends_at_once() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let other = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (stream, peer) = accept(&listener).await.unwrap();
+            assert_eq!(peer, other.local_addr().unwrap());
+            assert!(stream.nodelay().unwrap());
+        });
     }
 
     #[test]

@@ -245,7 +245,7 @@ async fn bound(
 /// know the other end, and the certificate that it has shown.
 pub async fn answer(listener: TcpListener, tls: Option<Arc<Server>>, router: Router) -> Infallible {
     let accept = async || {
-        let (stream, peer) = listener.accept().await?;
+        let (stream, peer) = connections::accept(&listener).await?;
         Ok((stream, router.clone().layer(Extension(Peer(peer)))))
     };
     let Some(tls) = tls else {
@@ -277,6 +277,6 @@ async fn follow(tls: Option<Arc<Server>>) -> Infallible {
 /// Shows metrics, if anybody is to read them.
 async fn show(listener: Option<TcpListener>, measured: Measured) -> Infallible {
     let Some(listener) = listener else { return pending().await };
-    let accept = async || Ok(listener.accept().await?.0);
+    let accept = async || Ok(connections::accept(&listener).await?.0);
     connections::serve(accept, metrics::router(measured), METRICS).await
 }

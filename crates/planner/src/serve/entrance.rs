@@ -63,11 +63,11 @@ impl Entrance {
     /// renewed meanwhile are used from then on.
     pub async fn answer(&self, listener: TcpListener, router: Router) -> Infallible {
         let Some(encrypted) = &self.0 else {
-            let accept = async || Ok(listener.accept().await?.0);
+            let accept = async || Ok(connections::accept(&listener).await?.0);
             return connections::serve(accept, router, BOUNDS).await;
         };
         let accept = async || {
-            let (stream, _) = listener.accept().await?;
+            let (stream, _) = connections::accept(&listener).await?;
             let (Encrypted { tls, are_clients_known }, router) =
                 (encrypted.clone(), router.clone());
             Ok(async move {
