@@ -169,7 +169,9 @@ impl Elsewhere {
             let all = ports.iter().copied().chain(domain.router_ports.keys());
             let hosts = all.filter_map(|port| self.hosts.get(port));
             let hosts: BTreeSet<_> = hosts.filter(|host| *host != own).cloned().collect();
-            for tenant in ports.iter().filter_map(|port| port.tenant.as_ref()) {
+            let tenants = ports.iter().filter_map(|port| port.tenant.as_ref());
+            // Each once: a domain has many more ports than tenants.
+            for tenant in tenants.collect::<BTreeSet<_>>() {
                 networks.entry(tenant).or_default().extend(hosts.iter().cloned());
             }
         }
