@@ -1,6 +1,7 @@
 //! Hosts together decide as the interpreter does, in random worlds: a million frames.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use cases::{Got, Hosts};
 use interpreter::Arrival;
@@ -13,7 +14,7 @@ use wire::whole;
 use worlds::{Options, World};
 
 /// What became of a frame, as both tell it, in no order.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 struct Fate {
     delivered: Vec<(String, Vec<u8>)>,
     answers: Vec<(String, Vec<u8>)>,
@@ -36,7 +37,7 @@ fn executed(
     port: &Identity,
     host: Option<&str>,
     frame: &[u8],
-) -> (Fate, String) {
+) -> (Fate, Vec<pipeline::Step>) {
     let seen = hosts.send(now, port, host, frame).unwrap_or_else(|| panic!("nobody has {port}"));
     let name = |it: Got| (it.port.to_string(), it.frame);
     let told = |it: &Refusal| {
@@ -48,8 +49,7 @@ fn executed(
         answers: seen.answers.into_iter().map(name).collect(),
         refused: seen.refused.iter().map(told).collect(),
     };
-    let trace = seen.trace.iter().map(|it| format!("{it}\n")).collect();
-    (fate.sorted(), trace)
+    (fate.sorted(), seen.trace)
 }
 
 /// What the interpreter says of a frame.
@@ -59,7 +59,7 @@ fn interpreted(
     now: Instant,
     (port, node): (PortIndex, Option<NodeIndex>),
     frame: &[u8],
-) -> (Fate, String) {
+) -> (Fate, Vec<interpreter::Step>) {
     let decision = interpreter::decide(topology, state, now, Arrival { port, node, frame });
     state.commit(&decision.changes, now);
     let name = |it: &interpreter::Copy| (topology[it.port].id.to_string(), it.frame.clone());
@@ -72,16 +72,15 @@ fn interpreted(
         answers: decision.answers.iter().map(name).collect(),
         refused: decision.refused.iter().map(told).collect(),
     };
-    let trace = decision.trace.iter().map(|it| format!("{it}\n")).collect();
-    (fate.sorted(), trace)
+    (fate.sorted(), decision.trace)
 }
 
 /// What routers do about their neighbours by now, as hosts say it.
-fn attended(hosts: &mut Hosts, now: Instant) -> (Vec<Fate>, String) {
-    let (mut fates, mut trace) = (Vec::new(), String::new());
+fn attended(hosts: &mut Hosts, now: Instant) -> (Vec<Fate>, Vec<pipeline::Step>) {
+    let (mut fates, mut trace) = (Vec::new(), Vec::new());
     while hosts.due().is_some_and(|due| due <= now) {
         for seen in hosts.attend(now) {
-            trace.extend(seen.trace.iter().map(|it| format!("{it}\n")));
+            trace.extend(seen.trace);
             let delivered = seen.delivered.into_iter().map(|it| (it.port.to_string(), it.frame));
             let refused =
                 seen.refused.iter().map(|it| format!("{} at {}", it.reason.name(), it.at));
@@ -97,11 +96,11 @@ fn expected_of_neighbours(
     topology: &Topology,
     state: &mut interpreter::State,
     now: Instant,
-) -> (Vec<Fate>, String) {
-    let (mut fates, mut trace) = (Vec::new(), String::new());
+) -> (Vec<Fate>, Vec<interpreter::Step>) {
+    let (mut fates, mut trace) = (Vec::new(), Vec::new());
     while state.neighbours_due().is_some_and(|due| due <= now) {
         for seen in interpreter::attend(topology, state, now) {
-            trace.extend(seen.trace.iter().map(|it| format!("{it}\n")));
+            trace.extend(seen.trace);
             let name =
                 |it: &interpreter::Copy| (topology[it.port].id.to_string(), it.frame.clone());
             let refused =
@@ -113,6 +112,11 @@ fn expected_of_neighbours(
         }
     }
     (fates, trace)
+}
+
+/// A trace, a line for each step.
+fn lines(steps: &[impl Display]) -> String {
+    steps.iter().map(|it| format!("{it}\n")).collect()
 }
 
 /// What may be sent in a world: something new, or an answer to what somebody got.
@@ -173,7 +177,8 @@ impl Counts {
         "an error about a translated packet",
     ];
 
-    fn count(&mut self, trace: &str) {
+    fn count(&mut self, steps: &[pipeline::Step]) {
+        let trace = lines(steps);
         for word in Self::WORDS.into_iter().filter(|word| trace.contains(word)) {
             *self.0.entry(word).or_default() += 1;
         }
@@ -264,7 +269,7 @@ fn agree(
     options: Options,
     (hosts, moves): (usize, bool),
     frames: usize,
-    counts: &mut Counts,
+    mut counts: Option<&mut Counts>,
 ) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let mut world = World::with(seed, options);
@@ -310,33 +315,41 @@ fn agree(
         let (seen, own_trace) = executed(&mut all, now, port, Some(host), &frame);
         // A frame that routers bring back to its own sender's port passes that twice, once each
         // way. Of which of the two a connection is kept there is not decided alike.
-        if own_trace.contains(&format!("destination: {port}\n")) {
+        if own_trace.iter().any(|it| it.stage == "destination" && it.what == port.to_string()) {
             return Ok(());
         }
         if seen != expected {
             return Err(format!(
-                "{}\n{seed:?}\nfrom {port}: {frame:02x?}\ninterpreter: {expected:02x?}\n{trace}\n\
-                 pipeline: {seen:02x?}\n{own_trace}",
-                world.text
+                "{}\n{seed:?}\nfrom {port}: {frame:02x?}\ninterpreter: {expected:02x?}\n{}\n\
+                 pipeline: {seen:02x?}\n{}",
+                world.text,
+                lines(&trace),
+                lines(&own_trace)
             ));
         }
-        counts.count(&own_trace);
+        if let Some(counts) = &mut counts {
+            counts.count(&own_trace);
+        }
         let (expected, trace) = expected_of_neighbours(topology, &mut state, now);
         let (late, own_trace) = attended(&mut all, now);
         // Hosts do it one after the other, the interpreter router by router.
         let all_of = |fates: &[Fate]| {
-            let mut all: Vec<String> = fates.iter().map(|it| format!("{it:02x?}")).collect();
+            let mut all = fates.to_vec();
             all.sort();
             all
         };
         if all_of(&late) != all_of(&expected) {
             return Err(format!(
-                "{}\n{seed:?}\nneighbours: {frame:02x?}\ninterpreter: {expected:02x?}\n{trace}\n\
-                 pipeline: {late:02x?}\n{own_trace}",
-                world.text
+                "{}\n{seed:?}\nneighbours: {frame:02x?}\ninterpreter: {expected:02x?}\n{}\n\
+                 pipeline: {late:02x?}\n{}",
+                world.text,
+                lines(&trace),
+                lines(&own_trace)
             ));
         }
-        counts.count(&own_trace);
+        if let Some(counts) = &mut counts {
+            counts.count(&own_trace);
+        }
         let late = late.into_iter().filter(|_| options.strangers).flat_map(|it| it.delivered);
         for (name, frame) in seen.delivered.into_iter().chain(late) {
             let mut ports = world.topology.ports();
@@ -360,7 +373,7 @@ const BASE: Options = Options {
 fn what_is_sent_in_random_worlds_meets_every_end() {
     let mut counts = Counts::default();
     for seed in 0..3000 {
-        let seen = agree(seed, BASE, (1, false), 100, &mut counts);
+        let seen = agree(seed, BASE, (1, false), 100, Some(&mut counts));
         seen.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     for word in Counts::WORDS.into_iter().filter(|it| *it != "neighbour learn") {
@@ -373,7 +386,7 @@ fn hosts_together_decide_as_the_interpreter_does() {
     let options = Options { learning: false, ..BASE };
     for seed in 0..4000 {
         let hosts = 2 + seed as usize % 3;
-        let seen = agree(seed, options, (hosts, false), 100, &mut Counts::default());
+        let seen = agree(seed, options, (hosts, false), 100, None);
         seen.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 }
@@ -385,7 +398,7 @@ fn who_moves_goes_on_as_if_nothing_had_happened() {
     let options = Options { learning: false, ..BASE };
     for seed in 0..2000 {
         let hosts = 2 + seed as usize % 3;
-        let seen = agree(seed, options, (hosts, true), 100, &mut counts);
+        let seen = agree(seed, options, (hosts, true), 100, Some(&mut counts));
         seen.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     for word in ["rules: of a connection", "reply of a connection", "a known flow"] {
@@ -408,7 +421,7 @@ fn routers_find_strangers_alike() {
             ..BASE
         };
         let hosts = if options.learning { 1 } else { 1 + seed as usize % 3 };
-        let seen = agree(seed, options, (hosts, false), 100, &mut counts);
+        let seen = agree(seed, options, (hosts, false), 100, Some(&mut counts));
         seen.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     for word in ["refused: held", "neighbour learn", "refused: unresolved", "source translation"] {
@@ -421,7 +434,7 @@ fn routers_find_strangers_alike() {
 fn stateless_rules_decide_whatever_is_sent() {
     let options = Options { stateful: false, stray: true, ..BASE };
     for seed in 0..4000 {
-        let seen = agree(seed, options, (1, false), 100, &mut Counts::default());
+        let seen = agree(seed, options, (1, false), 100, None);
         seen.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 }
@@ -452,9 +465,15 @@ fn who_asks_too_often_is_answered_alike() {
                 let at = (sent.port, None);
                 let (expected, trace) = interpreted(topology, &mut state, now, at, &sent.frame);
                 let (seen, _) = executed(&mut all, now, port, None, &sent.frame);
-                assert_eq!(seen, expected, "{}\n{seed}: from {port}\n{trace}", world.text);
+                assert!(
+                    seen == expected,
+                    "{}\n{seed}: from {port}\n{seen:02x?}\n{expected:02x?}\n{}",
+                    world.text,
+                    lines(&trace)
+                );
                 given += expected.answers.len();
-                withheld += trace.matches("none: it was answered too often").count();
+                let is_withheld = |it: &&interpreter::Step| it.what.contains("answered too often");
+                withheld += trace.iter().filter(is_withheld).count();
             }
         }
     }
@@ -501,7 +520,7 @@ impl Pair {
         let (expected, trace) =
             interpreted(&self.topology, &mut self.state, self.now, (port, None), frame);
         let (seen, _) = executed(&mut self.hosts, self.now, name, None, frame);
-        assert_eq!(seen, expected, "from {name}: {frame:02x?}\n{trace}");
+        assert_eq!(seen, expected, "from {name}: {frame:02x?}\n{}", lines(&trace));
         seen
     }
 }
@@ -589,7 +608,7 @@ fn tenants_that_go_leave_room_for_others() {
         let port = |it| &topology[topology.port(&name, it).unwrap()].id;
         let now = Instant::from_nanos(1_000_000_000);
         let (fate, trace) = executed(&mut hosts, now, port("a"), None, &frame);
-        assert_eq!(fate.delivered.len(), 1, "{trace}");
-        assert_eq!(hosts.connections(port("b"), now).len(), 1, "{trace}");
+        assert_eq!(fate.delivered.len(), 1, "{}", lines(&trace));
+        assert_eq!(hosts.connections(port("b"), now).len(), 1, "{}", lines(&trace));
     }
 }
