@@ -18,7 +18,7 @@ use model::Generation;
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
-use southbound::{Executing, Holding, Publisher};
+use southbound::{Executing, Holding};
 use store::{Entry, Revision};
 
 use crate::concerns::Domains;
@@ -112,7 +112,7 @@ impl Conditions<'_> {
         conditions.push(compiled(subject.revision, far.0));
         conditions.push(realized(subject.revision, far, names_hosts));
         conditions.extend(degraded(far, names_hosts));
-        conditions.extend(bound(&subject.identity, progress.publisher(), names_hosts));
+        conditions.extend(bound(&subject.identity, progress, names_hosts));
         for it in &mut conditions {
             it.observed_generation = subject.generation;
         }
@@ -245,16 +245,19 @@ fn refusal(host: &Executing) -> String {
 }
 
 /// Whether a machine's port is at a host.
-fn bound(identity: &Identity, publisher: &Publisher, names_hosts: bool) -> Option<Condition> {
+fn bound(identity: &Identity, progress: &Progress, names_hosts: bool) -> Option<Condition> {
     let tenant = identity.tenant.as_ref().filter(|_| identity.kind == Kind::LogicalPort)?;
     let called = format!("{tenant}/{}", identity.name);
-    let said = attached(&publisher.holding(&called)?, &called, names_hosts);
+    let holding = progress.publisher().holding(&called)?;
+    let are_nodes = holding.holders.iter().all(|it| progress.has_node(it));
+    let said = attached(&holding, are_nodes, &called, names_hosts);
     Some(condition(ConditionType::Bound, said))
 }
 
-/// What is told of who has a port.
+/// What is told of who has a port. `are_nodes`: whether there is a TransportNode of each.
 fn attached(
     Holding { holders, others, is_found }: &Holding,
+    are_nodes: bool,
     port: &str,
     names_hosts: bool,
 ) -> Said {
@@ -266,6 +269,12 @@ fn attached(
         nodes => {
             let who = if names_hosts { listed(nodes) } else { "a host".into() };
             match is_found {
+                true if !are_nodes => {
+                    let message = format!(
+                        "{who} has it, and is no TransportNode: other hosts are not told where it is"
+                    );
+                    (Truth::False, "NoTransportNode", message)
+                }
                 true => (Truth::True, "Discovered", format!("{who} has it, without a Binding")),
                 false => (Truth::True, "Attached", format!("{who} has it")),
             }
@@ -358,7 +367,7 @@ mod tests {
         let told = |holders: &[&str], others: &[&str], is_found, names_hosts| {
             let names = |all: &[&str]| all.iter().map(|it| (*it).into()).collect();
             let holding = Holding { holders: names(holders), others: names(others), is_found };
-            let (status, reason, message) = attached(&holding, "shop/web-1", names_hosts);
+            let (status, reason, message) = attached(&holding, true, "shop/web-1", names_hosts);
             (status == Truth::True, reason, message)
         };
         let is = |reason, message: &str| (reason != "Nowhere", reason, message.to_owned());
@@ -371,6 +380,10 @@ mod tests {
         assert_eq!(told(&[], &[], true, true), is("Nowhere", nowhere));
         let refused = format!("{nowhere}; h2 says that it has it, and may not");
         assert_eq!(told(&[], &["h2"], false, true), is("Nowhere", &refused));
+        let unknown = Holding { holders: vec!["h1".into()], is_found: true, ..Holding::default() };
+        let (status, reason, message) = attached(&unknown, false, "shop/web-1", false);
+        assert_eq!((status, reason), (Truth::False, "NoTransportNode"));
+        assert!(message.starts_with("a host has it, and is no TransportNode"), "{message}");
         let every = told(&["h"; 3000], &[], false, true).2;
         assert!(every.starts_with("h and h") && every.ends_with(" and 2990 others has it"));
     }

@@ -17,6 +17,8 @@ pub const PORTS: &str = "ports";
 pub const MEMBERS: &str = "members";
 /// Addresses of a set, as they are listed.
 pub const SIZE: &str = "size";
+/// One of each TransportNode.
+pub const NODES: &str = "nodes";
 
 /// The numbers; what is not there is none.
 #[derive(Debug, Default, Eq, PartialEq)]
@@ -64,6 +66,7 @@ pub fn count(counted: &mut Counted, before: Option<&Object>, after: Option<&Obje
                 add(meant(Kind::LogicalSwitch, id.tenant.as_ref(), &it.spec.switch), PORTS, 1);
             }
             Object::AddressSet(it) => add(id, SIZE, it.spec.addresses.len()),
+            Object::TransportNode(_) => add(id, NODES, 1),
             _ => {}
         }
     }

@@ -10,7 +10,7 @@ use store::Revision;
 use tokio::sync::watch;
 
 use crate::concerns::{Concern, Concerns, Domains, among, union};
-use crate::counts::{Counted, Counts};
+use crate::counts::{Counted, Counts, NODES};
 use crate::outcome::{Applied, AppliedChange, AppliedObject};
 
 /// How far hosts are with what is declared.
@@ -81,6 +81,12 @@ impl Progress {
     pub fn count(&self, id: &Identity, what: &'static str) -> u64 {
         let counts = self.counts.read().unwrap_or_else(PoisonError::into_inner);
         counts.get(id, what) as u64
+    }
+
+    /// Whether a node is declared: others are told where its ports are only then.
+    pub fn has_node(&self, name: &replica::Name) -> bool {
+        let node = |name| Identity { kind: Kind::TransportNode, tenant: None, name };
+        name.parse().is_ok_and(|name| self.count(&node(name), NODES) > 0)
     }
 
     /// The first domain that has rows of an object: of a switch or a router, the one that it is in.

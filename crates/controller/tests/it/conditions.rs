@@ -115,6 +115,32 @@ fn an_object_is_realized_once_all_hosts_that_have_to_do_with_it_execute_it() {
 }
 
 #[test]
+fn a_port_that_is_found_at_no_transport_node_is_not_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let controller = Controller::on(folder.path());
+    let served = &controller.served;
+    served.apply("", SHOP).is(200);
+    served.settle();
+    let _host = agent(&controller, "h1", &["shop/web-1"], copies());
+    let until = |reason: &str| {
+        let begun = Instant::now();
+        loop {
+            let bound = condition(&served.get(WEB_1).is(200).body, "Bound");
+            if bound["reason"] == reason {
+                return bound;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{bound}");
+        }
+    };
+    is(&until("NoTransportNode"), "False", "NoTransportNode", "h1 has it, and is no TransportNode");
+    let node = "{kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}";
+    served.apply("", node).is(200);
+    is(&until("Discovered"), "True", "Discovered", "h1 has it, without a Binding");
+    served.ask("DELETE", "/v1/transport-nodes/h1", &[], "").is(200);
+    is(&until("NoTransportNode"), "False", "NoTransportNode", "");
+}
+
+#[test]
 fn who_watches_conditions_is_told_when_hosts_execute_an_object() {
     let folder = tempfile::tempdir().unwrap();
     let controller = Controller::on(folder.path());
