@@ -112,7 +112,7 @@ impl Conditions<'_> {
         conditions.push(compiled(subject.revision, far.0));
         conditions.push(realized(subject.revision, far, names_hosts));
         conditions.extend(degraded(far, names_hosts));
-        conditions.extend(bound(&subject.identity, progress, names_hosts));
+        conditions.extend(of_port(subject, progress, names_hosts).into_iter().flatten());
         for it in &mut conditions {
             it.observed_generation = subject.generation;
         }
@@ -124,10 +124,10 @@ impl Conditions<'_> {
         status
     }
 
-    /// Whether hosts execute an object.
-    pub fn realized(&mut self, subject: &Subject) -> Condition {
-        let names_hosts = self.names_hosts;
-        realized(subject.revision, self.far(subject), names_hosts)
+    /// Whether a condition of an object is `True`.
+    pub fn is_so(&mut self, subject: &Subject, kind: ConditionType) -> bool {
+        let all = self.of(subject).conditions;
+        all.iter().any(|it| it.kind == kind && it.status == Truth::True)
     }
 
     /// How far the hosts are that an object has to do with.
@@ -136,6 +136,18 @@ impl Conditions<'_> {
         let domains = progress.domains(subject.place());
         let executing = |domains: &Domains| progress.publisher().executing(domains.as_ref());
         known.entry(domains).or_insert_with_key(executing)
+    }
+}
+
+/// Whether objects of a kind may have such a condition.
+pub fn may_have(kind: Kind, condition: ConditionType) -> bool {
+    match condition {
+        ConditionType::Resolved => matches!(kind, Kind::PortGroup | Kind::Policy),
+        ConditionType::Bound | ConditionType::PolicyReady => kind == Kind::LogicalPort,
+        ConditionType::Accepted
+        | ConditionType::Compiled
+        | ConditionType::Realized
+        | ConditionType::Degraded => true,
     }
 }
 
@@ -198,17 +210,26 @@ pub fn compiled(revision: Revision, told: Generation) -> Condition {
 }
 
 /// Whether hosts execute a revision.
-fn realized(revision: Revision, (told, hosts): &Far, names_hosts: bool) -> Condition {
+fn realized(revision: Revision, far: &Far, names_hosts: bool) -> Condition {
+    let said = match far.1.is_empty() && revision.0 <= far.0.0 {
+        true => (Truth::True, "NoHosts", "no host has to do with it".into()),
+        false => executed(revision, far, "have to do with it", names_hosts),
+    };
+    condition(ConditionType::Realized, said)
+}
+
+/// Whether these hosts execute a revision. `such`: what they have in common.
+fn executed(revision: Revision, (told, hosts): &Far, such: &str, names_hosts: bool) -> Said {
     let lags: Vec<_> = hosts.iter().filter(|it| it.until.0 < revision.0).collect();
     let (many, done) = (hosts.len(), hosts.len() - lags.len());
-    let executed = format!("of {many} hosts that have to do with it, {done} execute it");
-    let such = |which: &dyn Fn(&Executing) -> bool| -> Vec<&Executing> {
+    let executed = format!("of {many} hosts that {such}, {done} execute it");
+    let all = |which: &dyn Fn(&Executing) -> bool| -> Vec<&Executing> {
         lags.iter().copied().filter(|it| which(it)).collect()
     };
-    let refusing = such(&|it| it.refused.is_some());
-    let behind = such(&|it| it.is_connected);
+    let refusing = all(&|it| it.refused.is_some());
+    let behind = all(&|it| it.is_connected);
     let node = |it: &Executing| it.node.to_string();
-    let said = if revision.0 > told.0 {
+    if revision.0 > told.0 {
         (Truth::False, "Computing", "what hosts are to execute is being computed".into())
     } else if !refusing.is_empty() {
         let (some, those) = (refusing.len(), named(&refusing, names_hosts, refusal));
@@ -219,12 +240,9 @@ fn realized(revision: Revision, (told, hosts): &Far, names_hosts: bool) -> Condi
     } else if !lags.is_empty() {
         let (some, those) = (lags.len(), named(&lags, names_hosts, node));
         (Truth::Unknown, "Unreachable", format!("{executed}, and {some} are not connected{those}"))
-    } else if many == 0 {
-        (Truth::True, "NoHosts", "no host has to do with it".into())
     } else {
         (Truth::True, "Executed", executed)
-    };
-    condition(ConditionType::Realized, said)
+    }
 }
 
 /// Some hosts, for who may know them.
@@ -244,14 +262,29 @@ fn refusal(host: &Executing) -> String {
     format!("{} ({why})", host.node)
 }
 
-/// Whether a machine's port is at a host.
-fn bound(identity: &Identity, progress: &Progress, names_hosts: bool) -> Option<Condition> {
+/// Whether a machine's port is at a host, and its rules are.
+fn of_port(
+    Subject { identity, revision, .. }: &Subject,
+    progress: &Progress,
+    names_hosts: bool,
+) -> Option<[Condition; 2]> {
     let tenant = identity.tenant.as_ref().filter(|_| identity.kind == Kind::LogicalPort)?;
     let called = format!("{tenant}/{}", identity.name);
-    let holding = progress.publisher().holding(&called)?;
+    let publisher = progress.publisher();
+    let (holding, far) = (publisher.holding(&called)?, publisher.executing_port(&called)?);
     let are_nodes = holding.holders.iter().all(|it| progress.has_node(it));
-    let said = attached(&holding, are_nodes, &called, names_hosts);
-    Some(condition(ConditionType::Bound, said))
+    let bound = attached(&holding, are_nodes, &called, names_hosts);
+    let ready = ready(*revision, &far, names_hosts);
+    Some([condition(ConditionType::Bound, bound), condition(ConditionType::PolicyReady, ready)])
+}
+
+/// Whether the hosts that have a port execute it, with all that was written before it: other hosts
+/// that have to do with it do not count.
+fn ready(revision: Revision, far: &Far, names_hosts: bool) -> Said {
+    match far.1.is_empty() {
+        true => (Truth::False, "Nowhere", "no host has it".into()),
+        false => executed(revision, far, "have it", names_hosts),
+    }
 }
 
 /// What is told of who has a port. `are_nodes`: whether there is a TransportNode of each.
@@ -356,6 +389,13 @@ mod tests {
         }
         let many: Vec<_> = (0..12).map(|it| host(&format!("n{it}"), 0, true, None)).collect();
         assert!(told(many, true).2.ends_with("n9, and 2 others"));
+        let hosts = |hosts| ready(Revision(7), &(Generation(9), hosts), false);
+        let (status, reason, message) = hosts(vec![done()]);
+        let one = (Truth::True, "Executed", "of 1 hosts that have it, 1 execute it");
+        assert_eq!((status, reason, message.as_str()), one);
+        let [nowhere, pending] = [vec![], vec![behind()]].map(hosts);
+        assert_eq!((nowhere.0, nowhere.1), (Truth::False, "Nowhere"));
+        assert_eq!((pending.0, pending.1), (Truth::False, "Pending"));
         let early = realized(Revision(10), &(Generation(9), Vec::new()), true);
         assert_eq!((early.status, early.reason.as_str()), (Truth::False, "Computing"));
         let [one, next] = [9, 10].map(|told| compiled(Revision(9), Generation(told)));

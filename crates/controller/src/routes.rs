@@ -24,7 +24,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use logical::Source;
-use logical::objects::{Condition, Identity, Kind, Object};
+use logical::objects::{Condition, ConditionType, Identity, Kind, Object};
 use serde::Serialize;
 use serde_json::Value;
 use store::{Entry, Key, Revision, StoreError};
@@ -390,10 +390,10 @@ fn going_on(revision: Revision, last: Option<&Key>) -> Option<String> {
     ("kind" = String, Path, description = "What it is."),
     ("name" = String, Path, description = "Its name."),
     ("atLeast" = Option<String>, Query, pattern = "^r[0-9]{1,20}$", description = "What there is at this revision or a later one, as `r812`: one that is not there yet is waited for, 2 s at most."),
-    ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
+    ("waitFor" = Option<ConditionType>, Query, description = "A condition, as `Realized`: answer once it is `True`, or `timeout` is over."),
     ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
 ), responses(
-    (status = 200, body = logical::Object, description = "The object; its ETag is the revision that wrote it. If it was waited for in vain, its condition is not `True`."),
+    (status = 200, body = logical::Object, description = "The object; its ETag is the revision that wrote it. If it was waited for in vain, that condition is not `True`."),
     (status = 400, body = Problem, content_type = "application/problem+json", description = "The query is not understood."),
     (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
     (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such object."),
@@ -413,14 +413,14 @@ async fn read(
     if let Some(revision) = reading.at_least {
         revision.wait(&app, &who).await?;
     }
-    let waiter = reading.waiting().begin(&app, &who)?;
+    let waiter = reading.waiter(&app, &who, identity.kind)?;
     let has_waited = reading.at_least.is_some() || waiter.is_some();
     let unknown = || Refused::Unknown(identity.clone());
     let mut entry = found(&app, &identity).await?.ok_or_else(unknown)?;
-    if let Some(waiter) = waiter {
+    if let Some((waiter, goal)) = waiter {
         let subject = Subject::of(&entry).map_err(defect)?;
-        let realized = || app.progress.conditions(who.knows_hosts()).realized(&subject);
-        waiter.wait(&app, &who, realized).await;
+        let is_so = || app.progress.conditions(who.knows_hosts()).is_so(&subject, goal);
+        waiter.wait(&app, &who, is_so).await;
         entry = found(&app, &identity).await?.ok_or_else(unknown)?;
     }
     if has_waited {

@@ -9,7 +9,7 @@ use axum::extract::{FromRequestParts, Query, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use hyper::body::Body;
-use logical::objects::{Identity, Name};
+use logical::objects::{ConditionType, Identity, Name};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use store::Revision;
@@ -152,14 +152,14 @@ pub struct Removing {
     #[serde(rename = "dryRun", alias = "dry_run")]
     pub dry_run: Option<bool>,
     #[serde(rename = "waitFor")]
-    wait_for: Option<String>,
+    wait_for: Option<ConditionType>,
     timeout: Option<Span>,
 }
 
 impl Removing {
     /// What is to be waited for. A dry run leads to nothing.
     pub fn waiting(&self) -> Waiting {
-        Waiting::unless(self.dry_run, self.wait_for.as_ref(), self.timeout)
+        Waiting::unless(self.dry_run, self.wait_for, self.timeout)
     }
 }
 
@@ -172,14 +172,14 @@ pub struct Applying {
     prune: Option<String>,
     delete: Option<String>,
     #[serde(rename = "waitFor")]
-    wait_for: Option<String>,
+    wait_for: Option<ConditionType>,
     timeout: Option<Span>,
 }
 
 impl Applying {
     /// What is to be waited for. A dry run leads to nothing.
     pub fn waiting(&self) -> Waiting {
-        Waiting::unless(self.dry_run, self.wait_for.as_ref(), self.timeout)
+        Waiting::unless(self.dry_run, self.wait_for, self.timeout)
     }
 
     /// The objects that are to be gone, and what has to be so of each: it is there, and as its

@@ -3,7 +3,7 @@
 use axum::extract::{Extension, RawPathParams, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use logical::objects::Condition;
+use logical::objects::{Condition, Truth};
 use serde::Serialize;
 use southbound::Executing;
 use store::Revision;
@@ -89,7 +89,7 @@ pub async fn revision(
     let written = Written { revision, has_changed: true, unchanged: Vec::new() };
     let realized = || app.progress.realized(&written, who.tenant());
     if let Some(waiter) = waiter(&app, &who, request.uri())? {
-        waiter.wait(&app, &who, || realized().0).await;
+        waiter.wait(&app, &who, || realized().0.status == Truth::True).await;
         if !app.door.admits(&who) {
             return Err(crate::catalog::Refused::Gone.into());
         }

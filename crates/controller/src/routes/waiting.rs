@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use logical::objects::{Condition, Truth};
+use logical::objects::{Condition, ConditionType, Kind, Truth};
 use serde::Deserialize;
 use store::Revision;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -12,6 +12,7 @@ use units::Span;
 use super::app::App;
 use crate::access::Principal;
 use crate::catalog::Refused;
+use crate::conditions::may_have;
 use crate::outcome::Applied;
 use crate::problem::Refusal;
 use crate::progress::Written;
@@ -35,7 +36,7 @@ const REST: u32 = 2;
 #[serde(deny_unknown_fields)]
 pub struct Waiting {
     #[serde(rename = "waitFor")]
-    pub wait_for: Option<String>,
+    pub wait_for: Option<ConditionType>,
     pub timeout: Option<Span>,
 }
 
@@ -46,14 +47,24 @@ pub struct Reading {
     #[serde(rename = "atLeast")]
     pub at_least: Option<AtLeast>,
     #[serde(rename = "waitFor")]
-    wait_for: Option<String>,
+    wait_for: Option<ConditionType>,
     timeout: Option<Span>,
 }
 
 impl Reading {
-    /// What is to be waited for.
-    pub fn waiting(&self) -> Waiting {
-        Waiting { wait_for: self.wait_for.clone(), timeout: self.timeout }
+    /// Who waits until a condition of an object of a kind is `True`, if that is asked for, and for
+    /// which.
+    pub fn waiter(
+        &self,
+        app: &App,
+        who: &Principal,
+        kind: Kind,
+    ) -> Result<Option<(Waiter, ConditionType)>, Refusal> {
+        let Self { wait_for, timeout, .. } = *self;
+        if let Some(it) = wait_for.filter(|it| !may_have(kind, *it)) {
+            return Err(Refusal::bad(format!("a {kind} has no condition `{it:?}`")));
+        }
+        Ok(Waiting { wait_for, timeout }.place(app, who)?.zip(wait_for))
     }
 }
 
@@ -109,25 +120,32 @@ pub struct Waiter {
 
 impl Waiting {
     /// What a query says, if it is not of a dry run.
-    pub fn unless(dry_run: Option<bool>, wait_for: Option<&String>, timeout: Option<Span>) -> Self {
+    pub fn unless(
+        dry_run: Option<bool>,
+        wait_for: Option<ConditionType>,
+        timeout: Option<Span>,
+    ) -> Self {
         let is_done = !dry_run.unwrap_or(false);
-        Self {
-            wait_for: wait_for.filter(|_| is_done).cloned(),
-            timeout: timeout.filter(|_| is_done),
-        }
+        Self { wait_for: wait_for.filter(|_| is_done), timeout: timeout.filter(|_| is_done) }
     }
 
-    /// A place among those who wait, if that is asked for.
+    /// A place among those who wait until hosts execute a write, if that is asked for.
     pub fn begin(&self, app: &App, who: &Principal) -> Result<Option<Waiter>, Refusal> {
+        if self.wait_for.is_some_and(|it| it != ConditionType::Realized) {
+            return Err(Refusal::bad("here `waitFor` can only be `Realized`"));
+        }
+        self.place(app, who)
+    }
+
+    fn place(&self, app: &App, who: &Principal) -> Result<Option<Waiter>, Refusal> {
         let longest = self.timeout.map(|it| Duration::from_nanos(it.as_nanos()));
-        match (self.wait_for.as_deref(), longest) {
+        match (self.wait_for, longest) {
             (None, None) => return Ok(None),
-            (Some("Realized"), longest) if longest.is_none_or(|it| it <= LONGEST) => {}
-            (Some("Realized"), _) => {
+            (Some(_), longest) if longest.is_none_or(|it| it <= LONGEST) => {}
+            (Some(_), _) => {
                 let problem = format!("`timeout` is longer than {} s", LONGEST.as_secs());
                 return Err(Refusal::bad(problem));
             }
-            (Some(_), _) => return Err(Refusal::bad("`waitFor` can only be `Realized`")),
             (None, Some(_)) => {
                 return Err(Refusal::bad("say what is waited for: `waitFor=Realized`"));
             }
@@ -141,31 +159,26 @@ impl Waiter {
     /// Waits until hosts execute a write: whether they do.
     pub async fn wait_for(self, app: &App, who: &Principal, applied: &Applied) -> Condition {
         let written = Written::from(applied);
-        self.wait(app, who, || app.progress.realized(&written, who.tenant()).0).await
+        let realized = || app.progress.realized(&written, who.tenant()).0;
+        self.wait(app, who, || realized().status == Truth::True).await;
+        realized()
     }
 
-    /// Waits until something is so, it has lasted too long, or who waits is let in no more. What
-    /// it was at last.
-    pub async fn wait(
-        self,
-        app: &App,
-        who: &Principal,
-        condition: impl Fn() -> Condition,
-    ) -> Condition {
+    /// Waits until something is so, it has lasted too long, or who waits is let in no more.
+    pub async fn wait(self, app: &App, who: &Principal, is_so: impl Fn() -> bool) {
         tokio::select! {
-            last = until(app, Instant::now() + self.longest, &condition) => last,
-            () = app.door.until_gone(who) => condition(),
+            () = until(app, Instant::now() + self.longest, is_so) => {}
+            () = app.door.until_gone(who) => {}
         }
     }
 }
 
-async fn until(app: &App, end: Instant, condition: impl Fn() -> Condition) -> Condition {
+async fn until(app: &App, end: Instant, is_so: impl Fn() -> bool) {
     let mut moved = app.progress.subscribe();
     loop {
         let begun = Instant::now();
-        let now = condition();
-        if now.status == Truth::True || begun >= end {
-            return now;
+        if is_so() || begun >= end {
+            return;
         }
         let rest = rest(begun.elapsed(), app.waiters.taken());
         sleep(rest.min(end.saturating_duration_since(begun))).await;

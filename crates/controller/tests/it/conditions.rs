@@ -28,6 +28,19 @@ fn is(condition: &Value, status: &str, reason: &str, message: &str) {
     );
 }
 
+/// A condition of a port, once it has this reason.
+fn until(served: &Served, kind: &str, reason: &str) -> Value {
+    let begun = Instant::now();
+    loop {
+        let told = condition(&served.get(WEB_1).is(200).body, kind);
+        if told["reason"] == reason {
+            return told;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{told}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Two hosts, of which each has the machine that is bound to it.
 fn hosts(controller: &Controller) -> [Host; 2] {
     [("h1", "shop/web-1"), ("h2", "shop/db-1")]
@@ -115,6 +128,40 @@ fn an_object_is_realized_once_all_hosts_that_have_to_do_with_it_execute_it() {
 }
 
 #[test]
+fn a_port_is_ready_once_the_host_that_has_it_executes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let controller = Controller::on(folder.path());
+    let served = &controller.served;
+    served.apply("", &(SHOP.trim_end().to_owned() + PLACES)).is(200);
+    let waiting = format!("{WEB_1}?waitFor=PolicyReady&timeout=");
+    served.settle();
+    let early = served.get(&(waiting.clone() + "100ms")).is(200).body;
+    is(&condition(&early, "PolicyReady"), "False", "Nowhere", "no host has it");
+    // It does not matter to it how far others are.
+    let (host, _) = agent(&controller, "h1", &["shop/web-1"], copies());
+    let port = served.get(&(waiting.clone() + "60s")).is(200).body;
+    is(&condition(&port, "PolicyReady"), "True", "Executed", "of 1 hosts that have it, 1 execute");
+    is(&condition(&port, "Realized"), "Unknown", "Unreachable", "not connected: h2");
+    // What it is from now on has to be executed, too.
+    host.0.lock().unwrap().is_full = true;
+    let relabel = |app: &str| {
+        let patch = format!(r#"{{"metadata":{{"labels":{{"app":"{app}"}}}}}}"#);
+        served.ask("PATCH", WEB_1, &[], &patch).is(200);
+    };
+    relabel("other");
+    is(&until(served, "PolicyReady", "Refused"), "False", "Refused", "refuse it: h1 (no room)");
+    host.0.lock().unwrap().is_full = false;
+    relabel("web");
+    let port = served.get(&(waiting + "60s")).is(200).body;
+    is(&condition(&port, "PolicyReady"), "True", "Executed", "");
+    // Only a port has that, and only one object is waited for so.
+    let wrong = "waitFor=PolicyReady";
+    served.get(&format!("{SERVICE}?{wrong}")).is(400);
+    served.get(&format!("/v1/revisions/1?{wrong}")).is(400);
+    served.ask("DELETE", &format!("{WEB_1}?{wrong}"), &[], "").is(400);
+}
+
+#[test]
 fn a_port_that_is_found_at_no_transport_node_is_not_bound() {
     let folder = tempfile::tempdir().unwrap();
     let controller = Controller::on(folder.path());
@@ -122,16 +169,7 @@ fn a_port_that_is_found_at_no_transport_node_is_not_bound() {
     served.apply("", SHOP).is(200);
     served.settle();
     let _host = agent(&controller, "h1", &["shop/web-1"], copies());
-    let until = |reason: &str| {
-        let begun = Instant::now();
-        loop {
-            let bound = condition(&served.get(WEB_1).is(200).body, "Bound");
-            if bound["reason"] == reason {
-                return bound;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(60), "{bound}");
-        }
-    };
+    let until = |reason| until(served, "Bound", reason);
     is(&until("NoTransportNode"), "False", "NoTransportNode", "h1 has it, and is no TransportNode");
     let node = "{kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}";
     served.apply("", node).is(200);

@@ -98,6 +98,8 @@ pub enum ConditionType {
     Degraded,
     /// Of a machine's port: it is at a host.
     Bound,
+    /// Of a machine's port: the host that has it holds its frames to its rules.
+    PolicyReady,
 }
 
 /// Whether something is so.

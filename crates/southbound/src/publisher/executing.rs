@@ -39,6 +39,21 @@ impl Publisher {
         (inner.revision, hosts.into_values().collect())
     }
 
+    /// How far the hosts are that have a port, with its domain: the one that has it, also while its
+    /// agent is not connected; several if the port is everywhere. And the revision that agents are
+    /// told of. `None`: hosts have no such port.
+    pub fn executing_port(&self, port: &str) -> Option<(Generation, Vec<Executing>)> {
+        let inner = self.lock();
+        let place = inner.ports.get(port)?;
+        let history = inner.domains.get(&place.domain)?;
+        let has = |node: &&Name| {
+            place.is_everywhere && place.nodes.admit(node) && inner.sessions[*node].claims.has(port)
+        };
+        let nodes = inner.holders.get(port).into_iter().chain(inner.claims.of(port).filter(has));
+        let hosts = nodes.map(|node| inner.host(node, &place.domain, history)).collect();
+        Some((inner.revision, hosts))
+    }
+
     /// Says when hosts may be further than they were, or agents come or go.
     pub fn subscribe(&self) -> watch::Receiver<()> {
         self.moved.subscribe()
@@ -81,28 +96,34 @@ impl Inner {
         }
     }
 
+    /// How far a node is with a domain: not at all, if its agent does not follow that.
+    fn host(&self, node: &Name, domain: &Name, history: &History) -> Executing {
+        let session = self.sessions.get(node);
+        let feed = session.filter(|it| it.follows.contains(domain)).map(|it| &it.feed);
+        Executing {
+            node: node.clone(),
+            until: feed.map_or(Generation(0), |it| self.until(it, domain, history)),
+            is_connected: session.is_some_and(|it| it.is_connected),
+            refused: feed.and_then(|it| it.refused(domain)).map(|(_, reason)| reason.clone()),
+        }
+    }
+
     /// Adds how far the hosts of a domain are: with several, as far as they are with each.
     fn add(&self, domain: &Name, history: &History, hosts: &mut BTreeMap<Name, Executing>) {
-        let mut add = |host: Executing| {
+        let mut add = |node: &Name| {
+            let host = self.host(node, domain, history);
             let known = hosts.entry(host.node.clone()).or_insert_with(|| host.clone());
             known.until = known.until.min(host.until);
             known.refused = known.refused.take().or(host.refused);
         };
-        for node in self.followers.of(domain) {
-            let Session { is_connected, feed, .. } = &self.sessions[node];
-            let until = self.until(feed, domain, history);
-            let refused = feed.refused(domain).map(|(_, reason)| reason.clone());
-            add(Executing { node: node.clone(), until, is_connected: *is_connected, refused });
-        }
+        self.followers.of(domain).for_each(&mut add);
         let bound = self.bound.get(domain).into_iter().flat_map(BTreeMap::keys);
         let homes = self.homes.get(domain).into_iter().flatten();
         for node in bound.chain(homes).chain(self.returning.of(domain)) {
-            let session = self.sessions.get(node);
             let may_have = |it: &Session| !it.is_connected || !it.has_said;
-            if session.is_none_or(|it| may_have(it) && !it.follows.contains(domain)) {
-                let (until, refused) = (Generation(0), None);
-                let is_connected = session.is_some_and(|it| it.is_connected);
-                add(Executing { node: node.clone(), until, is_connected, refused });
+            let has_not = |it: &Session| may_have(it) && !it.follows.contains(domain);
+            if self.sessions.get(node).is_none_or(has_not) {
+                add(node);
             }
         }
     }

@@ -333,6 +333,39 @@ fn a_port_that_flaps_has_its_domain_sent_a_few_times_and_not_each_time() {
     assert_eq!((publisher.held_claims(), publisher.tick(due, &one).unwrap()), (0, None));
 }
 
+#[test]
+fn how_far_the_host_of_a_port_is_stays_known_while_it_is_not_connected() {
+    let publisher = publisher();
+    let far = |port: &str| {
+        let (_, hosts) = publisher.executing_port(port)?;
+        let host = |it: Executing| (it.node.to_string(), it.until.0, it.is_connected);
+        Some(hosts.into_iter().map(host).collect::<Vec<_>>())
+    };
+    assert_eq!((far("t/none"), far("t/any")), (None, Some(Vec::new())));
+    let [one, two] = ["one", "two"].map(|node| publisher.open(&hello(node)).unwrap().0);
+    let host = |node: &str, until, is_connected| Some(vec![(node.into(), until, is_connected)]);
+    publisher.receive(NOW, &one, has(&["t/any"])).unwrap();
+    publisher.receive(NOW, &two, has(&["t/any"])).unwrap();
+    assert_eq!(far("t/any"), host("one", 0, true));
+    sent(&publisher, NOW, &one);
+    assert_eq!(far("t/any"), host("one", 1, true));
+    publisher.close(&one);
+    assert_eq!(far("t/any"), host("one", 1, false));
+    publisher.give_up(&one);
+    assert_eq!(far("t/any"), host("two", 0, true), "another has it");
+    // All have what is everywhere.
+    let all = Place { is_everywhere: true, ..place("a", Nodes::Any) };
+    let ports = BTreeMap::from([("t/all".into(), Some(all))]);
+    publisher.publish(Generation(2), Change { ports, ..Change::default() });
+    let (one, _) = publisher.open(&hello("one")).unwrap();
+    for agent in [&one, &two] {
+        publisher.receive(NOW, agent, has(&["t/all"])).unwrap();
+        sent(&publisher, NOW, agent);
+    }
+    let both = ["one", "two"].map(|node| (node.to_owned(), 2, true));
+    assert_eq!(far("t/all"), Some(both.to_vec()));
+}
+
 /// The ports that are found elsewhere than before, or nowhere. That is kept.
 fn found(publisher: &Publisher) -> Vec<(String, Option<String>)> {
     let found = publisher.lock().refound();

@@ -1,4 +1,4 @@
-//! `zovn wait`: until hosts execute what a controller keeps.
+//! `zovn wait`: until hosts execute what a controller keeps, or another of its conditions is so.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,12 +18,14 @@ use crate::ending::{Outcome, show};
 const EXAMPLES: &str = "\
 Examples:
   zovn wait LogicalPort/shop/web-1           until all hosts that have to do with it execute it
+  zovn wait --for policy-ready lp/shop/web-1 until the host that has it does
   zovn wait 812 --timeout 2min               until they execute all that revision 812 has changed
   zovn apply -f shop.yaml --wait             applied, and executed
 
 Exit codes: 0 it is so, 1 it is not by the end of `--timeout`, or cannot be told.";
 
-/// Wait until hosts execute an object that a controller keeps, or all that a revision has changed.
+/// Wait until hosts execute an object that a controller keeps, or all that a revision has changed;
+/// or until another condition of an object is so.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -46,8 +48,28 @@ pub struct Args {
 /// What is waited for.
 #[derive(Clone, Copy, ValueEnum)]
 enum Goal {
+    /// A group has ports, or a policy holds for some.
+    Resolved,
+    /// What hosts are to execute of it is computed.
+    Compiled,
     /// All hosts that have to do with it execute it.
     Realized,
+    /// A connected host has the port.
+    Bound,
+    /// The host that has the port executes it, with the policies that were written before it.
+    PolicyReady,
+}
+
+impl From<Goal> for ConditionType {
+    fn from(goal: Goal) -> Self {
+        match goal {
+            Goal::Resolved => Self::Resolved,
+            Goal::Compiled => Self::Compiled,
+            Goal::Realized => Self::Realized,
+            Goal::Bound => Self::Bound,
+            Goal::PolicyReady => Self::PolicyReady,
+        }
+    }
 }
 
 /// How long is waited.
@@ -73,9 +95,14 @@ impl Timeout {
         self.0
     }
 
-    /// What a query says to wait for so long.
+    /// What a query says to wait so long until hosts execute something.
     pub fn query(self) -> String {
-        format!("waitFor=Realized&timeout={}ms", self.0.as_millis())
+        self.query_for(ConditionType::Realized)
+    }
+
+    /// What it says to wait for any condition.
+    fn query_for(self, goal: ConditionType) -> String {
+        format!("waitFor={goal:?}&timeout={}ms", self.0.as_millis())
     }
 }
 
@@ -96,23 +123,27 @@ struct Waited<'a> {
 /// Waits.
 pub fn run(args: &Args) -> Outcome {
     let Asking { client, tenant } = args.context.asking()?;
-    let Goal::Realized = args.goal;
     let path = match args.what.parse::<u64>() {
         Ok(revision) => format!("/v1/revisions/{revision}"),
         Err(_) => object(&args.what, tenant.as_ref())?,
     };
-    let condition = realized(&client, &path, args.timeout)?;
+    let condition = waited(&client, &path, args.goal.into(), args.timeout)?;
     show(&Waited { what: &args.what, condition: &condition }, args.json, || said(&condition))?;
     ended(&condition)
 }
 
-/// Whether hosts execute what is at a path, once that is waited for.
-fn realized(client: &RemoteClient, path: &str, timeout: Timeout) -> Result<Condition, Failure> {
-    let asked = Asked::get(format!("{path}?{}", timeout.query()));
+/// A condition of what is at a path, once that is waited for.
+fn waited(
+    client: &RemoteClient,
+    path: &str,
+    goal: ConditionType,
+    timeout: Timeout,
+) -> Result<Condition, Failure> {
+    let asked = Asked::get(format!("{path}?{}", timeout.query_for(goal)));
     let told: Told = refusable(client.ask_and_wait(asked, timeout.duration()))?;
     let all = told.status.map(|it| it.conditions).or(told.conditions).unwrap_or_default();
-    let found = all.into_iter().find(|it| it.kind == ConditionType::Realized);
-    found.ok_or_else(|| "the controller does not say whether hosts execute it: update it".into())
+    let found = all.into_iter().find(|it| it.kind == goal);
+    found.ok_or_else(|| format!("it has no condition `{goal:?}`").into())
 }
 
 /// A condition as a sentence.
@@ -125,7 +156,8 @@ pub fn ended(condition: &Condition) -> Outcome {
     match condition.status {
         Truth::True => Ok(ExitCode::SUCCESS),
         Truth::False | Truth::Unknown => Err(format!(
-            "not executed by all hosts in time ({}): wait again",
+            "not `{:?}` in time ({}): wait again",
+            condition.kind,
             plain(&condition.reason)
         )
         .into()),

@@ -55,6 +55,19 @@ fn a_diff_shows_what_an_apply_changes() {
 }
 
 #[test]
+fn each_condition_can_be_waited_for() {
+    let kept = Kept::new();
+    kept.zovn(&["apply", "-f", SHOP]);
+    let port = "LogicalPort/shop/web-1";
+    assert_eq!(kept.zovn(&["wait", "--for", "compiled", port]), "agents are told of it\n");
+    let late = kept.ends(1, &["wait", "--for", "policy-ready", port, "--timeout", "100ms"]);
+    assert_eq!(late, "no host has it\n");
+    let other = kept.run(&["wait", "--for", "resolved", port]);
+    let said = String::from_utf8(other.stderr).unwrap();
+    assert!(said.contains("a LogicalPort has no condition `Resolved`"), "{said}");
+}
+
+#[test]
 fn what_has_a_label_and_is_in_no_file_goes() {
     let kept = Kept::new();
     let set = |name: &str| {
