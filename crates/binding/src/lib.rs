@@ -56,6 +56,7 @@ pub use hits::{AllHits, Count, Hits};
 pub use lines::Line;
 pub use networks::{Decided, Networks, Settings};
 pub use notes::MachineFrame;
+pub use pipeline::Place;
 pub use places::{Places, SameLabel};
 pub use refusals::Refused;
 pub use trace::Trace;

@@ -4,7 +4,7 @@
 //! receive ─▶ Networks::send ─▶ queues ─▶ Networks::leave ─▶ Gate ─▶ transmit ─▶ Networks::left
 //! ```
 
-use binding::{Leaves, MachineFrame, Networks, Verdict};
+use binding::{Leaves, MachineFrame, Networks, Place, Verdict};
 use lossless::{Arrivals, Offered, PortId, Refusal, Size};
 use port::{FrameView, Port, Slot};
 use units::{Class, Instant, Ticks};
@@ -36,6 +36,20 @@ impl<P: Port, F: Peers, R: Responder, G: Gate, T: Ticks> Plane<P, F, R, G, T> {
     /// The host's logical networks, to be changed.
     pub fn logical_mut(&mut self) -> Option<&mut Networks> {
         self.logical.as_deref_mut()
+    }
+
+    /// What another host needs to go on with a logical port that is attached here, as
+    /// [`Networks::hand_over`] has it. Frames of its machine that wait here are judged when they
+    /// leave, and move TCP's windows then: while there are any, these are not told.
+    pub fn hand_over(&self, port: &logical::objects::Identity, now: Instant) -> Option<Vec<Place>> {
+        let networks = self.logical.as_deref()?;
+        let handed = networks.hand_over(port, now)?;
+        let is_its = |id: &PortId| networks.name(*id).is_some_and(|(name, _)| name == port);
+        let waits = |id| Class::all().any(|class| self.switch.ingress_account(id, class).held > 0);
+        Some(match self.logical_ports.iter().find(is_its).is_some_and(waits) {
+            true => handed.into_iter().map(|(name, it)| (name, it.loosened())).collect(),
+            false => handed,
+        })
     }
 
     /// A port is one of a logical network from now on: that decides about its frames, and the

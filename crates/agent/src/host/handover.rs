@@ -29,7 +29,7 @@ impl Host {
     pub(crate) fn hand_over(&self, port: &PortName) -> Result<Vec<Place>, HandoverError> {
         let name = self.logical_name(port)?;
         let id = self.logical_here(port)?;
-        let handed = self.plane.logical().and_then(|it| it.hand_over(&id, self.now()));
+        let handed = self.plane.hand_over(&id, self.now());
         handed.ok_or_else(|| PacketTraceError::NotRealized(name).into())
     }
 

@@ -1,5 +1,7 @@
 //! Frames for a port that moves.
 
+use wire::tcp::Flags;
+
 use super::*;
 
 /// A machine of each of three hosts that sends, and one that is now here and now there.
@@ -166,5 +168,56 @@ fn what_waits_for_a_lost_host_goes_where_its_port_is() {
     let total = hosts.planes[2].switch().total();
     assert_eq!(total.refusals().collect::<Vec<_>>(), [(lossless::Reason::StalledReceiver, 2)]);
     assert!(total.accepted >= accepted);
+    hosts.assert_balanced();
+}
+
+/// A segment between `c` and the one that moves: from which, its number and what it acknowledges.
+fn segment(from: u8, [sequence, acknowledgment]: [u32; 2], flags: Flags, len: usize) -> Vec<u8> {
+    let to = if from == 3 { 9 } else { 3 };
+    let mut header = wire::tcp::Header::new(9, 9, sequence, flags);
+    (header.acknowledgment, header.window) = (acknowledgment.into(), 0xffff.into());
+    let body = [header.as_bytes(), &vec![7; len]].concat();
+    let ip = wire::ipv4::Header::new([10, 0, 0, from].into(), [10, 0, 0, to].into(), 6, body.len());
+    let mac = |last| Mac([2, 0, 0, 0, 0, last]);
+    let ethernet = ethernet::Header::new(mac(to), mac(from), ethernet::ethertype::IPV4);
+    [ethernet.as_bytes(), ip.unwrap().as_bytes(), &body].concat()
+}
+
+/// What waits at the old host when connections are handed over leaves after that, and is answered
+/// where the port is by then.
+#[test]
+fn what_answers_a_frame_that_waited_at_the_old_host_is_of_its_connection() {
+    let now = Instant::from_nanos(1_000_000_000);
+    let followed = FOLLOWED.replace("ports: [b]", "ports: [m]");
+    let topology = logical::load(&[ROAMING, &followed].concat()).unwrap();
+    let mut hosts = Hosts::new(&topology, 3, MEMORY);
+    let names: Vec<Identity> = hosts.ends.keys().cloned().collect();
+    let (c, roaming) = (&names[2], &names[3]);
+    assert_eq!([hosts.ends[c].host, hosts.ends[roaming].host], [2, 0]);
+    let new = hosts.attach(now, 1, roaming, MEMORY);
+    hosts.beside.push((roaming.clone(), new));
+    hosts.realize(&topology);
+    let passes = |hosts: &mut Hosts, from: &Identity, to: &Identity, frame: Vec<u8>| {
+        hosts.offer(from, &frame);
+        assert_eq!(hosts.turn(now), [(to.clone(), frame)]);
+    };
+    passes(&mut hosts, c, roaming, segment(3, [100, 0], Flags::SYN, 0));
+    passes(&mut hosts, roaming, c, segment(9, [500, 101], Flags::SYN | Flags::ACK, 0));
+    passes(&mut hosts, c, roaming, segment(3, [101, 501], Flags::ACK, 0));
+    let exactly = hosts.planes[0].logical().unwrap().hand_over(roaming, now);
+    assert_eq!(hosts.planes[0].hand_over(roaming, now), exactly, "nothing waits");
+
+    let waits = segment(9, [501, 101], Flags::ACK, 30);
+    hosts.offer(roaming, &waits);
+    hosts.planes[0].peers_mut().unwrap().0.patience = 0;
+    hosts.planes[0].turn(now);
+    assert_eq!(hosts.held(), 1);
+    let handed = hosts.planes[0].hand_over(roaming, now).unwrap();
+    let taken = hosts.planes[1].logical_mut().unwrap().take_over(roaming, &handed, now);
+    assert_eq!(taken, Some(Ok(0)));
+    hosts.go(roaming, 1);
+    hosts.realize(&topology);
+    assert_eq!(hosts.turn(now), [(c.clone(), waits)]);
+    passes(&mut hosts, c, roaming, segment(3, [101, 531], Flags::ACK, 0));
     hosts.assert_balanced();
 }
