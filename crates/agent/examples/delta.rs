@@ -62,7 +62,9 @@ fn main() {
     };
     let at = |it: usize| Told::Site(port(it), Some(site(it)));
     let all = Domain::default().diff(&rows).into_iter().map(Told::Row);
-    let cold = delta(all.chain((0..machines).map(at)));
+    let label = |(id, label): (&Identity, u32)| Told::Label(id.clone(), Some(label));
+    let labels = rows.labelled().zip(1..).map(label);
+    let cold = delta(all.chain((0..machines).map(at)).chain(labels));
     let own = (0..OWN).map(|it| format!("t/p{it}").parse().expect("a port"));
     let vtep = VtepList::try_from(site(0)).expect("there is an address");
     let mut agent = Agent {
@@ -113,8 +115,8 @@ impl Agent {
         });
         let own = own.collect();
         let rows = self.rows.with(&self.name, generation, delta, &own).expect("rows are valid");
-        let (domains, sites) = rows.executed();
-        let logical = self.logical.followed(generation, domains, &sites, &self.own);
+        let (domains, sites, labels) = rows.executed();
+        let logical = self.logical.followed(generation, domains, &sites, &labels, &self.own);
         let logical = logical.expect("labels differ");
         let realization = logical.realization(Some(&self.vtep), peer);
         assert_eq!((logical.labelled().len(), realization.nets.len()), (1, 1));

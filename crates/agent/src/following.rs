@@ -93,9 +93,9 @@ impl Following {
 
     /// The logical networks to begin with, on a host with these tunnel addresses.
     pub fn logical(&self, own: Option<&VtepList>) -> Logical {
-        let (domains, sites) = self.execution.rows.executed();
-        let none = Logical::of(own);
-        let began = none.followed(self.execution.rows.newest(), domains, &sites, &BTreeSet::new());
+        let (domains, sites, labels) = self.execution.rows.executed();
+        let (none, newest) = (Logical::of(own), self.execution.rows.newest());
+        let began = none.followed(newest, domains, &sites, &labels, &BTreeSet::new());
         began.unwrap_or_else(|error| {
             tracing::error!(%error, "what a controller has said before is not executed");
             none
@@ -191,8 +191,8 @@ impl Execution {
     /// Has the switch execute these rows.
     async fn realize(&self, rows: &Rows, generation: Generation) -> Result<(), String> {
         let Some(switch) = &self.switch else { return Err(Stopped.to_string()) };
-        let (domains, sites) = rows.executed();
-        let executed = switch.execute(generation, domains, sites).await;
+        let (domains, sites, labels) = rows.executed();
+        let executed = switch.execute(generation, domains, sites, labels).await;
         executed.map_err(|stopped| stopped.to_string())?
     }
 

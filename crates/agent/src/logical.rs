@@ -30,7 +30,7 @@ use pipeline::Net;
 use units::{Bytes, Class, Mac, Rate};
 
 use elsewhere::Elsewhere;
-pub use elsewhere::{Domains, Sites, network_of};
+pub use elsewhere::{Domains, Labels, Sites, network_of};
 pub use error::{ApplyError, Faults, StartError};
 pub use kept::Kept;
 pub use start::check;
@@ -123,6 +123,7 @@ pub struct Logical {
     objects: Arc<Vec<Object>>,
     domains: Arc<Domains>,
     sites: Sites,
+    labels: Labels,
     facts: Arc<AllFacts>,
     elsewhere: Arc<Elsewhere>,
     /// The host's own tunnel addresses, if it has any.
@@ -178,7 +179,7 @@ impl Logical {
         let sites = compiler::sites(&topology).into_iter();
         let sites = sites.map(|(id, node)| (id, topology[node].node.vteps.clone()));
         let generation = Generation(self.generation.0 + 1);
-        let next = self.told(generation, domains.collect(), &vec![sites.collect()]);
+        let next = self.told(generation, domains.collect(), &vec![sites.collect()], &Labels::new());
         let mut next = next.map_err(|error| vec![fault(&objects, &error)])?;
         if let Some(node) = self.own.as_ref().and_then(|own| node_of(&objects, own)) {
             next.facts = facts(&next.domains, Some(node)).into();
@@ -196,9 +197,10 @@ impl Logical {
         generation: Generation,
         domains: Domains,
         sites: &Sites,
+        labels: &Labels,
         own: &BTreeSet<LogicalPortName>,
     ) -> Result<Self, SameLabel> {
-        Ok(self.told(generation, domains, sites)?.with_parts(own, self))
+        Ok(self.told(generation, domains, sites, labels)?.with_parts(own, self))
     }
 
     /// The same host with these domains, and none of its parts of them yet. What follows from
@@ -208,6 +210,7 @@ impl Logical {
         generation: Generation,
         domains: Domains,
         sites: &Sites,
+        labels: &Labels,
     ) -> Result<Self, SameLabel> {
         let is_same = |tables: fn(&Domain, &Domain) -> bool| {
             let mut both = self.domains.iter().zip(&domains);
@@ -220,13 +223,16 @@ impl Logical {
         };
         let are_there = self.sites.len() == sites.len()
             && self.sites.iter().zip(sites).all(|(old, new)| old.is_same(new));
-        let elsewhere = match (is_same(has_same_ports), are_there) {
+        let are_meant = self.labels.len() == labels.len()
+            && self.labels.iter().zip(labels).all(|(old, new)| old.is_same(new));
+        let elsewhere = match (are_meant && is_same(has_same_ports), are_there) {
             (true, true) => self.elsewhere.clone(),
             (true, false) => self.elsewhere.located(&domains, sites).into(),
-            (false, _) => Elsewhere::new(&domains, sites)?.into(),
+            (false, _) => Elsewhere::new(&domains, sites, labels)?.into(),
         };
-        let (domains, sites, own) = (domains.into(), sites.clone(), self.own.clone());
-        Ok(Self { generation, domains, sites, facts, elsewhere, own, ..Self::default() })
+        let (domains, sites, labels) = (domains.into(), sites.clone(), labels.clone());
+        let own = self.own.clone();
+        Ok(Self { generation, domains, sites, labels, facts, elsewhere, own, ..Self::default() })
     }
 
     /// The same generation on a host that has these ports.
@@ -236,6 +242,7 @@ impl Logical {
             objects: self.objects.clone(),
             domains: self.domains.clone(),
             sites: self.sites.clone(),
+            labels: self.labels.clone(),
             facts: self.facts.clone(),
             elsewhere: self.elsewhere.clone(),
             own: self.own.clone(),
@@ -406,7 +413,7 @@ fn has_same_facts(old: &Domain, new: &Domain) -> bool {
         && old.terms.is_same(&new.terms)
 }
 
-/// Whether all tables are the same that [`Elsewhere`] is of, but for sites.
+/// Whether all tables are the same that [`Elsewhere`] is of, but for sites and labels.
 fn has_same_ports(old: &Domain, new: &Domain) -> bool {
     old.stations.is_same(&new.stations)
         && old.router_ports.is_same(&new.router_ports)
@@ -462,7 +469,8 @@ fn facts(domains: &Domains, node: Option<&Declared<TransportNode>>) -> AllFacts 
 fn fault(objects: &[Object], error: &SameLabel) -> Fault {
     let index = objects.iter().position(|object| object.identity() == error.second);
     let object = error.second.to_string();
-    Fault { index, object, path: String::new(), message: error.to_string(), position: None }
+    let path = "/metadata/name".into();
+    Fault { index, object, path, message: error.to_string(), position: None }
 }
 
 /// A logical port as objects name it.

@@ -14,13 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use logical::objects::{Identity, Kind, Name, Object};
-use logical::{Fault, Source};
+use logical::{Fault, LABELS, Source, is_labelled};
 use serde::{Deserialize, Serialize};
 use store::{CommitError, Condition, Entry, Key, Revision, Store, StoreError, Transaction};
 
 use crate::cascade;
 use crate::identity::{since_1970, uuid};
 use crate::nearby;
+use crate::numbering::{Numbering, UsedUp};
 use crate::objects::Objects;
 use crate::outcome::{Applied, AppliedChange, AppliedObject, Done};
 use crate::place;
@@ -47,6 +48,9 @@ const STEP: usize = 1_000;
 /// The same, of outcomes: one has up to a megabyte or two.
 const OUTCOMES_STEP: usize = 50;
 
+/// What is said of what is where a label is to be.
+const NO_LABEL: &str = "no label";
+
 /// All objects.
 #[derive(Debug)]
 pub struct Catalog {
@@ -66,6 +70,8 @@ struct Present {
     objects: Objects,
     /// Where agents have ports that nobody has bound.
     found: BTreeMap<Identity, Name>,
+    /// Who gives labels to those that come.
+    numbering: Numbering,
     /// How much is remembered of each writer's writes that have keys.
     remembered: BTreeMap<String, Tally>,
 }
@@ -165,10 +171,18 @@ pub enum Refused {
     Reused,
     /// As many keys of the writer are remembered as can be.
     Full,
+    /// As many objects were created that hosts send to as there can be.
+    UsedUp(UsedUp),
     /// The writer is let in no more.
     Gone,
     /// The store does not take it.
     Store(CommitError),
+}
+
+impl From<UsedUp> for Refused {
+    fn from(error: UsedUp) -> Self {
+        Self::UsedUp(error)
+    }
 }
 
 impl From<StoreError> for Refused {
@@ -197,17 +211,26 @@ pub enum OpenError {
         /// What it is instead.
         why: String,
     },
+    /// Its objects have no labels yet, and cannot be given any.
+    #[error("objects of an older version cannot be given the numbers by which hosts mean them")]
+    Unlabelled(#[source] CommitError),
+    /// The same.
+    #[error(transparent)]
+    UsedUp(#[from] UsedUp),
 }
 
 impl Catalog {
-    /// The objects of a store.
+    /// The objects of a store. Those that an older version has kept are given labels.
     ///
     /// # Errors
     ///
     /// [`OpenError`]
     pub fn open(store: Store) -> Result<Self, OpenError> {
-        let present = Mutex::new(Present::read(&store)?);
-        Ok(Self { store, present, untold: Mutex::default() })
+        let mut present = Present::read(&store)?;
+        if let Some(transaction) = present.label(&store)? {
+            present.revision = store.commit(transaction).map_err(OpenError::Unlabelled)?;
+        }
+        Ok(Self { store, present: Mutex::new(present), untold: Mutex::default() })
     }
 
     /// Where they are kept, for those who read.
@@ -225,6 +248,22 @@ impl Catalog {
     pub fn all(&self) -> (Revision, Vec<Arc<Object>>) {
         let present = self.lock();
         (present.revision, present.objects.shared().values().map(Arc::clone).collect())
+    }
+
+    /// The numbers by which hosts mean objects, as of a revision.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]
+    pub fn labels(&self, at: Revision) -> Result<BTreeMap<Identity, u32>, OpenError> {
+        let mut labels = BTreeMap::new();
+        each(&self.store, place::LABELS, STEP, Some(at), |Entry { key, value, .. }| {
+            if let Some((of, Some(label))) = read_label(&key, Some(&value))? {
+                labels.insert(of, label);
+            }
+            Ok(())
+        })?;
+        Ok(labels)
     }
 
     /// The object of a name.
@@ -393,10 +432,17 @@ impl Catalog {
         if is_dry || (is_same && once.is_none()) {
             return Ok(done(applied));
         }
-        for (identity, (_, object)) in changed() {
+        let mut numbering = present.numbering.clone();
+        for (identity, (change, object)) in changed() {
             match object {
                 Some(object) => transaction.put(place::key(identity), json(&**object)),
                 None => transaction.delete(place::key(identity)),
+            }
+            match change {
+                _ if !is_labelled(identity.kind) => {}
+                AppliedChange::Created => numbering.give(identity, &mut transaction)?,
+                AppliedChange::Deleted => transaction.delete(place::label_key(identity)),
+                _ => {}
             }
         }
         let mut remembered = None;
@@ -423,6 +469,7 @@ impl Catalog {
         });
         untold.extend(put);
         drop(untold);
+        present.numbering = numbering;
         present.remembered.extend(remembered);
         for (identity, (_, object)) in changes {
             match object {
@@ -516,20 +563,41 @@ impl Present {
     fn read(store: &Store) -> Result<Self, OpenError> {
         let (revision, objects) = read_objects(store)?;
         let (found, remembered) = Default::default();
-        let mut present = Self { revision, objects, found, remembered };
-        each(store, place::FOUND, STEP, |Entry { key, value, .. }| {
+        let last = store.get(&place::last_label(), None)?;
+        let numbering = Numbering::new(store.uid(), last.as_ref().map(|it| &it.value[..]));
+        let no_label = || OpenError::NoObject { key: place::last_label(), why: NO_LABEL.into() };
+        let numbering = numbering.ok_or_else(no_label)?;
+        let mut present = Self { revision, objects, found, numbering, remembered };
+        each(store, place::FOUND, STEP, None, |Entry { key, value, .. }| {
             if let Some((port, Some(node))) = read_found(&key, Some(&value))? {
                 present.found.insert(port, node);
             }
             Ok(())
         })?;
-        each(store, OUTCOMES, OUTCOMES_STEP, |entry| {
+        each(store, OUTCOMES, OUTCOMES_STEP, None, |entry| {
             let writer = writer(&entry.key).to_owned();
             let tally = present.tally(&writer).with(entry.value.len());
             present.remembered.insert(writer, tally);
             Ok(())
         })?;
         Ok(present)
+    }
+
+    /// What gives labels to those that have none, if there are such.
+    fn label(&mut self, store: &Store) -> Result<Option<Transaction>, OpenError> {
+        let all = self.objects.iter().map(|(identity, _)| identity);
+        let mut without: BTreeSet<_> = all.filter(|it| is_labelled(it.kind)).collect();
+        each(store, place::LABELS, STEP, None, |Entry { key, .. }| {
+            if let Some(labelled) = place::labelled(&key) {
+                without.remove(&labelled);
+            }
+            Ok(())
+        })?;
+        let mut transaction = Transaction::new();
+        for identity in &without {
+            self.numbering.give(identity, &mut transaction)?;
+        }
+        Ok((!without.is_empty()).then_some(transaction))
     }
 
     /// Whether a tenant is there, and not another of its name.
@@ -573,7 +641,7 @@ pub fn has(objects: &BTreeMap<Identity, Arc<Object>>, tenancy: &Tenancy) -> bool
 /// All objects of a store, at its newest revision.
 fn read_objects(store: &Store) -> Result<(Revision, Objects), OpenError> {
     let mut objects = Vec::new();
-    let revision = each(store, place::ALL, STEP, |Entry { key, value, .. }| {
+    let revision = each(store, place::ALL, STEP, None, |Entry { key, value, .. }| {
         if let (identity, Some(object)) = read_change(&key, Some(&value))? {
             objects.push((identity, Arc::new(object)));
         }
@@ -594,6 +662,18 @@ pub fn read_found(
     Ok(Some((port, node)))
 }
 
+/// Whose label a key of the store is, if it is one, and the label.
+pub fn read_label(
+    key: &Key,
+    value: Option<&[u8]>,
+) -> Result<Option<(Identity, Option<u32>)>, OpenError> {
+    let Some(of) = place::labelled(key) else { return Ok(None) };
+    let label = |value| str::from_utf8(value).ok()?.parse().ok();
+    let label = |value| label(value).filter(|it| LABELS.contains(it));
+    let no_label = || OpenError::NoObject { key: key.clone(), why: NO_LABEL.into() };
+    Ok(Some((of, value.map(|value| label(value).ok_or_else(no_label)).transpose()?)))
+}
+
 /// Which object a key of the store is, and what it is there.
 fn read_change(key: &Key, value: Option<&[u8]>) -> Result<(Identity, Option<Object>), OpenError> {
     let no_object = |why| OpenError::NoObject { key: key.clone(), why };
@@ -609,14 +689,15 @@ pub fn shown(key: &Key, value: &[u8]) -> Result<Option<Object>, OpenError> {
     Ok(object)
 }
 
-/// Hands over everything with a prefix, at one revision: so many at once are in memory.
+/// Hands over everything with a prefix, now or at a revision: so many at once are in memory.
 fn each(
     store: &Store,
     prefix: &str,
     step: usize,
+    mut at: Option<Revision>,
     mut take: impl FnMut(Entry) -> Result<(), OpenError>,
 ) -> Result<Revision, OpenError> {
-    let (mut after, mut at) = (None, None);
+    let mut after = None;
     loop {
         let page = store.list(prefix, after.as_ref(), step, at)?;
         (after, at) = (page.entries.last().map(|it| it.key.clone()), Some(page.revision));

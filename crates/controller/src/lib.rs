@@ -36,6 +36,7 @@ mod members;
 mod metrics;
 mod nearby;
 mod networks;
+mod numbering;
 mod objects;
 mod outcome;
 mod patch;

@@ -163,7 +163,7 @@ impl<'a> Next<'a> {
         }
     }
 
-    /// Whether no quota can be exceeded by what is put, and no label be there twice.
+    /// Whether no quota can be exceeded by what is put.
     fn has_room(&self) -> bool {
         let owned = |it: &Identity| Some((it.tenant.clone()?, it.kind));
         let shelves: BTreeSet<_> = self.puts.keys().filter_map(owned).collect();

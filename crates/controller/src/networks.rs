@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! objects ─hypervisor─▶ rows of each domain ──────────┐
-//!    └────────────── whereabouts: where its ports are ─┴─▶ what agents are told of one revision
-//! ports that were found ──┘
+//!    └─── whereabouts: where its ports are, their labels ─┴─▶ what agents are told of one revision
+//! ports that were found, labels ──┘
 //! ```
 //!
 //! Both are computed change by change.
@@ -34,6 +34,9 @@ pub type Edited = (Identity, Option<Arc<Object>>);
 
 /// Where a port that nobody has bound is from now on. `None`: nowhere.
 pub type Found = (Identity, Option<Name>);
+
+/// The number by which hosts mean an object from now on. `None`: none.
+pub type Labelled = (Identity, Option<u32>);
 
 /// What edits have led to.
 pub struct Computed {
@@ -72,6 +75,19 @@ impl Networks {
         gone.into_iter().chain(found.into_iter().map(|(port, node)| (port, Some(node)))).collect()
     }
 
+    /// The store has given an object a label, or the object is gone: that is told with the next
+    /// edits.
+    pub fn label(&mut self, of: Identity, label: Option<u32>) {
+        self.whereabouts.label(of, label);
+    }
+
+    /// What leads there from the labels that are known here.
+    pub fn labels_to(&self, labels: BTreeMap<Identity, u32>) -> Vec<Labelled> {
+        let gone = self.whereabouts.labelled().filter(|it| !labels.contains_key(it));
+        let gone: Vec<_> = gone.map(|it| (it.clone(), None)).collect();
+        gone.into_iter().chain(labels.into_iter().map(|(of, label)| (of, Some(label)))).collect()
+    }
+
     /// Makes edits, all at once, and says what they lead to. Of several of one object the last
     /// counts.
     ///
@@ -107,6 +123,10 @@ impl Networks {
         for (domain, id, site) in moved.sites {
             let delta = change.domains.entry(name(&domain)).or_default();
             put(delta, &mut known, &Told::Site(id, site));
+        }
+        for (domain, id, label) in moved.labels {
+            let delta = change.domains.entry(name(&domain)).or_default();
+            put(delta, &mut known, &Told::Label(id, label));
         }
         (change.ports, change.homes) = (moved.ports, moved.homes);
         Computed { change, concerns, counted }

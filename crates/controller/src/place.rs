@@ -5,7 +5,9 @@
 //! /v1/transport-nodes/h0                    o/transport-nodes/-/h0
 //! ```
 //!
-//! Beside them is where agents have ports that nobody has bound: `on/shop/web-1` is a node.
+//! Beside them is where agents have ports that nobody has bound: `on/shop/web-1` is a node. And the
+//! label of each object that hosts send to: `ol/logical-ports/shop/web-1` is a number. Nobody who
+//! asks for objects is shown either.
 
 use logical::objects::{Identity, Kind, Name, Owner};
 use store::Key;
@@ -19,7 +21,10 @@ pub const ALL: &str = "o/";
 /// Where it is said where ports were found.
 pub const FOUND: &str = "on/";
 
-/// Where all is that agents are told of: both.
+/// Where labels are.
+pub const LABELS: &str = "ol/";
+
+/// Where all is that agents are told of: all three.
 pub const TOLD: &str = "o";
 
 /// The objects of a kind that a tenant, or the operator, has.
@@ -55,14 +60,37 @@ impl Shelf {
 
 /// Where an object is in the store.
 pub fn key(identity: &Identity) -> Key {
-    let shelf = Shelf { kind: identity.kind, tenant: identity.tenant.clone() };
-    let key = format!("{}{}", shelf.prefix(), identity.name);
-    Key::new(key).expect("names have at most 63 letters, digits and dashes")
+    key_in(ALL, identity)
 }
 
 /// The object that is there in the store. `None`: none can be.
 pub fn identity(key: &Key) -> Option<Identity> {
-    let mut words = key.as_str().strip_prefix(ALL)?.split('/');
+    identity_in(ALL, key)
+}
+
+/// Where an object's label is.
+pub fn label_key(identity: &Identity) -> Key {
+    key_in(LABELS, identity)
+}
+
+/// The object whose label is there. `None`: nobody's.
+pub fn labelled(key: &Key) -> Option<Identity> {
+    identity_in(LABELS, key)
+}
+
+/// Where it is said which label was given last.
+pub fn last_label() -> Key {
+    Key::new("labels/last").expect("it is short")
+}
+
+fn key_in(prefix: &str, Identity { kind, tenant, name }: &Identity) -> Key {
+    let tenant = tenant.as_ref().map_or(OPERATOR, Name::as_str);
+    let key = format!("{prefix}{}/{tenant}/{name}", kind.path());
+    Key::new(key).expect("names have at most 63 letters, digits and dashes")
+}
+
+fn identity_in(prefix: &str, key: &Key) -> Option<Identity> {
+    let mut words = key.as_str().strip_prefix(prefix)?.split('/');
     let (kind, tenant, name) = (words.next()?, words.next()?, words.next()?);
     let tenant = (tenant != OPERATOR).then(|| tenant.parse().ok());
     let tenant = match tenant {
@@ -99,11 +127,17 @@ mod tests {
         ] {
             let tenant = tenant.map(|it| it.parse().unwrap());
             let identity_of = Shelf::new(kind, tenant).unwrap().identity(name.parse().unwrap());
+            assert_eq!(labelled(&label_key(&identity_of)), Some(identity_of.clone()));
+            assert_eq!(
+                (labelled(&key(&identity_of)), identity(&label_key(&identity_of))),
+                (None, None)
+            );
             assert_eq!(identity(&key(&identity_of)), Some(identity_of));
         }
         let port = "LogicalPort/shop/web-1".parse().unwrap();
         assert_eq!(found_key(&port).as_str(), "on/shop/web-1");
         assert_eq!((found(&key(&port)), identity(&found_key(&port))), (None, None));
+        assert_eq!((found(&label_key(&port)), labelled(&found_key(&port))), (None, None));
         assert_eq!(found(&found_key(&port)), Some(port));
         assert_eq!(Shelf::new("logical-ports", None), None);
         assert_eq!(Shelf::new("ports", None), None);

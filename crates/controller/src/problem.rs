@@ -215,6 +215,9 @@ impl From<Refused> for Refusal {
                 let detail = "no more `Idempotency-Key`s of yours can be remembered: send it without one, or in some hours";
                 Self::new(StatusCode::TOO_MANY_REQUESTS, detail)
             }
+            Refused::UsedUp(error) => {
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string())
+            }
             Refused::Gone => {
                 let detail = "your token or certificate has expired or was revoked, or its tenant is gone: nothing was changed";
                 Self::unauthenticated(detail)
@@ -228,7 +231,7 @@ impl From<OpenError> for Refusal {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Store(error) => error.into(),
-            OpenError::NoObject { .. } => {
+            OpenError::NoObject { .. } | OpenError::Unlabelled(_) | OpenError::UsedUp(_) => {
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
             }
         }

@@ -173,7 +173,7 @@ pub fn serve(settings: &Settings) -> Result<(), ServeError> {
             }
             None => (None, None),
         };
-        telling.begin();
+        telling.begin()?;
         let publisher = Arc::clone(telling.publisher());
         let measured =
             Measured { catalog: Arc::clone(&catalog), publisher: Arc::clone(&publisher), metrics };

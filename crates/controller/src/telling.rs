@@ -21,9 +21,9 @@ use southbound::Publisher;
 use store::{Cursor, Revision, StoreError};
 use tokio::time::sleep_until;
 
-use crate::catalog::{Catalog, OpenError, read_found};
+use crate::catalog::{Catalog, OpenError, read_found, read_label};
 use crate::metrics::Metrics;
-use crate::networks::{Computed, Edited, Found, Networks};
+use crate::networks::{Computed, Edited, Found, Labelled, Networks};
 use crate::place;
 use crate::progress::Progress;
 
@@ -78,8 +78,12 @@ impl Telling {
     }
 
     /// Publishes all that is there.
-    pub fn begin(&mut self) {
-        self.tell_all();
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]: the store cannot be read.
+    pub fn begin(&mut self) -> Result<(), OpenError> {
+        self.tell_all()?;
         self.metrics.began(self.networks.tuple_bytes());
         let found = self.catalog.found().into_iter();
         let found = found.map(|(port, node)| (called(&port), node.as_str().into()));
@@ -89,6 +93,7 @@ impl Telling {
             node.is_some_and(|it| self.catalog.object(&it).is_some())
         };
         self.publisher.restore(found, is_there);
+        Ok(())
     }
 
     /// Publishes each revision that there will be, and keeps where ports are found. Returns when
@@ -151,41 +156,49 @@ impl Telling {
 
     /// Publishes what is new.
     fn advance(&mut self) -> Result<(), OpenError> {
-        let (mut edits, mut found) = (Vec::new(), Vec::new());
+        let (mut edits, mut found, mut labels) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             let read = self.catalog.store().changes(self.cursor, place::TOLD, STEP);
             let changes = match read {
                 // So many revisions at once that some are forgotten by now.
-                Err(StoreError::Compacted { .. }) => {
-                    self.tell_all();
-                    return Ok(());
-                }
+                Err(StoreError::Compacted { .. }) => return self.tell_all(),
                 read => read?,
             };
             self.cursor = changes.next;
             for change in changes.changes {
                 let value = change.entry.as_ref().map(|it| &it.value[..]);
-                match read_found(&change.key, value)? {
-                    Some(place) => found.push(place),
-                    None => edits.push(self.catalog.edited(&change)?),
+                if let Some(place) = read_found(&change.key, value)? {
+                    found.push(place);
+                } else if let Some(label) = read_label(&change.key, value)? {
+                    labels.push(label);
+                } else {
+                    edits.push(self.catalog.edited(&change)?);
                 }
             }
             if let Some(revision) = changes.complete {
-                self.commit(revision, edits, found);
+                self.commit(revision, edits, found, labels);
                 return Ok(());
             }
         }
     }
 
     /// Publishes what differs from what was published.
-    fn tell_all(&mut self) {
+    fn tell_all(&mut self) -> Result<(), OpenError> {
         let (revision, objects) = self.catalog.objects();
         let edits = self.networks.edits_to(objects);
         let found = self.networks.found_to(self.catalog.found());
-        self.commit(revision, edits, found);
+        let labels = self.networks.labels_to(self.catalog.labels(revision)?);
+        self.commit(revision, edits, found, labels);
+        Ok(())
     }
 
-    fn commit(&mut self, revision: Revision, edits: Vec<Edited>, found: Vec<Found>) {
+    fn commit(
+        &mut self,
+        revision: Revision,
+        edits: Vec<Edited>,
+        found: Vec<Found>,
+        labels: Vec<Labelled>,
+    ) {
         self.cursor = Cursor::behind(revision);
         self.catalog.was_told(revision);
         if revision.0 <= self.publisher.revision().0 {
@@ -193,6 +206,7 @@ impl Telling {
         }
         let (begun, many) = (Instant::now(), edits.len() + found.len());
         found.into_iter().for_each(|(port, node)| self.networks.find(port, node));
+        labels.into_iter().for_each(|(of, label)| self.networks.label(of, label));
         let Computed { change, concerns, counted } = self.networks.commit(revision, edits);
         let domains = change.domains.len();
         // Whoever sees the revision published is to see what it has to do with.

@@ -1,4 +1,4 @@
-//! Where ports are, and routers that keep flows.
+//! Where ports are, and routers that keep flows, and by which numbers hosts mean them.
 //!
 //! ```text
 //! Binding, TransportNode ─┬─▶ the node of each port ─┐
@@ -32,6 +32,10 @@ pub struct Whereabouts {
     others: BTreeMap<Identity, Name>,
     /// The ports that are where another is.
     children: BTreeMap<Identity, BTreeSet<Identity>>,
+    /// The number by which hosts mean each object that they may send to.
+    labels: BTreeMap<Identity, u32>,
+    /// Those that are given since the last look; `None`: whose object is gone.
+    given: BTreeMap<Identity, Option<u32>>,
     domains: BTreeMap<Identity, Located>,
     /// Ports whose nodes are others since the last look, and nodes that have come or gone or have
     /// other addresses.
@@ -44,6 +48,7 @@ pub struct Whereabouts {
 struct Located {
     /// What its hosts are told.
     sites: BTreeMap<Identity, Site>,
+    labels: BTreeMap<Identity, u32>,
     /// Who may follow it, by each port's name as agents have it.
     ports: BTreeMap<replica::Name, Place>,
     /// The nodes that its routers keep their flows at, and the other hosts of ports that move.
@@ -57,6 +62,7 @@ struct Located {
 pub struct Moved {
     /// What hosts of a domain are told.
     pub sites: Vec<(Identity, Identity, Option<Site>)>,
+    pub labels: Vec<(Identity, Identity, Option<u32>)>,
     /// Who may follow a domain.
     pub ports: BTreeMap<replica::Name, Option<Place>>,
     /// Who follows a domain without a port of it.
@@ -133,10 +139,44 @@ impl Whereabouts {
         self.found.keys()
     }
 
+    /// Hosts mean an object by a number, or it is gone.
+    pub fn label(&mut self, of: Identity, label: Option<u32>) {
+        self.given.insert(of, label);
+    }
+
+    /// The objects that hosts may send to.
+    pub fn labelled(&self) -> impl Iterator<Item = &Identity> {
+        self.labels.keys()
+    }
+
+    /// Takes the numbers that were given. Returns the objects that have another than before: they
+    /// were created again.
+    fn take_given(&mut self, hypervisor: &Hypervisor) -> Vec<Identity> {
+        let mut others = Vec::new();
+        for (of, label) in std::mem::take(&mut self.given) {
+            let Some(label) = label else {
+                self.labels.remove(&of);
+                continue;
+            };
+            // Names are kept once, with their object.
+            let of = hypervisor.object(&of).map_or(of, |it| it.identity());
+            if self.labels.insert(of.clone(), label).is_some_and(|before| before != label) {
+                others.push(of);
+            }
+        }
+        others
+    }
+
     /// Looks where ports are now, wherever something has changed that says so.
     pub fn settle(&mut self, hypervisor: &Hypervisor, rows: &Changes) -> Moved {
         let says = rows.iter().filter(|(_, rows)| rows.iter().any(says_where));
         let mut dirty: BTreeSet<_> = says.map(|(domain, _)| domain.clone()).collect();
+        let others = self.take_given(hypervisor);
+        if !others.is_empty() {
+            let has_some = |it: &Located| others.iter().any(|of| it.labels.contains_key(of));
+            let all = self.domains.iter().filter(|(_, it)| has_some(it));
+            dirty.extend(all.map(|(domain, _)| domain.clone()));
+        }
         let readdressed = std::mem::take(&mut self.readdressed);
         if !readdressed.is_empty() {
             let found = self.found.iter().filter(|(_, node)| readdressed.contains(*node));
@@ -166,6 +206,8 @@ impl Whereabouts {
                 rows.map(|rows| self.locate(name(&domain), rows, hypervisor)).unwrap_or_default();
             let sites = differing(&before.sites, &after.sites);
             moved.sites.extend(sites.map(|(id, site)| (domain.clone(), id, site)));
+            let labels = differing(&before.labels, &after.labels);
+            moved.labels.extend(labels.map(|(id, label)| (domain.clone(), id, label)));
             for (port, place) in differing(&before.ports, &after.ports) {
                 match place {
                     None => drop(moved.ports.insert(port, None)),
@@ -224,6 +266,8 @@ impl Whereabouts {
             homes.extend(other.map(|node| replica::Name::from(node.as_str())));
         }
         found.homes = homes;
+        let label = |of: &Identity| Some((of.clone(), *self.labels.get(of)?));
+        found.labels = rows.labelled().filter_map(label).collect();
         found
     }
 

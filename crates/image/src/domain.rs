@@ -190,4 +190,14 @@ impl Domain {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// Whom hosts send frames for, so that each has a number by which they mean it: ports that
+    /// somebody can have, routers' ports, and load balancers that are told which of their backends
+    /// serve.
+    pub fn labelled(&self) -> impl Iterator<Item = &Identity> {
+        let stations = self.stations.iter().filter(|(_, it)| it.role.is_had());
+        let balancers = self.balancers.iter().filter(|(_, it)| it.health_check.is_some());
+        let ports = stations.map(|((_, port), _)| port).chain(self.router_ports.keys());
+        ports.chain(balancers.map(|(id, _)| id))
+    }
 }

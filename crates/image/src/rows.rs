@@ -64,6 +64,13 @@ pub enum StationRole {
     },
 }
 
+impl StationRole {
+    /// Whether a machine can be there, a service of each host, or a provider's network.
+    pub fn is_had(&self) -> bool {
+        matches!(self, Self::Machine | Self::Local | Self::Provider)
+    }
+}
+
 /// What everybody in a switch has to know of a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -34,7 +34,7 @@ pub mod topology;
 
 pub use domains::Domains;
 pub use fault::Fault;
-pub use label::{label, label_of};
+pub use label::{LABELS, is_labelled, label};
 pub use objects::{Kind, Object};
 pub use read::{Source, load, read};
 pub use references::references;

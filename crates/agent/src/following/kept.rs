@@ -388,6 +388,7 @@ mod tests {
         let shop = Followed {
             generation: Generation(7),
             name: name.clone(),
+            labels: rows.labelled().cloned().zip(1..).collect(),
             rows: rows.into(),
             sites: [(name.clone(), vec![[192, 0, 2, 1].into()])].into_iter().collect(),
         };
@@ -538,6 +539,7 @@ mod tests {
             assert_eq!((*at, copy), (folder.domain.generation, &folder.rows));
             let read = rows.domain(&folder.name).unwrap();
             assert_eq!((&read.rows, &read.sites), (&folder.domain.rows, &folder.domain.sites));
+            assert_eq!(read.labels, folder.domain.labels);
         }
         assert!((1..50).contains(&anew), "{anew} times");
     }

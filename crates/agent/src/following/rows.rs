@@ -12,7 +12,7 @@ use logical::objects::Identity;
 use model::Generation;
 use replica::{Delta, Map, Name};
 
-use crate::logical::{Domains, Sites};
+use crate::logical::{Domains, Labels, Sites};
 
 /// All domains that are followed.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,7 @@ pub struct Followed {
     pub name: Identity,
     pub rows: Arc<Domain>,
     pub sites: Table<Identity, Site>,
+    pub labels: Table<Identity, u32>,
 }
 
 /// Ports that are in no domain for a moment, and what they had of theirs. No domain has the name of
@@ -35,8 +36,7 @@ pub struct Followed {
 #[derive(Clone, Debug)]
 struct Leaving {
     port: Identity,
-    rows: Arc<Domain>,
-    sites: Table<Identity, Site>,
+    had: Followed,
 }
 
 impl Rows {
@@ -56,8 +56,8 @@ impl Rows {
             None => {
                 let name =
                     domain.parse().map_err(|_| format!("{domain} is no name of a domain"))?;
-                let (rows, sites) = Default::default();
-                Followed { generation, name, rows, sites }
+                let (rows, sites, labels) = Default::default();
+                Followed { generation, name, rows, sites, labels }
             }
         };
         for (key, row) in delta.iter() {
@@ -65,6 +65,8 @@ impl Rows {
                 Told::Row(change) => Arc::make_mut(&mut followed.rows).apply(change),
                 Told::Site(id, Some(site)) => drop(followed.sites.insert(id, site)),
                 Told::Site(id, None) => drop(followed.sites.remove(&id)),
+                Told::Label(id, Some(label)) => drop(followed.labels.insert(id, label)),
+                Told::Label(id, None) => drop(followed.labels.remove(&id)),
             }
         }
         followed.generation = generation;
@@ -94,13 +96,12 @@ impl Rows {
             let mut all = domains.values().map(|it| &it.rows);
             rows.ports.contains_key(port) && all.all(|it| !it.ports.contains_key(port))
         };
-        let had = leaving.drain(..).map(|it| (it.rows, it.sites));
-        let had: Vec<_> = had.chain(before.map(|it| (it.rows, it.sites))).collect();
-        leaving.extend(had.into_iter().filter_map(|(rows, sites)| {
-            let out = own.iter().filter(|port| is_out(port, &rows));
+        let had: Vec<_> = leaving.drain(..).map(|it| it.had).chain(before).collect();
+        leaving.extend(had.into_iter().filter_map(|had| {
+            let out = own.iter().filter(|port| is_out(port, &had.rows));
             let out: BTreeSet<_> = out.cloned().collect();
             let port = out.first()?.clone();
-            Some(Leaving { port, rows: rows.part(&out).into(), sites })
+            Some(Leaving { port, had: Followed { rows: had.rows.part(&out).into(), ..had } })
         }));
     }
 
@@ -130,26 +131,28 @@ impl Rows {
     }
 
     /// What is executed.
-    pub fn executed(&self) -> (Domains, Sites) {
-        let followed = self.domains.values().map(|it| (&it.name, &it.rows, &it.sites));
-        let leaving = self.leaving.iter().map(|it| (&it.port, &it.rows, &it.sites));
-        // What a followed domain says of a place counts.
+    pub fn executed(&self) -> (Domains, Sites, Labels) {
+        let leaving = self.leaving.iter().map(|it| (&it.port, &it.had));
+        let followed = self.domains.values().map(|it| (&it.name, it));
+        // What a followed domain says of a place, or a label, counts.
         let all = leaving.chain(followed);
-        all.map(|(name, rows, sites)| ((name.clone(), rows.clone()), sites.clone())).unzip()
+        all.map(|(name, it)| ((name.clone(), it.rows.clone()), it.sites.clone(), it.labels.clone()))
+            .collect()
     }
 }
 
 impl Followed {
     /// What it is, of whatever generation.
-    fn content(&self) -> (&Domain, &Table<Identity, Site>) {
-        (&self.rows, &self.sites)
+    fn content(&self) -> (&Domain, &Table<Identity, Site>, &Table<Identity, u32>) {
+        (&self.rows, &self.sites, &self.labels)
     }
 
     /// All rows as a controller writes them.
     pub fn encode(&self) -> Delta {
         let rows = Domain::default().diff(&self.rows).into_iter().map(Told::Row);
         let sites = self.sites.iter().map(|(id, site)| Told::Site(id.clone(), Some(site.clone())));
-        let encoded = rows.chain(sites).map(|told| told.encode());
+        let labels = self.labels.iter().map(|(id, label)| Told::Label(id.clone(), Some(*label)));
+        let encoded = rows.chain(sites).chain(labels).map(|told| told.encode());
         encoded.map(|(key, row)| (key.into(), row.map(Into::into))).collect()
     }
 }
@@ -163,7 +166,9 @@ mod tests {
         let topology = read.resolve().unwrap();
         let (name, rows) = compiler::compile(&topology).pop_first().unwrap();
         let sites = rows.ports.keys().map(|port| (port.clone(), vec![[192, 0, 2, 1].into()]));
-        Followed { generation: Generation(1), name, sites: sites.collect(), rows: rows.into() }
+        let labels = rows.labelled().cloned().zip(1..).collect();
+        let (generation, sites) = (Generation(1), sites.collect());
+        Followed { generation, name, sites, labels, rows: rows.into() }
     }
 
     fn ports(names: &[&str]) -> BTreeSet<Identity> {
@@ -181,7 +186,7 @@ mod tests {
         let rows = Rows::default().with(&name, Generation(7), &shop.encode(), &BTreeSet::new());
         let rows = rows.unwrap();
         let read = rows.domain(&name).unwrap();
-        assert_eq!((&read.rows, &read.sites), (&shop.rows, &shop.sites));
+        assert_eq!(read.content(), shop.content());
         assert_eq!(rows.newest(), Generation(7));
     }
 

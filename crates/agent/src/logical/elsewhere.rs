@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use binding::{Places, SameLabel};
 use datapath::{Labelled, Peer};
-use image::{Balancer, Domain, Site, Station, StationRole, Table};
+use image::{Balancer, Domain, Site, Station, Table};
 use logical::objects::{Identity, Kind};
 use model::{NetworkName, VtepList};
 
@@ -16,6 +16,9 @@ pub type Domains = BTreeMap<Identity, Arc<Domain>>;
 
 /// Where ports are, and routers that keep flows. What a later table says counts.
 pub type Sites = Vec<Table<Identity, Site>>;
+
+/// The numbers by which hosts mean ports, as a controller has given them.
+pub type Labels = Vec<Table<Identity, u32>>;
 
 /// The labels of all ports that machines have, and the tunnel addresses of the hosts that those are
 /// bound to.
@@ -51,15 +54,10 @@ pub fn network_of(tenant: &str) -> NetworkName {
     NetworkName(format!("logical/{tenant}"))
 }
 
-/// Whether a machine can be at a port, a service of each host, or a provider's network.
-fn is_had(role: &StationRole) -> bool {
-    matches!(role, StationRole::Machine | StationRole::Local | StationRole::Provider)
-}
-
 /// The machines' stations of domains.
 fn stations(domains: &Domains) -> impl Iterator<Item = (&(Identity, Identity), &Station)> {
     let all = domains.values().flat_map(|domain| &domain.stations);
-    all.filter(|(_, it)| is_had(&it.role))
+    all.filter(|(_, it)| it.role.is_had())
 }
 
 /// Their load balancers with a health check.
@@ -69,20 +67,24 @@ fn checked(domains: &Domains) -> impl Iterator<Item = (&Identity, &Balancer)> {
 }
 
 impl Elsewhere {
-    /// Of the ports of these domains.
+    /// Of the ports of these domains. What a controller has given no label, as there is none or it
+    /// is older, has that of its name; but one that was given is nobody else's.
     ///
     /// # Errors
     ///
     /// [`SameLabel`] if two ports' names come to one label.
-    pub fn new(domains: &Domains, sites: &Sites) -> Result<Self, SameLabel> {
-        let ports = stations(domains).map(|((_, port), _)| port);
-        let router_ports = domains.values().flat_map(|domain| domain.router_ports.keys());
+    pub fn new(domains: &Domains, sites: &Sites, labels: &Labels) -> Result<Self, SameLabel> {
+        let given = labels.iter().flat_map(|it| it.iter());
+        let (numbers, taken): (BTreeMap<_, _>, BTreeSet<_>) =
+            given.map(|(name, label)| ((name, *label), *label)).unzip();
         // A domain that changes into another is there beside it for a moment.
-        let named: BTreeSet<_> =
-            ports.chain(router_ports).chain(checked(domains).map(|(id, _)| id)).collect();
-        let named = named.into_iter();
-        let labels = Places::new(named.map(|name| (name.clone(), logical::label(name))))?;
-        Ok(Self { labels, ..Self::default() }.located(domains, sites))
+        let named: BTreeSet<_> = domains.values().flat_map(|it| it.labelled()).collect();
+        let label = |name: &Identity| match numbers.get(name) {
+            Some(label) => Some(*label),
+            None => Some(logical::label(name)).filter(|it| !taken.contains(it)),
+        };
+        let all = named.into_iter().filter_map(|it| Some((it.clone(), label(it)?)));
+        Ok(Self { labels: Places::new(all)?, ..Self::default() }.located(domains, sites))
     }
 
     /// The same ports of these domains at other places.
@@ -164,7 +166,7 @@ impl Elsewhere {
     ) -> Vec<Labelled> {
         let mut networks: BTreeMap<_, BTreeSet<VtepList>> = BTreeMap::new();
         for domain in domains {
-            let stations = domain.stations.iter().filter(|(_, station)| is_had(&station.role));
+            let stations = domain.stations.iter().filter(|(_, it)| it.role.is_had());
             let ports: Vec<_> = stations.map(|((_, port), _)| port).collect();
             let all = ports.iter().copied().chain(domain.router_ports.keys());
             let hosts = all.filter_map(|port| self.hosts.get(port));

@@ -243,7 +243,8 @@ fn a_router_translates_here_until_it_has_a_home_elsewhere() {
         let home = home.map(|host| (router.clone(), vec![[192, 0, 2, host].into()]));
         let (generation, sites) = (Generation(logical.generation().0 + 1), home.into_iter());
         let sites = vec![sites.collect()];
-        logical = logical.followed(generation, domains.clone(), &sites, &names(&["t/a"])).unwrap();
+        let (domains, own) = (domains.clone(), names(&["t/a"]));
+        logical = logical.followed(generation, domains, &sites, &Labels::new(), &own).unwrap();
         logical.parts[&name].net.own_routers().any(|it| *it == router)
     };
     let at = [None, Some(2), Some(3), None, Some(1), Some(2)].map(&mut translates_at);
@@ -272,7 +273,7 @@ fn a_member_and_a_move_leave_what_they_do_not_concern() {
     let followed = |before: &Logical, rows: &Domain, sites: &Sites| {
         let generation = Generation(before.generation().0 + 1);
         let domains = [(name.clone(), Arc::new(rows.clone()))].into();
-        let next = before.followed(generation, domains, sites, &own).unwrap();
+        let next = before.followed(generation, domains, sites, &Labels::new(), &own).unwrap();
         let (_, realization) = (next.labelled(), next.realization(next.own.as_ref(), peer));
         (next, realization)
     };
@@ -306,6 +307,7 @@ fn what_follows_from_changes_is_what_follows_from_all() {
         let mut rng = Rng::new(seed);
         let mut world = World::new(seed).spread(3, &mut rng);
         let (mut domains, mut sites) = (Domains::new(), vec![Table::default()]);
+        let mut labels = Labels::new();
         let mut changed = Logical::of(Some(&vtep()));
         for generation in (1..10).map(Generation) {
             let topology = &world.topology;
@@ -335,11 +337,55 @@ fn what_follows_from_changes_is_what_follows_from_all() {
                 format!("{}/{}", id.tenant.as_ref()?.as_str(), id.name).parse().ok()
             });
             let own = own.collect();
-            let of = |before: &Logical| before.followed(generation, domains.clone(), &sites, &own);
+            // Some are others' now, of the same names.
+            if rng.below(3) == 0 {
+                let all = domains.values().flat_map(|it| it.labelled());
+                let all: BTreeSet<_> = all.cloned().collect();
+                labels = vec![all.into_iter().zip((1 + rng.below(9) as u32)..).collect()];
+            }
+            let of = |before: &Logical| {
+                before.followed(generation, domains.clone(), &sites, &labels, &own)
+            };
             let anew = of(&Logical::of(Some(&vtep()))).unwrap();
             changed = of(&changed).unwrap();
             assert_eq!(told(&changed), told(&anew), "seed {seed}, {generation:?}");
             world = world.edited(&mut rng);
         }
     }
+}
+
+/// Two of a switch, whose names have the same label.
+const ALIKE: &str = "
+- {kind: Tenant, metadata: {name: shop}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: s, tenant: shop}, spec: {}}
+- {kind: LogicalPort, metadata: {name: p34417, tenant: shop}, spec: {switch: s, vif: {}}}
+- {kind: LogicalPort, metadata: {name: p99995, tenant: shop}, spec: {switch: s, vif: {}}}
+";
+
+#[test]
+fn names_with_one_label_are_refused_unless_a_controller_has_given_them_others() {
+    let own = names(&["shop/p34417"]);
+    let faults = Logical::default().next(objects(ALIKE), own.clone()).unwrap_err();
+    let [fault] = &faults[..] else { panic!("{faults:#?}") };
+    assert_eq!((fault.index, &*fault.path), (Some(3), "/metadata/name"));
+    assert!(fault.message.contains("have the same label"), "{fault:?}");
+
+    let [one, two] =
+        ["shop/p34417", "shop/p99995"].map(|it| identity(&it.parse().unwrap()).unwrap());
+    let compiled = compiler::compile(&logical::load(ALIKE).unwrap()).into_iter();
+    let domains: Domains = compiled.map(|(name, domain)| (name, Arc::new(domain))).collect();
+    let followed = |before: &Logical, labels: &[(&Identity, u32)]| {
+        let labels = labels.iter().map(|(id, label)| ((*id).clone(), *label)).collect();
+        let (none, labels) = (Sites::new(), vec![labels]);
+        before.followed(Generation(1), domains.clone(), &none, &labels, &own)
+    };
+    let places = |logical: Logical| logical.realization(None, |_| None).places;
+    let both = followed(&Logical::default(), &[(&one, 7), (&two, 8)]).unwrap();
+    let anew = followed(&both, &[(&one, 9), (&two, 8)]).unwrap();
+    let [both, anew] = [both, anew].map(|it| format!("{:?}", places(it)));
+    assert!(both.contains("7: ") && both.contains("8: "), "{both}");
+    assert!(anew.contains("9: ") && !anew.contains("7: "), "a name that came again: {anew}");
+    // What a name has is nobody's where it was given to another.
+    let taken = followed(&Logical::default(), &[(&one, logical::label(&two))]).unwrap();
+    assert!(!format!("{:?}", places(taken)).contains("p99995"));
 }

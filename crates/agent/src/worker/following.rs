@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::apply::aside;
 use super::handle::{Handle, Stopped};
 use super::order::{Heard, Order};
-use crate::logical::{Domains, Sites};
+use crate::logical::{Domains, Labels, Sites};
 
 /// How long whoever attaches a port waits until its network is known.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,11 +23,13 @@ impl Handle {
         generation: Generation,
         domains: Domains,
         sites: Sites,
+        labels: Labels,
     ) -> Result<Result<(), String>, Stopped> {
         let mut logical = self.shared.logical.lock().await;
         let own = self.order(Order::LogicalPorts).await?;
         let before = logical.clone();
-        let made = aside(move || before.followed(generation, domains, &sites, &own)).await?;
+        let made = aside(move || before.followed(generation, domains, &sites, &labels, &own));
+        let made = made.await?;
         let next = match made {
             Ok(next) => next,
             Err(error) => return Ok(Err(error.to_string())),

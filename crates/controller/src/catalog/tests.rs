@@ -190,3 +190,84 @@ fn what_is_remembered_is_bounded_in_bytes() {
     let tally = Tally::default().with(MOST_REMEMBERED.bytes);
     assert!(tally.fits() && !tally.with(1).fits() && tally.with(1).without(1).fits());
 }
+
+/// A store, and what writes there.
+fn open(folder: &tempfile::TempDir) -> Catalog {
+    Catalog::open(Store::open(Box::new(Embedded::open(folder.path()).unwrap())).unwrap()).unwrap()
+}
+
+fn put(catalog: &Catalog, text: &str) {
+    let write = Write { source: logical::read(text), ..Write::default() };
+    catalog.write(write, SystemTime::now(), || true).unwrap();
+}
+
+fn delete(catalog: &Catalog, name: &str) {
+    let write = Write { deletes: vec![name.parse().unwrap()], ..Write::default() };
+    catalog.write(write, SystemTime::now(), || true).unwrap();
+}
+
+fn labels(catalog: &Catalog) -> Vec<(String, u32)> {
+    let labels = catalog.labels(catalog.store().revision()).unwrap().into_iter();
+    labels.map(|(of, label)| (of.to_string(), label)).collect()
+}
+
+/// `p34417` and `p99995` of a tenant have one label as hosts work it out, and `p1668` of `shop` and
+/// `p10966` of `bank`.
+const ALIKE: &str = "
+- {kind: Tenant, metadata: {name: bank}, spec: {}}
+- {kind: Tenant, metadata: {name: shop}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: s, tenant: bank}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: s, tenant: shop}, spec: {}}
+- {kind: LogicalPort, metadata: {name: p10966, tenant: bank}, spec: {switch: s, vif: {}}}
+- {kind: LogicalPort, metadata: {name: p1668, tenant: shop}, spec: {switch: s, vif: {}}}
+- {kind: LogicalPort, metadata: {name: p34417, tenant: shop}, spec: {switch: s, vif: {}}}
+- {kind: LogicalPort, metadata: {name: p99995, tenant: shop}, spec: {switch: s, vif: {}}}
+";
+
+#[test]
+fn a_label_is_given_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = open(&folder);
+    put(&catalog, ALIKE);
+    let names = [("bank", "p10966"), ("shop", "p1668"), ("shop", "p34417"), ("shop", "p99995")];
+    let names = names.map(|(tenant, port)| format!("LogicalPort/{tenant}/{port}"));
+    let hashed = names.each_ref().map(|it| logical::label(&it.parse().unwrap()));
+    assert!(hashed[0] == hashed[1] && hashed[2] == hashed[3]);
+    let of = |numbers: [u32; 4]| names.iter().cloned().zip(numbers).collect::<Vec<_>>();
+    assert_eq!(labels(&catalog), of([1, 2, 3, 4]));
+    // What is only changed keeps its own, and what is created again has another.
+    put(&catalog, &ALIKE.replace("spec: {switch: s, vif", "spec: {switch: s, enabled: false, vif"));
+    delete(&catalog, &names[3]);
+    assert_eq!(labels(&catalog), of([1, 2, 3, 4])[..3]);
+    drop(catalog);
+    let catalog = open(&folder);
+    put(&catalog, ALIKE);
+    assert_eq!(labels(&catalog), of([1, 2, 3, 5]));
+    // A write that is not done gives none.
+    let dry = Write { source: logical::read(ALIKE), is_dry: true, ..Write::default() };
+    delete(&catalog, &names[2]);
+    catalog.write(dry, SystemTime::now(), || true).unwrap();
+    put(&catalog, ALIKE);
+    assert_eq!(labels(&catalog), of([1, 2, 6, 5]));
+}
+
+#[test]
+fn objects_of_an_older_version_are_given_labels_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = open(&folder);
+    put(&catalog, ALIKE);
+    let (given, revision) = (labels(&catalog), catalog.store().revision());
+    let mut older = Transaction::new();
+    older.delete(place::last_label());
+    given.iter().for_each(|(of, _)| older.delete(place::label_key(&of.parse().unwrap())));
+    catalog.store().commit(older).unwrap();
+    assert!(labels(&catalog).is_empty());
+    drop(catalog);
+    for _ in 0..2 {
+        let catalog = open(&folder);
+        assert_eq!(labels(&catalog), given);
+        assert_eq!(catalog.store().revision(), Revision(revision.0 + 2), "once");
+        assert_eq!(catalog.all().0, catalog.store().revision());
+    }
+    put(&open(&folder), ALIKE);
+}

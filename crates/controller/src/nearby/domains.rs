@@ -1,28 +1,23 @@
 //! Whether domains have room for what a write puts into them.
 //!
 //! Where something comes into a domain, that is walked as it is after the write: its ports and
-//! hosts are counted as quotas say, and each label is to be there once. A domain into which nothing
-//! comes is as right as it was.
+//! hosts are counted as quotas say. A domain into which nothing comes is as right as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use logical::objects::{
-    Identity, Kind, LoadBalancer, LogicalPort, Name, Object, Quota, RouterPort,
-};
+use logical::objects::{Identity, Kind, LogicalPort, Name, Object, Quota, RouterPort};
 
 use crate::objects::{Objects, meant};
 
-/// Whether it is certain that no domain is too large, and that none has a label twice.
+/// Whether it is certain that no domain is too large.
 pub fn have_room(
     objects: &Objects,
     puts: &BTreeMap<Identity, &Object>,
     gone: &BTreeSet<Identity>,
 ) -> bool {
     // A group speaks of many, and is in no domain.
-    let is_in_some = |it: &Identity| {
-        use Kind::{Binding, LoadBalancer, LogicalPort, RouterPort};
-        matches!(it.kind, LogicalPort | RouterPort | LoadBalancer | Binding)
-    };
+    let is_in_some =
+        |it: &Identity| matches!(it.kind, Kind::LogicalPort | Kind::RouterPort | Kind::Binding);
     let mut speakers: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (identity, object) in puts.iter().filter(|(it, _)| is_in_some(it)) {
         for of in logical::references(object) {
@@ -79,10 +74,6 @@ impl<'a> Next<'a> {
                     if before.spec.router == after.spec.router
                         && before.spec.peer == after.spec.peer => {}
                 (_, Object::RouterPort(it)) => found.extend([router(tenant, &it.spec)]),
-                (Some(Object::LoadBalancer(before)), Object::LoadBalancer(after))
-                    if before.spec.attach == after.spec.attach
-                        && before.spec.health_check == after.spec.health_check => {}
-                (_, Object::LoadBalancer(it)) => found.extend(places(tenant, &it.spec)),
                 (_, Object::Binding(it)) => {
                     let port = meant(Kind::LogicalPort, None, &it.spec.port);
                     let children = self.speaking_of(&port, Kind::LogicalPort);
@@ -100,24 +91,13 @@ impl<'a> Next<'a> {
     /// Whether the domain of a switch or a router is right, unless it was looked at.
     fn has_room(&self, from: Identity, seen: &mut BTreeSet<Identity>) -> bool {
         let mut sizes: BTreeMap<&Name, Size> = BTreeMap::new();
-        let mut labels = BTreeMap::new();
-        let mut is_labelled_once = |object: &Object| {
-            let Some(label) = logical::label_of(object) else { return true };
-            let identity = object.identity();
-            labels.insert(label, identity.clone()).is_none_or(|other| other == identity)
-        };
         let mut next = vec![from];
         while let Some(node) = next.pop() {
             if !seen.insert(node.clone()) {
                 continue;
             }
-            let balancers = self.speaking_of(&node, Kind::LoadBalancer);
             let router_ports = self.speaking_of(&node, Kind::RouterPort);
             let ports = self.speaking_of(&node, Kind::LogicalPort);
-            let mut all = balancers.iter().chain(&router_ports).chain(&ports);
-            if !all.all(|it| is_labelled_once(it)) {
-                return false;
-            }
             for object in router_ports.into_iter().chain(ports) {
                 next.extend(self.behind(object));
                 if let Object::LogicalPort(it) = object
@@ -195,12 +175,4 @@ fn switch(tenant: Option<&Name>, port: &LogicalPort) -> Identity {
 
 fn router(tenant: Option<&Name>, port: &RouterPort) -> Identity {
     meant(Kind::LogicalRouter, tenant, &port.router)
-}
-
-/// The switches and routers where a load balancer is.
-fn places(tenant: Option<&Name>, balancer: &LoadBalancer) -> Vec<Identity> {
-    let switches = balancer.attach.iter().filter_map(|it| it.switch.as_ref());
-    let routers = balancer.attach.iter().filter_map(|it| it.router.as_ref());
-    let switches = switches.map(|it| meant(Kind::LogicalSwitch, tenant, it));
-    switches.chain(routers.map(|it| meant(Kind::LogicalRouter, tenant, it))).collect()
 }

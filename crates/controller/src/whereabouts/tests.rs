@@ -20,6 +20,7 @@ use crate::networks::Networks;
 #[derive(Debug, Default, PartialEq)]
 struct Told {
     sites: BTreeMap<(replica::Name, Identity), Site>,
+    labels: BTreeMap<(replica::Name, Identity), u32>,
     ports: BTreeMap<replica::Name, Place>,
     homes: BTreeMap<replica::Name, BTreeSet<replica::Name>>,
 }
@@ -67,6 +68,12 @@ impl Told {
                     }
                     image::Told::Site(id, None) => {
                         assert!(self.sites.remove(&(domain.clone(), id)).is_some());
+                    }
+                    image::Told::Label(id, Some(label)) => {
+                        self.labels.insert((domain.clone(), id), label);
+                    }
+                    image::Told::Label(id, None) => {
+                        assert!(self.labels.remove(&(domain.clone(), id)).is_some());
                     }
                     image::Told::Row(_) => {}
                 }
@@ -279,6 +286,39 @@ fn a_move_is_one_site() {
     let edits = networks.edits_to(next);
     let change = networks.commit(Revision(followed.revision + 1), edits).change;
     assert_eq!((change.domains.len(), change.ports.len()), (1, 1), "{change:?}");
+}
+
+/// Each once, where its object is: also of one that was created again before anybody looked.
+#[test]
+fn hosts_are_told_the_labels_of_their_domains() {
+    let text = "
+- {kind: Tenant, metadata: {name: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: a, tenant: t}, spec: {}}
+- {kind: LogicalSwitch, metadata: {name: b, tenant: t}, spec: {}}
+- {kind: LogicalPort, metadata: {name: p, tenant: t}, spec: {switch: a, vif: {}}}
+- {kind: LogicalPort, metadata: {name: q, tenant: t}, spec: {switch: b, vif: {}}}
+";
+    let id = |port: &str| -> Identity { format!("LogicalPort/t/{port}").parse().unwrap() };
+    let (mut networks, mut told, mut revision) = (Networks::new(1), Told::default(), 0);
+    let mut step = |text: &str, given: &[(&str, Option<u32>)], all: &[(&str, &str, u32)]| {
+        revision += 1;
+        given.iter().for_each(|(port, label)| networks.label(id(port), *label));
+        let edits = networks.edits_to(objects(text));
+        let change = networks.commit(Revision(revision), edits).change;
+        told.follow(change.clone());
+        let domain = |it: &str| replica::Name::from(&*format!("LogicalSwitch/t/{it}"));
+        let all = all.iter().map(|(at, port, label)| ((domain(at), id(port)), *label));
+        assert_eq!(told.labels, all.collect());
+        change.domains.len()
+    };
+    step(text, &[("p", Some(1)), ("q", Some(2))], &[("a", "p", 1), ("b", "q", 2)]);
+    let again = [("p", None), ("p", Some(3))];
+    assert_eq!(step(text, &again, &[("a", "p", 3), ("b", "q", 2)]), 1, "one domain is told");
+    let moved = text
+        .replace("name: q, tenant: t}, spec: {switch: b", "name: q, tenant: t}, spec: {switch: a");
+    step(&moved, &[], &[("a", "p", 3), ("a", "q", 2)]);
+    let gone = moved.lines().filter(|it| !it.contains("name: p,")).collect::<Vec<_>>().join("\n");
+    step(&gone, &[("p", None)], &[("a", "q", 2)]);
 }
 
 /// A host that is told nothing of a port's networks can neither have the port, nor give back what

@@ -99,6 +99,7 @@ impl Drop for Controller {
 #[derive(Default)]
 pub struct Seen {
     domains: BTreeMap<Name, (Domain, BTreeMap<Identity, Site>)>,
+    labels: BTreeMap<Identity, u32>,
     /// How many rows of each generation.
     pub told: Vec<usize>,
     unknown: Vec<String>,
@@ -123,6 +124,8 @@ impl Execute for Host {
                 Told::Row(change) => domain.apply(change),
                 Told::Site(id, Some(site)) => drop(sites.insert(id, site)),
                 Told::Site(id, None) => drop(sites.remove(&id)),
+                Told::Label(id, Some(label)) => drop(seen.labels.insert(id, label)),
+                Told::Label(id, None) => drop(seen.labels.remove(&id)),
             }
         }
         seen.told.push(changed.delta().len());
@@ -288,4 +291,43 @@ fn agents_are_told_where_ports_are_that_nobody_has_bound_also_after_a_restart() 
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", one.0.lock().unwrap().told);
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Names with the same label, as hosts without a controller work it out.
+const ALIKE: [&str; 2] = ["p34417", "p99995"];
+
+#[test]
+fn hosts_mean_ports_by_numbers_that_no_tenant_chooses_or_sees() {
+    let folder = tempfile::tempdir().unwrap();
+    let controller = Controller::on(folder.path());
+    let port = |name: &str| {
+        format!(
+            "\n---\n{{kind: LogicalPort, metadata: {{name: {name}, tenant: shop}}, spec: {{switch: web, vif: {{}}}}}}"
+        )
+    };
+    let [one, two] = ALIKE.map(|it| format!("LogicalPort/shop/{it}").parse::<Identity>().unwrap());
+    assert_eq!(logical::label(&one), logical::label(&two));
+    let text = SHOP.trim_end().to_owned() + &ALIKE.map(port).concat();
+    controller.served.apply("", &text).is(200);
+    controller.settle();
+    let (host, _) = agent(&controller, "h1", &["shop/web-1"], copies());
+    until_told(&host, 1);
+    let labels = |host: &Host| [&one, &two].map(|it| host.0.lock().unwrap().labels[it]);
+    let first = labels(&host);
+    assert_ne!(first[0], first[1]);
+
+    let path = format!("/v1/tenants/shop/logical-ports/{}", ALIKE[1]);
+    let shown = controller.served.get(&path).is(200).body;
+    let known = ["createdAt", "generation", "name", "revision", "tenant", "uid"];
+    let metadata: Vec<_> = shown["metadata"].as_object().unwrap().keys().cloned().collect();
+    assert!(metadata.iter().all(|it| known.contains(&&**it)), "{shown}");
+    assert!(!shown.to_string().contains("label\""), "{shown}");
+
+    controller.served.ask("DELETE", &path, &[], "").is(200);
+    controller.settle();
+    controller.served.apply("", &text).is(200);
+    controller.settle();
+    until_told(&host, 3);
+    let then = labels(&host);
+    assert!(then[0] == first[0] && then[1] > first.into_iter().max().unwrap(), "{then:?}");
 }

@@ -97,7 +97,7 @@ impl Served {
         let audit = Arc::new(Audit::open(audits.path()).unwrap());
         let metrics = Arc::new(Metrics::default());
         let mut telling = Telling::new(Arc::clone(&catalog), metrics, 7).unwrap();
-        telling.begin();
+        telling.begin().unwrap();
         let (progress, publisher) = (telling.progress().clone(), telling.publisher().clone());
         let router = router(Arc::clone(&catalog), progress, door, audit);
         let (stop, stopped) = oneshot::channel::<()>();

@@ -445,17 +445,6 @@ fn a_tenant_is_at_so_many_hosts_in_a_domain() {
 }
 
 #[test]
-fn a_label_is_one_ports_in_a_domain() {
-    // Names with one label.
-    let near = port("p34417", "vif: {}");
-    let far = FAR.replace("name: c,", "name: p99995,");
-    resolved(&[&near[..], &far].concat());
-    let said = "has the same label as that of LogicalPort/shop/p34417";
-    refused(&[&near[..], &far, JOINED].concat(), "/metadata/name", said);
-    refused(&[near, port("p99995", "vif: {}")].concat(), "/metadata/name", said);
-}
-
-#[test]
 fn ports_are_bound_where_they_may_be() {
     let nodes = "- {kind: TransportNode, metadata: {name: h1}, spec: {vteps: [192.0.2.1]}}\n\
                  - {kind: TransportNode, metadata: {name: h2}, spec: {vteps: [192.0.2.2]}}\n";

@@ -172,6 +172,7 @@ fn host(
         match Told::decode(key, Some(row)).map_err(failed)? {
             Told::Row(change) => rows.apply(change),
             Told::Site(id, site) => sites.extend(site.map(|it| (id, it))),
+            Told::Label(..) => {}
         }
     }
     let net = Net::new(&rows.part(&BTreeSet::from([port.clone()])));
