@@ -30,7 +30,8 @@ pub enum Told {
     Row(Change),
     /// Of where a port or a router is.
     Site(Identity, Option<Site>),
-    /// Of the number by which hosts mean what [`Domain::labelled`](crate::Domain::labelled) has: 1 to 2^31 - 1.
+    /// Of the number by which hosts mean what [`Domain::labelled`](crate::Domain::labelled) has: 1
+    /// to 2^31 - 1.
     Label(Identity, Option<u32>),
 }
 
