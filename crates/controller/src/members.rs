@@ -3,12 +3,112 @@
 //! What is done here is what the same patch does to the object's JSON. Whatever else a patch asks
 //! for, and what is wrong with it, is for that way to say.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::str::FromStr;
 
 use json_patch::PatchOperation;
 use logical::objects::Object;
+use serde::Deserialize;
 use serde_json::Value;
+use utoipa::ToSchema;
+
+/// Whether members come or go.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// They are in it afterwards.
+    Add,
+    /// They are not in it afterwards.
+    Remove,
+}
+
+impl Change {
+    /// What a path asks for, and what is before that.
+    pub fn split(path: &str) -> Option<(&str, Self)> {
+        let (before, word) = path.rsplit_once(':')?;
+        match word {
+            "add" => Some((before, Self::Add)),
+            "remove" => Some((before, Self::Remove)),
+            _ => None,
+        }
+    }
+
+    /// The action that the audit log tells.
+    pub fn action(self) -> &'static str {
+        match self {
+            Self::Add => "POST :add",
+            Self::Remove => "POST :remove",
+        }
+    }
+}
+
+/// Members of a group or a set.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Members {
+    /// LogicalPorts of a PortGroup.
+    Ports(Vec<String>),
+    /// Addresses, prefixes and ranges of an AddressSet.
+    Addresses(Vec<String>),
+}
+
+/// Why members do not change.
+#[derive(Debug)]
+pub enum MembersError {
+    /// The object has no such members.
+    Kind,
+    /// This field of the body is no member.
+    Field(String, String),
+}
+
+impl Members {
+    /// A group or a set once these have come or gone.
+    ///
+    /// # Errors
+    ///
+    /// [`MembersError`]: these are no members of it.
+    pub fn change(&self, object: &Object, change: Change) -> Result<Object, MembersError> {
+        match (object, self) {
+            (Object::PortGroup(it), Self::Ports(ports)) => {
+                let mut it = it.clone();
+                alter(&mut it.spec.ports, "/ports/", ports, change)?;
+                Ok(Object::PortGroup(it))
+            }
+            (Object::AddressSet(it), Self::Addresses(addresses)) => {
+                let mut it = it.clone();
+                alter(&mut it.spec.addresses, "/addresses/", addresses, change)?;
+                Ok(Object::AddressSet(it))
+            }
+            _ => Err(MembersError::Kind),
+        }
+    }
+}
+
+/// Adds members that are not in a list, or removes those that are. They are compared as they are
+/// kept, in linear time.
+fn alter<T: Display + FromStr<Err: Display>>(
+    list: &mut Vec<T>,
+    place: &str,
+    words: &[String],
+    change: Change,
+) -> Result<(), MembersError> {
+    let mut members = Vec::with_capacity(words.len());
+    for (at, word) in words.iter().enumerate() {
+        let wrong = |error: T::Err| MembersError::Field(format!("{place}{at}"), error.to_string());
+        members.push(word.parse::<T>().map_err(wrong)?);
+    }
+    match change {
+        Change::Add => {
+            let mut there: HashSet<_> = list.iter().map(T::to_string).collect();
+            list.extend(members.into_iter().filter(|it| there.insert(it.to_string())));
+        }
+        Change::Remove => {
+            let gone: HashSet<_> = members.iter().map(T::to_string).collect();
+            list.retain(|it| !gone.contains(&it.to_string()));
+        }
+    }
+    Ok(())
+}
 
 /// A group or a set whose members are changed by these operations. `None`: something else is, or an
 /// operation does not fit.

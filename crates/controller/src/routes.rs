@@ -45,6 +45,7 @@ use crate::conditions::Subject;
 use crate::door::Door;
 use crate::events::Events;
 use crate::explain::{Explained, explain};
+use crate::members::{Change, Members, MembersError};
 use crate::outcome::{Applied, AppliedChange};
 use crate::patch::Patch;
 use crate::place;
@@ -126,7 +127,7 @@ pub fn router(
         tracers: Arc::new(Shares::new(TRACERS, TRACERS_EACH)),
         topologies: Arc::default(),
     };
-    let object = || get(read).put(write).patch(merge).delete(remove);
+    let object = || get(read).put(write).patch(merge).delete(remove).post(members);
     // What these two say is of nobody.
     let public = Router::new()
         .route(document::READY, get(ready))
@@ -158,7 +159,9 @@ async fn ask(State(app): State<App>, mut request: Request, next: Next) -> Respon
     };
     let record = WRITING.contains(request.method()).then(|| {
         let peer = request.extensions().get::<Peer>().copied();
-        let action = request.method().as_str();
+        let asked =
+            Change::split(request.uri().path()).filter(|_| request.method() == Method::POST);
+        let action = asked.map_or(request.method().as_str(), |(_, change)| change.action());
         Arc::new(Record::new(Arc::clone(&app.audit), who.clone(), peer, action))
     });
     request.extensions_mut().insert(who);
@@ -531,6 +534,71 @@ async fn merge(
     // What else changed it in between is seen at the commit: the patch is of an older object then.
     let guards = vec![asked, Guard::At(vec![read.0])];
     let one = put(&app, &who, record, share, (identity, guards), move || source).await?;
+    drop(turn);
+    one.told(&app, &who, waiter, is_minimal).await
+}
+
+/// Has members come to a group or a set, or go, whatever others are in it.
+///
+/// What is there already is not added again, and what is not there need not be removed. If nothing
+/// changes there is no new revision. Requests of one object that come at once are done one after
+/// another.
+#[utoipa::path(post, path = document::ADD, params(
+    ("tenant" = String, Path, description = "Whose it is."),
+    ("kind" = String, Path, description = "`address-sets` or `port-groups`."),
+    ("name" = String, Path, description = "Its name."),
+    ("If-Match" = Option<String>, Header, description = "Only if its ETag is this one: `\"r812\"`."),
+    ("Prefer" = Option<String>, Header, description = "`return=minimal`: the answer is the ETag alone (RFC 7240)."),
+    ("waitFor" = Option<String>, Query, pattern = "^Realized$", description = "`Realized`: answer once all hosts that have to do with it execute it, or `timeout` is over."),
+    ("timeout" = Option<String>, Query, pattern = "^[0-9]{1,6}(ms|s)$", description = "How long to wait, as `10s`: 30 s if it is not said, at most 300 s."),
+), request_body(content = Members, description = "The members."), responses(
+    (status = 200, body = logical::Object, description = "It is so now."),
+    (status = 204, description = "It is so now: who asks has preferred a minimal answer."),
+    (status = 400, body = Problem, content_type = "application/problem+json", description = "The body or a condition is not understood, or the object has no such members."),
+    (status = 401, body = Problem, content_type = "application/problem+json", description = "Nobody that is known asks."),
+    (status = 403, body = Problem, content_type = "application/problem+json", description = "Who asks may only read."),
+    (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no such object."),
+    (status = 412, body = Problem, content_type = "application/problem+json", description = "It is not as the condition says, or was written otherwise meanwhile."),
+    (status = 413, body = Problem, content_type = "application/problem+json", description = "The body is longer than 8 MiB."),
+    (status = 422, body = Problem, content_type = "application/problem+json", description = "It cannot stand so: `errors` has all that is wrong."),
+    (status = 429, body = Problem, content_type = "application/problem+json", description = "Too many write or wait, or too many of this tenant."),
+    (status = 503, body = Problem, content_type = "application/problem+json", description = "The store fails."),
+))]
+async fn members(
+    State(app): State<App>,
+    Extension(who): Extension<Principal>,
+    Extension(record): Extension<Arc<Record>>,
+    on: On,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let Some(change) = on.change else { return Err(not_so().await) };
+    let identity = on.identity()?;
+    record.is_of(&identity);
+    who.changes(&identity)?;
+    let asked = Conditions::read(request.headers())?.guard(Guard::Known);
+    let is_minimal = prefers_minimal(request.headers());
+    let waiter = waiter(&app, &who, request.uri())?;
+    let share = place_of(&app, &who).await?;
+    let body = text(request, OBJECT_LIMIT_BYTES).await?;
+    let turn = app.patching.of(&identity).lock().await;
+    let (of, wanted) = (app.clone(), identity.clone());
+    let changed = blocking(move || {
+        let members: Members = serde_json::from_str(&body)
+            .map_err(|error| Refusal::bad(format!("the body is no list of members: {error}")))?;
+        let object = of.catalog.object(&wanted);
+        let object = object.ok_or_else(|| Refused::Unknown(wanted.clone()))?;
+        let changed = members.change(&object, change).map_err(|error| match error {
+            MembersError::Kind => Refusal::bad(format!("{wanted} has no such members")),
+            MembersError::Field(path, message) => {
+                Refusal::field(wanted.to_string(), &path, message)
+            }
+        })?;
+        Ok::<_, Refusal>((object.metadata().revision, changed))
+    });
+    let (read, changed) = changed.await??;
+    let mut guards = vec![asked];
+    guards.extend(read.map(|it| Guard::At(vec![it])));
+    let one = put(&app, &who, record, share, (identity, guards), move || changed.into()).await?;
     drop(turn);
     one.told(&app, &who, waiter, is_minimal).await
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_lc_rs::digest::{Context, SHA256};
 use axum::extract::{FromRequestParts, Query, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use hyper::body::Body;
 use logical::objects::{ConditionType, Identity, Name};
 use serde::Deserialize;
@@ -23,6 +23,7 @@ use crate::catalog::{self, Guard};
 use crate::fields;
 use crate::identity::hex;
 use crate::labels;
+use crate::members::Change;
 use crate::place::Shelf;
 use crate::problem::Refusal;
 use crate::selection::Selection;
@@ -43,6 +44,8 @@ const MOST: usize = 1_000;
 pub struct On {
     pub shelf: Shelf,
     name: Option<Name>,
+    /// What is asked for of its members.
+    pub change: Option<Change>,
 }
 
 impl On {
@@ -64,11 +67,16 @@ impl<S: Send + Sync> FromRequestParts<S> for On {
         let name = |key| word(key).map(str::parse).transpose();
         let no_name = |_| nowhere("no tenant and no object has such a name");
         let tenant: Option<Name> = name("tenant").map_err(no_name)?;
-        let name: Option<Name> = name("name").map_err(no_name)?;
+        let asked = word("name").filter(|_| parts.method == Method::POST).and_then(Change::split);
+        let (named, change) = match asked {
+            Some((before, change)) => (Some(before.parse()).transpose(), Some(change)),
+            None => (name("name"), None),
+        };
+        let name: Option<Name> = named.map_err(no_name)?;
         let no_kind =
             || nowhere("nobody has such objects here: the API's document lists the kinds");
         let shelf = Shelf::new(word("kind").unwrap_or_default(), tenant).ok_or_else(no_kind)?;
-        Ok(Self { shelf, name })
+        Ok(Self { shelf, name, change })
     }
 }
 

@@ -17,6 +17,8 @@ pub const READY: &str = "/v1/ready";
 pub const OPENAPI: &str = "/v1/openapi.json";
 pub const LIST: &str = "/v1/tenants/{tenant}/{kind}";
 pub const OBJECT: &str = "/v1/tenants/{tenant}/{kind}/{name}";
+pub const ADD: &str = "/v1/tenants/{tenant}/{kind}/{name}:add";
+pub const REMOVE: &str = "/v1/tenants/{tenant}/{kind}/{name}:remove";
 
 /// The same path of the operator's objects.
 pub fn of_operator(path: &str) -> String {
@@ -38,6 +40,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
             super::read,
             super::write,
             super::merge,
+            super::members,
             super::remove,
             super::apply,
             super::audited::audit,
@@ -50,14 +53,25 @@ pub fn document() -> utoipa::openapi::OpenApi {
     )]
     struct Document;
     let mut document = Document::openapi();
-    for path in [LIST, OBJECT] {
+    // One function does both.
+    if let Some(mut item) = document.paths.paths.get(ADD).cloned() {
+        for operation in operations(&mut item) {
+            operation.operation_id = Some("members_remove".into());
+        }
+        document.paths.paths.insert(REMOVE.into(), item);
+    }
+    for path in [LIST, OBJECT, ADD, REMOVE] {
         let Some(of_tenants) = document.paths.paths.get_mut(path) else { continue };
         let mut item = of_tenants.clone();
+        let kinds: &[Kind] = match path {
+            ADD | REMOVE => &[Kind::PortGroup, Kind::AddressSet],
+            _ => &Kind::ALL,
+        };
         for operation in operations(of_tenants) {
-            describe(operation, Owner::Tenant);
+            describe(operation, Owner::Tenant, kinds);
         }
         for operation in operations(&mut item) {
-            describe(operation, Owner::Operator);
+            describe(operation, Owner::Operator, kinds);
         }
         document.paths.paths.insert(of_operator(path), item);
     }
@@ -65,12 +79,12 @@ pub fn document() -> utoipa::openapi::OpenApi {
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    let PathItem { get, put, patch, delete, .. } = item;
-    [get, put, patch, delete].into_iter().flatten()
+    let PathItem { get, put, post, patch, delete, .. } = item;
+    [get, put, post, patch, delete].into_iter().flatten()
 }
 
-/// Says what words there can be in a path of one's objects.
-fn describe(operation: &mut Operation, owner: Owner) {
+/// Says what words there can be in a path of one's objects of some kinds.
+fn describe(operation: &mut Operation, owner: Owner, kinds: &[Kind]) {
     if owner == Owner::Operator {
         operation.operation_id =
             operation.operation_id.take().map(|id| format!("{id}_of_operator"));
@@ -79,7 +93,7 @@ fn describe(operation: &mut Operation, owner: Owner) {
     }
     for parameter in operation.parameters.iter_mut().flatten() {
         let words = is(parameter, "kind").then(|| {
-            let kinds = Kind::ALL.iter().filter(|it| [owner, Owner::Either].contains(&it.owner()));
+            let kinds = kinds.iter().filter(|it| [owner, Owner::Either].contains(&it.owner()));
             ObjectBuilder::new()
                 .schema_type(Type::String)
                 .enum_values(Some(kinds.map(|it| it.path())))

@@ -119,6 +119,47 @@ fn json_patches_of_one_object_that_come_at_once_are_all_done() {
 }
 
 #[test]
+fn members_come_and_go_whoever_else_writes() {
+    let served = served();
+    let set = "/v1/tenants/shop/address-sets/known";
+    let [add, remove] = ["add", "remove"].map(|it| format!("{set}:{it}"));
+    let one = r#"{"addresses":["10.0.0.7/32","10.0.0.7"]}"#;
+    served.ask("POST", &add, &[], one).is(404);
+    let empty = r#"{"kind":"AddressSet","metadata":{"name":"known","tenant":"shop"},"spec":{"addresses":[]}}"#;
+    served.put(set, &[], empty).is(201);
+    let first = served.ask("POST", &add, &[], one).is(200);
+    assert_eq!(first.body["spec"]["addresses"], serde_json::json!(["10.0.0.7"]));
+    // What is so already is no new revision.
+    assert_eq!(served.ask("POST", &add, &[], one).is(200).tag(), first.tag());
+    let other = r#"{"addresses":["10.9.0.0/16"]}"#;
+    assert_eq!(served.ask("POST", &remove, &[], other).is(200).tag(), first.tag());
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (served, add) = (&served, &add);
+            scope.spawn(move || {
+                let body = format!(r#"{{"addresses":["10.1.0.{thread}"]}}"#);
+                served.ask("POST", add, &[], &body).is(200);
+            });
+        }
+    });
+    let all = served.ask("POST", &remove, &[], r#"{"addresses":["10.0.0.7/32"]}"#).is(200);
+    assert_eq!(all.body["spec"]["addresses"].as_array().unwrap().len(), 8);
+    let wrong = served.ask("POST", &add, &[], r#"{"addresses":["10.2.0.1","x"]}"#).is(422);
+    assert_eq!(wrong.errors(), ["AddressSet/shop/known /addresses/1"]);
+    served.ask("POST", &add, &[], r#"{"ports":["web-1"]}"#).is(400);
+    served.ask("POST", &add, &[("if-match", &first.tag())], one).is(412);
+    served.ask("POST", &add, &[("prefer", "return=minimal")], one).is(204);
+    let group = "/v1/tenants/shop/port-groups/webs";
+    let none = r#"{"kind":"PortGroup","metadata":{"name":"webs","tenant":"shop"},"spec":{}}"#;
+    served.put(group, &[], none).is(201);
+    let ports = r#"{"ports":["web-1"]}"#;
+    let webs = served.ask("POST", &format!("{group}:add"), &[], ports).is(200);
+    assert_eq!(webs.body["spec"]["ports"], serde_json::json!(["web-1"]));
+    served.ask("POST", &format!("{group}:add"), &[], r#"{"ports":["web-9"]}"#).is(422);
+    served.ask("POST", &format!("{group}:remove"), &[], ports).is(200);
+}
+
+#[test]
 fn all_that_is_wrong_is_told_at_once_and_nothing_is_changed() {
     let served = served();
     let wrong = WEB_1.replace("10.0.0.1", "10.9.0.1").replace("\"web\"", "\"wib\"");

@@ -197,6 +197,7 @@ fn who_only_reads_writes_nothing() {
         who.get(seen).is(200);
         who.ask("PATCH", seen, &[], "{}").is(403);
         who.ask("DELETE", seen, &[], "").is(403);
+        who.ask("POST", &format!("{seen}:add"), &[], r#"{"ports":[]}"#).is(403);
         who.apply("?prune=set=x", "[]").is(403);
     }
     // Nobody waits for a body that is not to be applied.
