@@ -19,6 +19,10 @@ use crate::place;
 const LOST: u128 = 1 << 20;
 const APART: u128 = 1 << 24;
 
+/// Below this a store begins, at a number that its uid has: hosts may still mean something by what
+/// another store gave that was there before.
+const BEGINNINGS: u128 = 1 << 30;
+
 /// The last label that there is.
 const MOST: u32 = *logical::LABELS.end();
 
@@ -27,7 +31,7 @@ const MOST: u32 = *logical::LABELS.end();
 pub struct Numbering {
     /// The store's uid.
     store: String,
-    /// The last that was given; 0: none.
+    /// The last that was given, or the number before the first.
     last: u32,
 }
 
@@ -40,16 +44,17 @@ pub struct UsedUp;
 
 impl Numbering {
     /// That of a store with this uid, by what is said there of the last that was given. `None`:
-    /// that says nothing.
+    /// that, or the uid, says nothing.
     pub fn new(store: &str, said: Option<&[u8]>) -> Option<Self> {
         let of = |last| Self { store: store.into(), last };
-        let Some(said) = said else { return Some(of(0)) };
+        let uid = u128::from_str_radix(store, 16).ok()?;
+        let Some(said) = said else { return Some(of((uid % BEGINNINGS) as u32)) };
         let (by, last) = str::from_utf8(said).ok()?.split_once(' ')?;
         let last: u32 = last.parse().ok()?;
         if by == store {
             return Some(of(last));
         }
-        let left_out = LOST + u128::from_str_radix(store, 16).ok()? % APART;
+        let left_out = LOST + uid % APART;
         Some(of((u128::from(last) + left_out).min(MOST.into()) as u32))
     }
 
@@ -69,7 +74,7 @@ mod tests {
     #[test]
     fn a_store_goes_on_and_one_that_was_put_back_leaves_some_out() {
         let of = |store: &str, said: &str| Numbering::new(store, Some(said.as_bytes()));
-        assert_eq!(Numbering::new("a1", None).unwrap().last, 0);
+        assert_eq!(Numbering::new("a1", None).unwrap().last, 0xa1);
         assert_eq!(of("a1", "a1 17").unwrap().last, 17);
         let twice = ["b1", "b2"].map(|it| of(it, "a1 17").unwrap().last);
         assert!(twice[0] >= 17 + (1 << 20) && twice[0] != twice[1], "{twice:?}");

@@ -233,7 +233,11 @@ fn a_label_is_given_once() {
     let names = names.map(|(tenant, port)| format!("LogicalPort/{tenant}/{port}"));
     let hashed = names.each_ref().map(|it| logical::label(&it.parse().unwrap()));
     assert!(hashed[0] == hashed[1] && hashed[2] == hashed[3]);
-    let of = |numbers: [u32; 4]| names.iter().cloned().zip(numbers).collect::<Vec<_>>();
+    let before = labels(&catalog)[0].1 - 1;
+    let of = |numbers: [u32; 4]| {
+        let labels = numbers.map(|it| before + it);
+        names.iter().cloned().zip(labels).collect::<Vec<_>>()
+    };
     assert_eq!(labels(&catalog), of([1, 2, 3, 4]));
     // What is only changed keeps its own, and what is created again has another.
     put(&catalog, &ALIKE.replace("spec: {switch: s, vif", "spec: {switch: s, enabled: false, vif"));

@@ -147,7 +147,7 @@ impl Waiting {
                 return Err(Refusal::bad(problem));
             }
             (None, Some(_)) => {
-                return Err(Refusal::bad("say what is waited for: `waitFor=Realized`"));
+                return Err(Refusal::bad("say what is waited for, as `waitFor=Realized`"));
             }
         }
         let share = place(app, who)?;

@@ -55,8 +55,8 @@ fn read(mut stream: &TcpStream, count: &AtomicU64) {
 
 /// A machine's sockets have had all segments in the order in which they were sent: none before the
 /// last was lost. What was sent again says nothing of that: a sender that hears nothing for two
-/// round trips asks by one segment (RFC 8985, section 7), and is told that it was there already, of
-/// the last such segment alone if several come while a program has the socket (RFC 2883, section 4).
+/// round trips asks by one segment (RFC 8985, section 7), and is told that it was there already. Of
+/// several that come while a program has the socket it is told of the last (RFC 2883, section 4).
 fn assert_in_order(shop: &Shop, machine: usize) {
     let told = shop.run(machine, &["ss", "-Htin", "state", "established"]);
     assert!(told.contains("bytes_received:") && !told.contains("rcv_ooopack:"), "{told}");
