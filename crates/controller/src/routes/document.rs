@@ -65,7 +65,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
         let mut item = of_tenants.clone();
         let kinds: &[Kind] = match path {
             ADD | REMOVE => &[Kind::PortGroup, Kind::AddressSet],
-            _ => &Kind::ALL,
+            _ => Kind::ALL,
         };
         for operation in operations(of_tenants) {
             describe(operation, Owner::Tenant, kinds);
