@@ -19,8 +19,8 @@ use std::time::SystemTime;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use logical::Source;
@@ -127,7 +127,8 @@ pub fn router(
         tracers: Arc::new(Shares::new(TRACERS, TRACERS_EACH)),
         topologies: Arc::default(),
     };
-    let object = || get(read).put(write).patch(merge).delete(remove).post(members);
+    let object = get(read).put(write).patch(merge).delete(remove).post(members);
+    let object = object.fallback(not_so).layer(from_fn(allow));
     // What these two say is of nobody.
     let public = Router::new()
         .route(document::READY, get(ready))
@@ -140,9 +141,9 @@ pub fn router(
         .route(document::AUDIT, get(audited::audit))
         .route(document::REVISION, get(progress::revision))
         .route(document::LIST, get(list))
-        .route(document::OBJECT, object())
+        .route(document::OBJECT, object.clone())
         .route(&document::of_operator(document::LIST), get(list))
-        .route(&document::of_operator(document::OBJECT), object())
+        .route(&document::of_operator(document::OBJECT), object)
         .fallback(nowhere)
         .method_not_allowed_fallback(not_so)
         .layer(from_fn_with_state(app.clone(), ask))
@@ -831,6 +832,18 @@ async fn nowhere() -> Refusal {
 async fn not_so() -> Refusal {
     let problem = format!("this path is not asked so: GET {} says how", document::OPENAPI);
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, problem)
+}
+
+/// Says how an object, or its members, may be asked (RFC 9110, section 15.5.6): the router takes
+/// both for one path.
+async fn allow(request: Request, next: Next) -> Response {
+    let is_of_members = Change::split(request.uri().path()).is_some();
+    let mut response = next.run(request).await;
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        let methods = if is_of_members { "POST" } else { "GET,HEAD,PUT,PATCH,DELETE" };
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    }
+    response
 }
 
 /// What a write has done, and whether hosts execute it, if that was waited for.
